@@ -1,0 +1,57 @@
+# Every target sets up what it needs: a fresh machine has Python >= 3.11, pip, make and gcc, and that is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help install install-dev demo test lint bench bench-peers docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         learn on RiverSwim with and without privacy: table, plot, certificate (under 2 minutes)"
+	@echo "make test         lint, type-check and test everything"
+	@echo "make lint         ruff and mypy --strict only"
+	@echo "make bench        speed ratios, printed and written to benchmarks/results"
+	@echo "make bench-peers  the environment of the peers that 'make bench' then measures too"
+	@echo "make docs         build the documentation with warnings as errors"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("tacit needs Python >= 3.11, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+install: $(VENV)/.core
+
+install-dev: $(VENV)/.dev
+
+demo: $(VENV)/.core
+	$(BIN)/tacit demo
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+bench-peers: $(VENV)/.dev
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) .venv-peers docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .tacit-cache

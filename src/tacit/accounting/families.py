@@ -1,0 +1,57 @@
+"""What one user can change in a release: the worst pattern of shifts, family by family.
+
+With independent noise per counter, the privacy loss depends only on the counters that differ, and the full pattern
+(every counter that can move does move, as far as it can) dominates every other one at every epsilon
+(Lemma A: the pair of outputs of a smaller change is a post-processing of the pair for the full pattern).
+So a family is described, exactly, by how many counters go up, how many go down, and by how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tacit.errors import require_count, require_real
+
+__all__ = ["Family"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One family of released counters under the worst replacement of one user's trajectory.
+
+    Replace-one over a horizon H, one counter per step: H counters lose one, H others gain one.
+
+    >>> visits = Family(name="visits", up=6, down=6, shift=1.0)
+    >>> visits.l1, visits.l2_squared, visits.differing
+    (12.0, 12.0, 12)
+
+    Aggregated over steps, a user may sit in one cell all the time: one counter loses H, another gains H.
+
+    >>> Family(name="visits", up=1, down=1, shift=6.0).l2_squared
+    72.0
+    """
+
+    name: str
+    up: int
+    down: int
+    shift: float
+
+    def __post_init__(self) -> None:
+        require_count(f"up counters of {self.name}", self.up, least=0)
+        require_count(f"down counters of {self.name}", self.down, least=0)
+        require_real(f"shift of {self.name}", self.shift, low=0.0, open_low=True)
+
+    @property
+    def differing(self) -> int:
+        """How many counters differ between two neighbouring inputs."""
+        return self.up + self.down
+
+    @property
+    def l1(self) -> float:
+        """The L1 sensitivity: Σ |shift|."""
+        return self.differing * self.shift
+
+    @property
+    def l2_squared(self) -> float:
+        """The squared L2 sensitivity: Σ shift²."""
+        return self.differing * self.shift**2

@@ -1,0 +1,128 @@
+"""`@kernel`: numba compilation with a disk cache that never runs stale code.
+
+Numba's own cache checks only the file of the function itself, so an edit in an imported kernel goes unnoticed; and it
+never hits for a closure over other kernels, because their identity differs in every process. Both are repaired here:
+a cached kernel is stamped with the contents of its module, of the modules of the kernels it closes over and of every
+tacit module that these import, however indirectly; and a closure is known by the names of the kernels it was made from.
+So a loop fused from a learner and a privatizer is compiled once per machine and version.
+
+The cache lives beside the sources or, when these are read-only, in the user's cache directory (numba's own rule).
+Nothing is compiled, hashed or read when a module is imported: only when a kernel is first called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import caching, config
+from numba.core.serialize import dumps
+
+__all__ = ["kernel", "source_stamp"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE_ROOT = Path(__file__).parent
+_IMPORT = re.compile(r"^\s*(?:from\s+(tacit[\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+(tacit[\w.]*))", re.MULTILINE)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` in nopython mode, cached on disk; `function.py_func` stays the readable original.
+
+    >>> @kernel
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(21), twice.py_func(21)
+    (42, 42)
+    """
+    if config.DISABLE_JIT:
+        function.py_func = function  # type: ignore[attr-defined]
+        return function
+    compiled = numba.njit(function)
+    if PACKAGE_ROOT in Path(function.__code__.co_filename).parents:
+        compiled._cache = _StampedCache(function)
+    return cast("F", compiled)
+
+
+def source_stamp(files: Iterable[Path]) -> str:
+    """A hash of these files and of every tacit module they import, directly or not."""
+    seen: dict[Path, bytes] = {}
+    todo = list(files)
+    while todo:
+        path = todo.pop()
+        if path not in seen:
+            seen[path], imported = _read(path)
+            todo.extend(imported)
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(seen):
+        digest.update(path.name.encode() + seen[path])
+    return digest.hexdigest()
+
+
+@cache
+def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """The contents of a source file and the tacit source files it names in its imports."""
+    text = path.read_bytes()
+    found: list[Path] = []
+    for module, names, plain in _IMPORT.findall(text.decode()):
+        dotted = module or plain
+        inside = [f"{dotted}.{name}" for name in re.findall(r"\w+", names)]
+        found.extend(file for candidate in [dotted, *inside] for file in _module_files(candidate))
+    return text, tuple(found)
+
+
+def _module_files(dotted: str) -> list[Path]:
+    base = PACKAGE_ROOT.joinpath(*dotted.split(".")[1:])
+    return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
+
+
+class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
+    """Numba's function cache, prepared at the first use, with our stamp and our key."""
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        self._py_func = py_func
+        self._ready = False
+        self.enable()
+
+    def _prepare(self) -> None:
+        if self._ready:
+            return
+        self._ready = True
+        cells = [cell.cell_contents for cell in self._py_func.__closure__ or ()]
+        functions = [self._py_func, *(cell.py_func for cell in cells if hasattr(cell, "py_func"))]
+        stamp = source_stamp(Path(function.__code__.co_filename) for function in functions)
+        self._name = repr(self._py_func)
+        self._impl = self._impl_class(self._py_func)
+        self._cache_path = self._impl.locator.get_cache_path()
+        # One index file per closure: two learners fused into the same loop must not overwrite each other's stamp.
+        suffix = f"-{self._closure_digest()[:12]}" if cells else ""
+        self._cache_file = caching.IndexDataCacheFile(
+            cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
+        )
+
+    @property
+    def cache_path(self) -> str:
+        self._prepare()
+        return cast("str", self._cache_path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        self._prepare()
+        return super().load_overload(sig, target_context)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (sig, codegen.magic_tuple(), self._closure_digest())
+
+    def _closure_digest(self) -> str:
+        cells = [_describe(cell.cell_contents) for cell in self._py_func.__closure__ or ()]
+        return hashlib.sha256(self._py_func.__code__.co_code + dumps(cells)).hexdigest()
+
+
+def _describe(value: object) -> object:
+    """What a closure's cell contributes to the cache key: a kernel's name, anything else by value."""
+    original = getattr(value, "py_func", None)
+    return value if original is None else f"{original.__module__}.{original.__qualname__}"
