@@ -50,7 +50,7 @@ class SecureNoise:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The three independent generators of one simulated run: the world, the learner's own coins, the privatizer's noise."""
+    """The independent generators of one simulated run: the world, the learner's own coins, the privatizer's noise."""
 
     world: np.random.Generator
     learner: np.random.Generator

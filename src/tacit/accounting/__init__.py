@@ -1,0 +1,1 @@
+"""Claims, events, composition, calibration, ledger: it sees descriptions, never data."""

@@ -1,0 +1,1 @@
+"""Sensitive: trajectories and exact counts. Nothing below the privatizers may leave this room."""

@@ -1,0 +1,1 @@
+"""The world: Markov decision processes and their Gymnasium side."""

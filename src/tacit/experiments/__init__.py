@@ -1,0 +1,1 @@
+"""Runs, results, figures and reports."""

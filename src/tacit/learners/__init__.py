@@ -1,0 +1,1 @@
+"""One algorithm per file; none can import a trajectory."""

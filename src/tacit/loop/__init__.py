@@ -1,0 +1,1 @@
+"""The interaction: charge, roll out, release, forget, update."""

@@ -1,0 +1,1 @@
+"""Noise primitives: numbered guarantees, sampler, precision and event in one file each."""

@@ -1,0 +1,1 @@
+"""Pure mathematics on models: backward induction, evaluation, occupancy."""

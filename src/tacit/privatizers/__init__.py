@@ -1,0 +1,1 @@
+"""Trust models: the roles encoder, shuffler and analyzer between users and learner."""

@@ -1,0 +1,1 @@
+"""What a learner may see: private statistics with their claim and precision."""
