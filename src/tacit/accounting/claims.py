@@ -1,0 +1,312 @@
+"""What is promised to whom: a claim names everything a privacy guarantee depends on, and nothing has a default.
+
+A claim reads: an adversary who sees `output` cannot tell whether `unit` was replaced as `neighbours` says, up to
+(epsilon, delta), provided that the parties named by `trust` keep to the protocol.
+
+    notion                  trust     output                whom one must trust
+    LDP                     local     every-message         nobody
+    SDP                     shuffle   shuffled-transcript   the shuffler (and the honest share of the users)
+    JDP                     central   other-users-actions   the curator
+    DP of the final policy  central   final-policy          the curator, who releases nothing else
+    none                    none      nothing-protected     everybody
+
+Implications (tested as such): LDP ⇒ SDP, because shuffling is post-processing; SDP ⇒ JDP, because the policies are
+computed from the shuffled transcript and another user's actions from the policy, that user's own states and fresh
+coins (the billboard lemma); SDP ⇒ DP of the final policy, by post-processing. Never the reverse; and JDP and DP of the
+final policy do not imply each other (one hides the policy, the other the actions on the way to it).
+
+B-batch SDP is the claim SDP itself: the batches are disjoint and fixed beforehand, each user appears in one of them,
+and adaptive parallel composition gives the whole transcript the (epsilon, delta) of one batch ([bai2024shuffle] Def. 3;
+proved as Lemma B of the design notes: only the batch of the changed user sees the change).
+
+References: [bai2024shuffle], [bai2025secure] (SDP); [bai2024adversarial] (JDP, LDP); [garcelon2021local] (LDP);
+[he2025policy] (DP of the final policy).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias, get_args
+
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+
+__all__ = [
+    "LARGEST_DELTA",
+    "OUTPUTS",
+    "Neighbours",
+    "Notion",
+    "Output",
+    "PrivacyClaim",
+    "PrivacyUnit",
+    "Trust",
+    "no_privacy",
+]
+
+Trust: TypeAlias = Literal["none", "central", "shuffle", "local"]
+Neighbours: TypeAlias = Literal["replace-one", "zero-out"]
+Output: TypeAlias = Literal[
+    "nothing-protected", "other-users-actions", "final-policy", "shuffled-transcript", "every-message"
+]
+Notion: TypeAlias = Literal["none", "JDP", "DP of the final policy", "SDP", "LDP"]
+
+LARGEST_DELTA: Final = 1e-3
+"""Beyond this a delta is no privacy for a population of ordinary size; it takes an explicit override."""
+
+OUTPUTS: Final[Mapping[Trust, tuple[Output, ...]]] = {
+    "none": ("nothing-protected",),
+    "central": ("other-users-actions", "final-policy"),
+    "shuffle": ("shuffled-transcript",),
+    "local": ("every-message",),
+}
+"""What the adversary may see under each trust model; the customary one stands first."""
+
+_NOTIONS: Final[Mapping[Output, Notion]] = {
+    "nothing-protected": "none",
+    "other-users-actions": "JDP",
+    "final-policy": "DP of the final policy",
+    "shuffled-transcript": "SDP",
+    "every-message": "LDP",
+}
+
+_SEEN: Final[Mapping[Output, str]] = {
+    "other-users-actions": "what everybody else is advised to do",
+    "final-policy": "the policy published in the end",
+    "shuffled-transcript": "all shuffled messages of all batches",
+    "every-message": "every single message that leaves a device",
+}
+
+_TRUSTED: Final[Mapping[Trust, str]] = {
+    "central": "the curator, who sees all data, is trusted",
+    "shuffle": "the shuffler is trusted, the learner is not",
+    "local": "nobody but the user's own device is trusted",
+}
+
+# Which outputs are computed from which: a guarantee for the key covers everything in the value.
+_COVERS: Final[Mapping[Output, frozenset[Output]]] = {
+    "nothing-protected": frozenset({"nothing-protected"}),
+    "other-users-actions": frozenset({"nothing-protected", "other-users-actions"}),
+    "final-policy": frozenset({"nothing-protected", "final-policy"}),
+    "shuffled-transcript": frozenset(
+        {"nothing-protected", "other-users-actions", "final-policy", "shuffled-transcript"}
+    ),
+    "every-message": frozenset(get_args(Output)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyUnit:
+    """Whom the claim protects: a person who contributes this many trajectories (more than one: group privacy)."""
+
+    trajectories: int
+
+    def __post_init__(self) -> None:
+        require_count("trajectories of the privacy unit", self.trajectories)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyClaim:
+    """A privacy guarantee with everything it depends on; `delta` = 0 is pure differential privacy.
+
+    `neighbours`: "replace-one" compares any two trajectories of the unit, the empty one included (tacit accounts for
+    the full pattern of changes, which dominates the half that an empty trajectory makes); "zero-out" compares a
+    trajectory with the empty one only. A delta above 1e-3 takes `allow_large_delta=True`.
+
+    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+    ...                      neighbours="replace-one", output="shuffled-transcript")
+    >>> claim.notion
+    'SDP'
+    >>> PrivacyClaim.from_dict(claim.to_dict()) == claim
+    True
+    """
+
+    trust: Trust
+    epsilon: float
+    delta: float
+    unit: PrivacyUnit
+    neighbours: Neighbours
+    output: Output
+    allow_large_delta: InitVar[bool] = False
+
+    def __post_init__(self, allow_large_delta: bool) -> None:
+        require(self.trust in OUTPUTS, f"trust must be one of {', '.join(OUTPUTS)}", given=self.trust)
+        require(
+            self.output in OUTPUTS[self.trust],
+            f"with trust '{self.trust}' the output must be one of {', '.join(OUTPUTS[self.trust])}",
+            given=self.output,
+        )
+        require(
+            self.neighbours in get_args(Neighbours),
+            f"neighbours must be one of {', '.join(get_args(Neighbours))}",
+            given=self.neighbours,
+        )
+        require(isinstance(self.unit, PrivacyUnit), "unit must be a PrivacyUnit", given=type(self.unit).__name__)
+        if self.trust == "none":
+            require(self.epsilon == math.inf, "without trust there is no protection: epsilon is inf", self.epsilon)
+        else:
+            require_real("epsilon", self.epsilon, low=0.0, open_low=True, hint="trust 'none' means no protection")
+        require_real("delta", self.delta, low=0.0, hint="0 means pure differential privacy")
+        require(
+            self.delta <= LARGEST_DELTA or (allow_large_delta and self.delta < 1.0),
+            f"delta must lie in [0, {LARGEST_DELTA:g}]",
+            given=self.delta,
+            hint="one user in 1/delta may lose all protection; allow_large_delta=True accepts that (below 1)",
+        )
+        # Numbers are stored as plain floats, so that two equal claims are equal in every representation.
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+
+    @property
+    def notion(self) -> Notion:
+        """The name under which the literature knows this claim."""
+        return _NOTIONS[self.output]
+
+    @property
+    def pure(self) -> bool:
+        """Whether the claim leaves no failure probability (delta = 0)."""
+        return self.delta == 0.0
+
+    def describe(self) -> str:
+        """One plain sentence for whoever answers for other people's data.
+
+        >>> no_privacy().describe()
+        'Nothing is protected: whoever runs this sees the data as they are.'
+        """
+        if self.trust == "none":
+            return "Nothing is protected: whoever runs this sees the data as they are."
+        count = self.unit.trajectories
+        unit = "one trajectory" if count == 1 else f"any {count} trajectories of the same person"
+        change = "replacing" if self.neighbours == "replace-one" else "leaving out"
+        failure = "" if self.pure else f", except with probability {self.delta:g}"
+        return (
+            f"Whoever sees {_SEEN[self.output]} can hardly tell the difference when {change} {unit}: the odds of any "
+            f"conclusion change by at most a factor {_factor(self.epsilon)} (epsilon {self.epsilon:g}){failure} "
+            f"({self.notion}; {_TRUSTED[self.trust]})."
+        )
+
+    def implies(self, other: PrivacyClaim) -> bool:
+        """Whether whoever has this guarantee has `other`, too.
+
+        >>> here = dict(epsilon=1.0, delta=0.0, unit=PrivacyUnit(trajectories=1), neighbours="replace-one")
+        >>> local = PrivacyClaim(trust="local", output="every-message", **here)
+        >>> joint = PrivacyClaim(trust="central", output="other-users-actions", **here)
+        >>> local.implies(joint), joint.implies(local)
+        (True, False)
+        """
+        if other.trust == "none":
+            return True
+        return (
+            other.output in _COVERS[self.output]
+            and self.epsilon <= other.epsilon
+            and self.delta <= other.delta
+            and self.unit.trajectories >= other.unit.trajectories
+            # Zero-out gives replace-one only with doubled parameters: that is another claim.
+            and (self.neighbours == other.neighbours or self.neighbours == "replace-one")
+        )
+
+    def group(self, size: int) -> PrivacyClaim:
+        """What this claim gives to a person who contributes `size` units: group privacy, rounded up.
+
+        >>> person = PrivacyClaim(trust="local", epsilon=0.5, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+        ...                       neighbours="replace-one", output="every-message").group(3)
+        >>> person.epsilon, round(person.delta, 9), person.unit.trajectories
+        (1.5, 5.367e-06, 3)
+        """
+        g = require_count("size of the group", size)
+        if g == 1 or self.trust == "none":
+            return PrivacyClaim(
+                trust=self.trust,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
+                neighbours=self.neighbours,
+                output=self.output,
+                allow_large_delta=True,
+            )
+        # Change one unit after the other: ε_g = gε, δ_g = δ (1 + e^ε + ... + e^((g-1)ε)) = δ (e^(gε) - 1)/(e^ε - 1).
+        epsilon = g * self.epsilon
+        if Fraction(epsilon) < g * Fraction(self.epsilon):
+            epsilon = _up(epsilon)
+        try:
+            delta = self.delta and _up(self.delta * math.expm1(g * self.epsilon) / math.expm1(self.epsilon), ulps=8)
+        except OverflowError:
+            delta = math.inf
+        if delta >= 1.0:
+            raise NotSupported(
+                f"a group of {g} has no guarantee left under epsilon={self.epsilon:g}, delta={self.delta:g}: "
+                "its delta would reach 1; claim a smaller epsilon or delta per trajectory"
+            )
+        return PrivacyClaim(
+            trust=self.trust,
+            epsilon=epsilon,
+            delta=delta,
+            unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
+            neighbours=self.neighbours,
+            output=self.output,
+            allow_large_delta=True,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """The claim as JSON-ready values; infinity is written "inf", an accepted large delta is said aloud."""
+        plain: dict[str, object] = {
+            "trust": self.trust,
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "unit": {"trajectories": self.unit.trajectories},
+            "neighbours": self.neighbours,
+            "output": self.output,
+        }
+        if self.delta > LARGEST_DELTA:
+            plain["allow_large_delta"] = True
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, object]) -> PrivacyClaim:
+        """The claim that `to_dict` wrote; anything missing or unknown is an error."""
+        names = {"trust", "epsilon", "delta", "unit", "neighbours", "output"}
+        require(
+            names <= set(plain) <= names | {"allow_large_delta"},
+            f"a claim has exactly the entries {', '.join(sorted(names))}",
+            given=sorted(plain),
+        )
+        unit = plain["unit"]
+        if not isinstance(unit, Mapping) or set(unit) != {"trajectories"}:
+            raise InvalidInput(f"the unit of a claim is {{'trajectories': g}}, got {unit!r}")
+        return cls(
+            trust=plain["trust"],  # type: ignore[arg-type]
+            epsilon=math.inf if plain["epsilon"] == "inf" else plain["epsilon"],  # type: ignore[arg-type]
+            delta=plain["delta"],  # type: ignore[arg-type]
+            unit=PrivacyUnit(trajectories=unit["trajectories"]),
+            neighbours=plain["neighbours"],  # type: ignore[arg-type]
+            output=plain["output"],  # type: ignore[arg-type]
+            allow_large_delta=plain.get("allow_large_delta") is True,
+        )
+
+
+def no_privacy() -> PrivacyClaim:
+    """The claim that promises nothing, and says so.
+
+    >>> no_privacy().epsilon, no_privacy().notion
+    (inf, 'none')
+    """
+    return PrivacyClaim(
+        trust="none",
+        epsilon=math.inf,
+        delta=0.0,
+        unit=PrivacyUnit(trajectories=1),
+        neighbours="replace-one",
+        output="nothing-protected",
+    )
+
+
+def _up(value: float, ulps: int = 1) -> float:
+    """The next larger float (`ulps` of them: one for each rounding in the formula): promises never round down."""
+    for _ in range(ulps):
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g}" if epsilon < 500 else f"e^{epsilon:g}"
