@@ -230,7 +230,7 @@ class PrivacyClaim:
         if Fraction(epsilon) < g * Fraction(self.epsilon):
             epsilon = _up(epsilon)
         try:
-            delta = self.delta and _up(self.delta * math.expm1(g * self.epsilon) / math.expm1(self.epsilon), ulps=8)
+            delta = self.delta and _up(self.delta * math.expm1(epsilon) / math.expm1(self.epsilon), ulps=8)
         except OverflowError:
             delta = math.inf
         if delta >= 1.0:
