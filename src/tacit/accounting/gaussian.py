@@ -24,6 +24,7 @@ from tacit.errors import require_real
 __all__ = ["classical_gaussian_sigma", "gaussian_delta", "gaussian_epsilon", "gaussian_mu"]
 
 ULP = 2.0**-52
+TINY = 5e-324
 ROOT_HALF = math.sqrt(0.5)
 
 
@@ -38,8 +39,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     if mu == 0.0:
         return 0.0
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if not math.isfinite(far):
-        return 5e-324
+    if near > 39.0:  # φ(39) is below the least positive float
+        return TINY
     # φ(far) e^ε = φ(near), hence with the Mills ratio M(x) = Φ(−x)/φ(x):  δ = Φ(−near) − φ(near) M(far)
     # and, where near > 0 and both terms are small,                         δ = φ(near) [M(near) − M(far)].
     density = math.exp(-0.5 * near * near) / math.sqrt(2 * math.pi)
@@ -49,7 +50,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     # the exponent magnifies that by |near|, and |M'(x)| ≤ 1/(1 + x²) for x ≥ 0.
     slope = density * far / (1.0 + max(near, 0.0) * near)
     error = ULP * ((8.0 + 4.0 * abs(near) * far) * abs(first - second) + 8.0 * first + 4.0 * slope)
-    return min(1.0, max(0.0, first - second) + error + 5e-324)
+    return min(1.0, max(0.0, first - second) + error + TINY)
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
