@@ -1,0 +1,83 @@
+"""Sensitive: exact counts, from trajectories or drawn directly by multinomial flow.
+
+When many users follow one policy, the counts can be drawn layer by layer with one multinomial per (state, action):
+exactly the distribution that counting trajectories has, at a cost that does not depend on the number of users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.trajectories import Trajectories
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import require_count
+from tacit.kernels import kernel
+from tacit.policies import Policy
+
+__all__ = ["ExactCounts", "count_trajectories", "flow_counts"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactCounts:
+    """N_h(s,a,s'), N_h(s,a), R_h(s,a) and the number of users who started in each state, over one batch."""
+
+    transitions: Ints
+    """[H, S, A, S]"""
+    visits: Ints
+    """[H, S, A]"""
+    rewards: Floats
+    """[H, S, A]"""
+    starts: Ints
+    """[S]"""
+    users: int
+
+    def __repr__(self) -> str:
+        return f"ExactCounts({self.users} users)"  # never their contents
+
+
+def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -> ExactCounts:
+    """Count a batch of trajectories."""
+    horizon = batch.actions.shape[1]
+    transitions = np.zeros((horizon, num_states, num_actions, num_states), dtype=np.int64)
+    rewards = np.zeros((horizon, num_states, num_actions))
+    _count(batch.states, batch.actions, batch.rewards, transitions, rewards)
+    starts = np.bincount(batch.states[:, 0], minlength=num_states).astype(np.int64)
+    return ExactCounts(transitions, transitions.sum(axis=3), rewards, starts, len(batch))
+
+
+def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator) -> ExactCounts:
+    """Draw the counts of `users` people who follow the policy, without drawing the people."""
+    users = require_count("users", users)
+    H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
+    table = policy.probabilities(A)
+    transitions = np.zeros((H, S, A, S), dtype=np.int64)
+    visits = np.zeros((H, S, A), dtype=np.int64)
+    rewards = np.zeros((H, S, A))
+    starts = np.asarray(generator.multinomial(users, mdp.rho), dtype=np.int64)
+    at = starts
+    for h in range(H):
+        # N_h(s,·) ~ Multinomial(N_h(s), π_h(·|s));  N_h(s,a,·) ~ Multinomial(N_h(s,a), P_h(·|s,a))
+        visits[h] = generator.multinomial(at, table[h])
+        transitions[h] = generator.multinomial(visits[h], mdp.P[h])
+        if mdp.reward_kind == "bernoulli":
+            rewards[h] = generator.binomial(visits[h], mdp.r[h])
+        else:
+            rewards[h] = visits[h] * mdp.r[h]
+        at = transitions[h].sum(axis=(0, 1))
+    return ExactCounts(transitions, visits, rewards, starts, users)
+
+
+@kernel
+def _count(states: Ints, actions: Ints, rewards: Floats, transitions: Ints, reward_sums: Floats) -> None:
+    users, horizon = actions.shape
+    for i in range(users):
+        for h in range(horizon):
+            s, a = states[i, h], actions[i, h]
+            transitions[h, s, a, states[i, h + 1]] += 1
+            reward_sums[h, s, a] += rewards[i, h]

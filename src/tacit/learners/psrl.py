@@ -1,0 +1,195 @@
+"""PSRL: posterior sampling (Osband, Russo and Van Roy 2013), one sampled model per release, followed greedily.
+
+Transitions have a Dirichlet posterior, rewards a Beta posterior (binary rewards) or a Normal-Gamma one (any rewards).
+The Bayesian regret is Õ(H S √(AT)). The prior is the only constant, so there is no "theory" or "practical" choice.
+Counts below zero, which privacy noise can produce, count as zero (post-processing).
+
+Cost: one gamma variate per cell of the posterior, O(H S² A) (stage-dependent) or O(S² A + H S² A) (pooled) per plan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import require, require_real
+from tacit.kernels import kernel
+from tacit.learners.contract import KernelLearner
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["PSRL", "RewardPosterior"]
+
+RewardPosterior = Literal["beta", "normal-gamma"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Parameters(NamedTuple):
+    """Public constants of the learner."""
+
+    prior: float
+    """Dirichlet pseudo-count of every successor."""
+    beta_rewards: bool
+
+
+class PSRLBelief(NamedTuple):
+    """Sufficient statistics of the posterior and the policy of the last sample."""
+
+    policy: Ints
+    V: Floats
+    transitions: Floats
+    visits: Floats
+    rewards: Floats
+    squares: Floats
+    seen: Floats
+    """[H or 1, S, A]: the visits as released at the last update, to find the rows that changed."""
+    P_sample: Floats
+    r_sample: Floats
+
+
+@kernel
+def update(parameters: Parameters, belief: PSRLBelief, released: CountStatistics) -> None:
+    """Copy the rows of the statistics that changed, negative counts as zero."""
+    stages, S, A = released.visits.shape
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                if released.visits[h, s, a] == belief.seen[h, s, a]:
+                    continue
+                belief.seen[h, s, a] = released.visits[h, s, a]
+                visits = max(0.0, released.visits[h, s, a])
+                belief.visits[h, s, a] = visits
+                belief.rewards[h, s, a] = min(visits, max(0.0, released.rewards[h, s, a]))
+                belief.squares[h, s, a] = min(visits, max(0.0, released.squares[h, s, a]))
+                for t in range(S):
+                    belief.transitions[h, s, a, t] = max(0.0, released.transitions[h, s, a, t])
+
+
+@kernel
+def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Generator) -> None:
+    """Sample a model from the posterior and solve it; ties are broken at random."""
+    H, S = belief.policy.shape
+    stages, A = belief.visits.shape[0], belief.visits.shape[2]
+    if stages == 1:
+        _sample_stage(parameters, belief, 0, True, generator)
+    for h in range(H - 1, -1, -1):
+        if stages > 1:
+            _sample_stage(parameters, belief, h, h < H - 1, generator)
+        for s in range(S):
+            best = -np.inf
+            ties = 0
+            for a in range(A):
+                # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
+                Q = belief.r_sample[s, a]
+                if h < H - 1:
+                    for t in range(S):
+                        Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
+                if Q > best:
+                    best = Q
+                    ties = 1
+                    belief.policy[h, s] = a
+                elif Q == best:
+                    ties += 1
+                    if generator.random() * ties < 1.0:
+                        belief.policy[h, s] = a
+            belief.V[h, s] = best
+
+
+@kernel
+def _sample_stage(
+    parameters: Parameters, belief: PSRLBelief, h: int, successors: bool, generator: np.random.Generator
+) -> None:
+    S, A = belief.visits.shape[1], belief.visits.shape[2]
+    for s in range(S):
+        for a in range(A):
+            if successors:
+                # P(·|s,a) ~ Dirichlet(α₀ + N(s,a,·)) as normalised gamma variates
+                total = 0.0
+                for t in range(S):
+                    shape = parameters.prior + belief.transitions[h, s, a, t]
+                    draw = generator.standard_exponential() if shape == 1.0 else generator.standard_gamma(shape)
+                    belief.P_sample[s, a, t] = draw
+                    total += draw
+                for t in range(S):
+                    belief.P_sample[s, a, t] /= total
+            n, reward_sum = belief.visits[h, s, a], belief.rewards[h, s, a]
+            if parameters.beta_rewards:
+                # r(s,a) ~ Beta(1 + R, 1 + N - R)
+                high = generator.standard_gamma(1.0 + reward_sum)
+                low = generator.standard_gamma(1.0 + n - reward_sum)
+                belief.r_sample[s, a] = high / (high + low)
+            else:
+                belief.r_sample[s, a] = _normal_gamma(n, reward_sum, belief.squares[h, s, a], generator)
+
+
+@kernel
+def _normal_gamma(n: float, total: float, squares: float, generator: np.random.Generator) -> float:
+    """A mean from the Normal-Gamma posterior with prior μ₀ = 0, λ₀ = 1, α₀ = 1, β₀ = 1."""
+    # λ = λ₀ + n;  μ = Σr/λ;  α = α₀ + n/2;  β = β₀ + ½ Σ(r - r̄)² + λ₀ n r̄²/(2λ)
+    precision = 1.0 + n
+    mean = total / precision
+    shape = 1.0 + 0.5 * n
+    rate = 1.0
+    if n > 0.0:
+        scatter = max(0.0, squares - total * total / n)
+        rate += 0.5 * scatter + 0.5 * total * total / (n * precision)
+    # τ ~ Gamma(α, rate β);  r ~ N(μ, 1/(λτ))
+    tau = generator.standard_gamma(shape) / rate
+    return mean + generator.standard_normal() / math.sqrt(precision * tau)
+
+
+class PSRL(KernelLearner[PSRLBelief]):
+    """Posterior sampling, stage-dependent (`shape.staged`) or time-homogeneous.
+
+    >>> learner = PSRL(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=False))
+    >>> belief, plan = learner.plan(learner.begin(), np.random.default_rng(0))
+    >>> plan.policy.actions.shape
+    (2, 3)
+    """
+
+    plan_kernel = plan
+    update_kernel = update
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        reward_posterior: RewardPosterior = "beta",
+        prior: float = 1.0,
+        users_per_batch: int = 1,
+    ) -> None:
+        require(
+            reward_posterior in ("beta", "normal-gamma"),
+            "reward_posterior must be beta or normal-gamma",
+            reward_posterior,
+        )
+        super().__init__(
+            name="psrl",
+            shape=shape,
+            constants="none",
+            z=None,
+            parameters=Parameters(
+                prior=require_real("prior", prior, low=0.0, open_low=True), beta_rewards=reward_posterior == "beta"
+            ),
+            users_per_batch=users_per_batch,
+        )
+
+    def begin(self) -> PSRLBelief:
+        """The prior."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        rows = (self.shape.stages, S, A)
+        return PSRLBelief(
+            policy=np.zeros((H, S), dtype=np.int64),
+            V=np.zeros((H + 1, S)),
+            transitions=np.zeros((*rows, S)),
+            visits=np.zeros(rows),
+            rewards=np.zeros(rows),
+            squares=np.zeros(rows),
+            seen=np.zeros(rows),
+            P_sample=np.zeros((S, A, S)),
+            r_sample=np.zeros((S, A)),
+        )

@@ -1,0 +1,111 @@
+"""The learners by name. One literal table; a miss suggests the nearest name.
+
+A learner is written as its name with options, `ucbvi:bonus=bernstein,staged=false`, exactly as environments are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.contract import Constants, Learner
+from tacit.learners.psrl import PSRL, RewardPosterior
+from tacit.learners.ucbvi import UCBVI, Bonus
+from tacit.released.counts import CountShape
+
+__all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerRequest:
+    """What a learner may know before it starts: public sizes and the user's choices."""
+
+    shape: CountShape
+    episodes: int
+    constants: Constants | None
+    """None: the learner's own default."""
+    z: float | None
+    users_per_batch: int
+    noisy: bool
+    """Whether the statistics carry privacy noise."""
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerEntry:
+    """A row of the table."""
+
+    summary: str
+    build: Callable[[LearnerRequest], Learner[Any]]
+    options: Mapping[str, tuple[str, ...]]
+    """Option -> values it takes, the default first."""
+
+
+def _ucbvi(request: LearnerRequest) -> Learner[Any]:
+    constants: Constants = request.constants or ("practical" if request.noisy else "theory")
+    if request.noisy and constants == "theory":
+        raise InvalidInput(
+            "the theory constants of ucbvi know nothing of privacy noise; use constants 'practical' under a trust model"
+        )
+    return UCBVI(
+        shape=request.shape,
+        episodes=request.episodes,
+        constants=constants,
+        bonus=cast("Bonus", request.options.get("bonus", "hoeffding")),
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+    )
+
+
+def _psrl(request: LearnerRequest) -> Learner[Any]:
+    if request.constants is not None or request.z is not None:
+        raise InvalidInput("psrl has a prior instead of confidence widths; leave constants and z out")
+    return PSRL(
+        shape=request.shape,
+        reward_posterior=cast("RewardPosterior", request.options.get("rewards", "beta")),
+        users_per_batch=request.users_per_batch,
+    )
+
+
+STAGED: Final = {"staged": ("true", "false")}
+"""Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
+
+LEARNERS: Final[Mapping[str, LearnerEntry]] = {
+    "ucbvi": LearnerEntry(
+        summary="optimistic value iteration on counts (Azar et al. 2017)",
+        build=_ucbvi,
+        options={**STAGED, "bonus": ("hoeffding", "bernstein")},
+    ),
+    "psrl": LearnerEntry(
+        summary="posterior sampling (Osband et al. 2013)",
+        build=_psrl,
+        options={**STAGED, "rewards": ("beta", "normal-gamma")},
+    ),
+}
+
+REFERENCE_LEARNERS: Final[Mapping[str, str]] = {
+    "uniform": "every action alike: what 'nothing learned' costs",
+    "optimal": "the true optimum, given by the simulator (simulation only)",
+}
+"""Policies that learn nothing; the simulator builds them, since a learner cannot see the environment."""
+
+
+def make_learner(name: str, request: LearnerRequest) -> Learner[Any]:
+    """Build a learner by its name.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> make_learner("psrl", LearnerRequest(shape=shape, episodes=10, constants=None, z=None, users_per_batch=1,
+    ...                                     noisy=False, options={})).name
+    'psrl'
+    """
+    if name not in LEARNERS:
+        raise UnknownName("learner", name, [*LEARNERS, *REFERENCE_LEARNERS])
+    entry = LEARNERS[name]
+    for option, value in request.options.items():
+        if option not in entry.options:
+            raise UnknownName(f"option of learner {name}", option, entry.options)
+        if value not in entry.options[option]:
+            raise InvalidInput(f"{name}:{option} must be one of {', '.join(entry.options[option])}, got {value!r}")
+    return entry.build(request)

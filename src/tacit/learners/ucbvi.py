@@ -1,0 +1,235 @@
+"""UCBVI: optimistic value iteration on counts (Azar, Osband and Munos 2017), replanned after every release.
+
+    Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂_h(s,a) + Σ_s' P̂_h(s'|s,a) V̄_{h+1}(s') + b_h(s,a) )
+
+`constants="theory"` with `bonus="hoeffding"` (the paper's UCBVI-CH, regret Õ(H √(SAT))) or `"bernstein"` (UCBVI-BF,
+Õ(√(HSAT)) for T ≥ H³S³A); `constants="practical"` uses the rule shared by every learner (`planning.widths`), which
+also knows the variance of privacy noise, so that the same learner runs under any privatizer.
+
+Deviations: rewards are unknown here, so the Bernstein bonus gains the empirical-Bernstein width of the mean reward (the
+Hoeffding bonus absorbs it in its constant 7); time-inhomogeneous models count stages as states in the log term.
+The practical rule does not take the minimum with the previous Q̄: its widths may legitimately grow with the noise.
+
+Cost: O(H S² A) per plan, O(H S A) per update plus O(S) per changed row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidInput, require, require_real
+from tacit.kernels import kernel
+from tacit.learners.contract import Constants, KernelLearner
+from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["UCBVI", "Bonus"]
+
+Bonus = Literal["hoeffding", "bernstein"]
+HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Parameters(NamedTuple):
+    """Public constants of the learner."""
+
+    rule: int
+    log_term: float
+    z: float
+
+
+class UCBVIBelief(NamedTuple):
+    """The model, its widths and the current policy; the leading axis of the model is H, or 1 when steps are pooled."""
+
+    policy: Ints
+    Q: Floats
+    V: Floats
+    P_hat: Floats
+    r_hat: Floats
+    n: Floats
+    """[H or 1, S, A]: how many transitions (or visits, at the last step) the row rests on."""
+    bonus: Floats
+    """[H or 1, S, A]: the part of the width that does not depend on V."""
+    seen: Floats
+    """[H or 1, S, A]: the visits at the last update, to find the rows that changed."""
+    arrivals: Floats
+    """[H or 1, S]: visits of a state (the N' of the Bernstein bonus)."""
+    variance: Floats
+
+
+@kernel
+def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistics) -> None:
+    """Refresh the rows of the model whose counts changed."""
+    stages, S, A = released.visits.shape
+    for family in range(3):
+        belief.variance[family] = released.variance[family]
+    H = belief.policy.shape[0]
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                if released.visits[h, s, a] == belief.seen[h, s, a]:
+                    continue
+                belief.arrivals[h, s] += released.visits[h, s, a] - belief.seen[h, s, a]
+                belief.seen[h, s, a] = released.visits[h, s, a]
+                n, r = row_model(
+                    released.transitions[h, s, a],
+                    released.visits[h, s, a],
+                    released.rewards[h, s, a],
+                    released.variance[0],
+                    belief.P_hat[h, s, a],
+                )
+                if stages > 1 and h == H - 1:
+                    # The last step has no successor that matters: only its reward is learned, from the visits.
+                    n = released.visits[h, s, a]
+                    if n <= 0.5 * math.sqrt(released.variance[1]):
+                        n = 0.0
+                belief.r_hat[h, s, a] = r
+                belief.n[h, s, a] = n
+                if parameters.rule == HOEFFDING:
+                    # b = 7 H L √(1/N)
+                    belief.bonus[h, s, a] = 7.0 * H * parameters.log_term * math.sqrt(1.0 / n) if n > 0.0 else H
+                elif parameters.rule == BERNSTEIN:
+                    # 14 H L / (3N), and for the unknown mean reward √(2 r̂(1-r̂) L / N) + 7 L / (3N)
+                    L = parameters.log_term
+                    belief.bonus[h, s, a] = (
+                        (14.0 * H * L + 7.0 * L) / (3.0 * n) + math.sqrt(2.0 * r * (1.0 - r) * L / n) if n > 0.0 else H
+                    )
+
+
+@kernel
+def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Generator) -> None:
+    """Optimistic backward induction; ties between actions are broken at random."""
+    H, S, A = belief.Q.shape
+    stages = belief.P_hat.shape[0]
+    for h in range(H - 1, -1, -1):
+        stage = min(h, stages - 1)
+        remaining = H - h
+        for s in range(S):
+            best = -1.0
+            ties = 0
+            for a in range(A):
+                Q = float(remaining)
+                if belief.n[stage, s, a] > 0.0:
+                    mean = 0.0
+                    for t in range(S):
+                        mean += belief.P_hat[stage, s, a, t] * belief.V[h + 1, t]
+                    if parameters.rule == HOEFFDING:
+                        width = belief.bonus[stage, s, a]
+                    else:
+                        width = _width(parameters, belief, h, stage, s, a, mean)
+                    # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
+                    Q = min(Q, belief.r_hat[stage, s, a] + mean + width)
+                    if parameters.rule != PRACTICAL:
+                        Q = min(Q, belief.Q[h, s, a])
+                belief.Q[h, s, a] = Q
+                if Q > best:
+                    best = Q
+                    ties = 1
+                    belief.policy[h, s] = a
+                elif Q == best:
+                    ties += 1
+                    if generator.random() * ties < 1.0:
+                        belief.policy[h, s] = a
+            belief.V[h, s] = best
+
+
+@kernel
+def _width(parameters: Parameters, belief: UCBVIBelief, h: int, stage: int, s: int, a: int, mean: float) -> float:
+    """The width of a row when it depends on V: the practical rule or the Bernstein bonus."""
+    H, S, A = belief.Q.shape
+    n = belief.n[stage, s, a]
+    variance = 0.0
+    spread = 0.0
+    for t in range(S):
+        gap = belief.V[h + 1, t] - mean
+        variance += belief.P_hat[stage, s, a, t] * gap * gap
+        spread += gap * gap
+    if parameters.rule == PRACTICAL:
+        if h == H - 1:
+            spread = 0.0
+        r = belief.r_hat[stage, s, a]
+        width = practical_width(parameters.z, H - h, n, r, variance, spread, belief.variance[0], belief.variance[2])
+        return width
+    L = parameters.log_term
+    # √(8 L Var_P̂(V̄_{h+1}) / N) + √(8 Σ_y P̂(y) min{ 100² H³ S² A L² / N'_{h+1}(y), H² } / N)
+    correction = 0.0
+    if h < H - 1:
+        following = min(h + 1, belief.arrivals.shape[0] - 1)
+        scale = 100.0**2 * float(H) ** 3 * float(S) ** 2 * A * L * L
+        for t in range(S):
+            if belief.P_hat[stage, s, a, t] > 0.0:
+                reached = belief.arrivals[following, t]
+                bound = float(H * H)
+                if reached > 0.0:
+                    bound = min(bound, scale / reached)
+                correction += belief.P_hat[stage, s, a, t] * bound
+    bonus: float = belief.bonus[stage, s, a]
+    return bonus + math.sqrt(8.0 * L * variance / n) + math.sqrt(8.0 * correction / n)
+
+
+class UCBVI(KernelLearner[UCBVIBelief]):
+    """Optimism on counts, stage-dependent (`shape.staged`) or time-homogeneous.
+
+    >>> learner = UCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
+    >>> belief, plan = learner.plan(learner.begin(), np.random.default_rng(0))
+    >>> plan.policy.actions.shape
+    (2, 3)
+    """
+
+    plan_kernel = plan
+    update_kernel = update
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        episodes: int,
+        constants: Constants = "theory",
+        bonus: Bonus = "hoeffding",
+        z: float | None = None,
+        failure_prob: float = 0.05,
+        users_per_batch: int = 1,
+    ) -> None:
+        require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
+        require(bonus in ("hoeffding", "bernstein"), "bonus must be 'hoeffding' or 'bernstein'", bonus)
+        if constants == "theory" and z is not None:
+            raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
+        z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
+        # L = ln(5 S A T / δ) with T = K H; rows of different stages count as different states
+        rows = shape.stages * shape.num_states * shape.num_actions
+        log_term = math.log(5.0 * rows * episodes * shape.horizon / failure_prob)
+        rule = PRACTICAL if constants == "practical" else {"hoeffding": HOEFFDING, "bernstein": BERNSTEIN}[bonus]
+        super().__init__(
+            name="ucbvi",
+            shape=shape,
+            constants=constants,
+            z=z if constants == "practical" else None,
+            parameters=Parameters(rule=rule, log_term=log_term, z=z),
+            users_per_batch=users_per_batch,
+        )
+        self.bonus = bonus
+
+    def begin(self) -> UCBVIBelief:
+        """Nothing is known: every value is as high as it can be."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        model = (self.shape.stages, S, A)
+        ceiling = np.arange(H, 0, -1, dtype=np.float64)
+        return UCBVIBelief(
+            policy=np.zeros((H, S), dtype=np.int64),
+            Q=np.broadcast_to(ceiling[:, None, None], (H, S, A)).copy(),
+            V=np.zeros((H + 1, S)),
+            P_hat=np.zeros((*model, S)),
+            r_hat=np.zeros(model),
+            n=np.zeros(model),
+            bonus=np.zeros(model),
+            seen=np.zeros(model),
+            arrivals=np.zeros(model[:2]),
+            variance=np.zeros(3),
+        )

@@ -1,0 +1,156 @@
+"""Dynamic programming on tabular models: optimal values, values of policies, occupancy measures.
+
+Index order is [h, s, a, s'], zero-based. A model may be given with a leading axis of length 1 (time-homogeneous) or H;
+`min(h, len - 1)` reads both. Rows may sum to less than one: the missing mass ends the episode.
+Cost: O(H S² A) for backward induction, O(H S²) for a deterministic policy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import kernel
+
+__all__ = [
+    "backward_induction",
+    "evaluate_deterministic",
+    "evaluate_many",
+    "evaluate_stochastic",
+    "greatest_visit_probabilities",
+    "occupancy",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floats, Ints]:
+    """Optimal Q[h,s,a], V[h,s] (with V[H] = 0) and the greedy policy[h,s] (first action on ties).
+
+    >>> stay_or_move = np.array([[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]])
+    >>> reward = np.array([[[0.0, 0.0], [1.0, 0.0]]])
+    >>> Q, V, policy = backward_induction(stay_or_move, reward, 3)
+    >>> V[0].tolist(), policy[0].tolist()
+    ([2.0, 3.0], [1, 0])
+    """
+    S, A = r.shape[1], r.shape[2]
+    Q = np.zeros((horizon, S, A))
+    V = np.zeros((horizon + 1, S))
+    policy = np.zeros((horizon, S), dtype=np.int64)
+    for h in range(horizon - 1, -1, -1):
+        stage = min(h, P.shape[0] - 1)
+        stage_r = min(h, r.shape[0] - 1)
+        for s in range(S):
+            for a in range(A):
+                # Q_h(s,a) = r_h(s,a) + Σ_s' P_h(s'|s,a) V_{h+1}(s')
+                total = 0.0
+                for t in range(S):
+                    total += P[stage, s, a, t] * V[h + 1, t]
+                Q[h, s, a] = r[stage_r, s, a] + total
+                if a == 0 or Q[h, s, a] > V[h, s]:
+                    V[h, s] = Q[h, s, a]
+                    policy[h, s] = a
+    return Q, V, policy
+
+
+@kernel
+def evaluate_deterministic(P: Floats, r: Floats, policy: Ints, V: Floats) -> None:
+    """Write the values of policy[h,s] into V[h,s]; V has H + 1 rows and its last one is set to zero."""
+    horizon, S = policy.shape
+    for s in range(S):
+        V[horizon, s] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        stage = min(h, P.shape[0] - 1)
+        stage_r = min(h, r.shape[0] - 1)
+        for s in range(S):
+            a = policy[h, s]
+            # V_h(s) = r_h(s,π(s)) + Σ_s' P_h(s'|s,π(s)) V_{h+1}(s')
+            total = 0.0
+            for t in range(S):
+                total += P[stage, s, a, t] * V[h + 1, t]
+            V[h, s] = r[stage_r, s, a] + total
+
+
+@kernel
+def evaluate_stochastic(P: Floats, r: Floats, policy: Floats) -> Floats:
+    """V[h,s] of the policy with probabilities policy[h,s,a]."""
+    horizon, S, A = policy.shape
+    V = np.zeros((horizon + 1, S))
+    for h in range(horizon - 1, -1, -1):
+        stage = min(h, P.shape[0] - 1)
+        stage_r = min(h, r.shape[0] - 1)
+        for s in range(S):
+            value = 0.0
+            for a in range(A):
+                if policy[h, s, a] > 0.0:
+                    # V_h(s) = Σ_a π(a|s) [ r_h(s,a) + Σ_s' P_h(s'|s,a) V_{h+1}(s') ]
+                    total = r[stage_r, s, a]
+                    for t in range(S):
+                        total += P[stage, s, a, t] * V[h + 1, t]
+                    value += policy[h, s, a] * total
+            V[h, s] = value
+    return V
+
+
+@kernel
+def occupancy(P: Floats, rho: Floats, policy: Floats) -> Floats:
+    """d[h,s,a] = V^π(1_{h,s,a}, P): the probability that π visits s and plays a at step h.
+
+    >>> P = np.array([[[[0.5, 0.5]], [[0.0, 1.0]]]])
+    >>> occupancy(P, np.array([1.0, 0.0]), np.ones((2, 2, 1)))[1].ravel().tolist()
+    [0.5, 0.5]
+    """
+    horizon, S, A = policy.shape
+    d = np.zeros((horizon, S, A))
+    at = rho.copy()
+    for h in range(horizon):
+        stage = min(h, P.shape[0] - 1)
+        following = np.zeros(S)
+        for s in range(S):
+            for a in range(A):
+                # d_h(s,a) = Pr(s_h = s) π_h(a|s);  Pr(s_{h+1} = s') = Σ_{s,a} d_h(s,a) P_h(s'|s,a)
+                d[h, s, a] = at[s] * policy[h, s, a]
+                if d[h, s, a] > 0.0:
+                    for t in range(S):
+                        following[t] += d[h, s, a] * P[stage, s, a, t]
+        at = following
+    return d
+
+
+@kernel
+def evaluate_many(P: Floats, r: Floats, rho: Floats, policies: Ints) -> Floats:
+    """The values ρ·V_1 of many deterministic policies[i,h,s] at once."""
+    count, horizon, S = policies.shape
+    values = np.zeros(count)
+    V = np.zeros((horizon + 1, S))
+    for i in range(count):
+        evaluate_deterministic(P, r, policies[i], V)
+        for s in range(S):
+            values[i] += rho[s] * V[0, s]
+    return values
+
+
+@kernel
+def greatest_visit_probabilities(P: Floats, rho: Floats, horizon: int) -> Floats:
+    """max_π Pr(s_h = s) for every step and state, by one backward sweep each: O(H² S³ A) in all."""
+    S, A = P.shape[1], P.shape[2]
+    best = np.zeros((horizon, S))
+    for step in range(horizon):
+        for target in range(S):
+            V = np.zeros(S)
+            V[target] = 1.0
+            for h in range(step - 1, -1, -1):
+                stage = min(h, P.shape[0] - 1)
+                W = np.zeros(S)
+                for s in range(S):
+                    for a in range(A):
+                        total = 0.0
+                        for t in range(S):
+                            total += P[stage, s, a, t] * V[t]
+                        W[s] = max(W[s], total)
+                V = W
+            for s in range(S):
+                best[step, target] += rho[s] * V[s]
+    return best

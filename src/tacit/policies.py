@@ -1,0 +1,66 @@
+"""What a learner hands to the users: deterministic or stochastic Markov policies.
+
+A policy is public (it is computed from released statistics only) and runs on the user's side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidInput, require
+
+__all__ = ["DeterministicPolicy", "Policy", "StochasticPolicy", "uniform_policy"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeterministicPolicy:
+    """One action per step and state: actions[h,s].
+
+    >>> DeterministicPolicy(np.array([[0, 1], [1, 1]])).probabilities(num_actions=2)[0].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    actions: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        require(self.actions.ndim == 2, "actions must have shape [horizon, states]", self.actions.shape)
+        require(bool((self.actions >= 0).all()), "actions must be non-negative", int(self.actions.min(initial=0)))
+
+    def probabilities(self, num_actions: int) -> NDArray[np.float64]:
+        """The same policy as probabilities[h,s,a]."""
+        require(
+            int(self.actions.max(initial=0)) < num_actions, f"actions must be below {num_actions}", self.actions.max()
+        )
+        return np.eye(num_actions)[self.actions]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StochasticPolicy:
+    """Probabilities[h,s,a] of each action."""
+
+    table: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.table.ndim != 3 or not np.isfinite(self.table).all() or (self.table < 0).any():
+            raise InvalidInput("a stochastic policy must be a non-negative array [horizon, states, actions]")
+        sums = self.table.sum(axis=2)
+        bad = np.argwhere(np.abs(sums - 1.0) > 1e-9)
+        if len(bad):
+            h, s = bad[0]
+            raise InvalidInput(f"policy[h={h}, s={s}] must sum to 1, sums to {sums[h, s]:g}")
+
+    def probabilities(self, num_actions: int) -> NDArray[np.float64]:
+        """The table itself, once its number of actions is checked."""
+        require(self.table.shape[2] == num_actions, f"the policy must have {num_actions} actions", self.table.shape[2])
+        return self.table
+
+
+Policy = DeterministicPolicy | StochasticPolicy
+
+
+def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:
+    """Every action with the same probability: what "nothing learned" looks like."""
+    return StochasticPolicy(np.full((horizon, num_states, num_actions), 1.0 / num_actions))

@@ -1,0 +1,117 @@
+"""What a privatizer is: the only door from sensitive data to released statistics.
+
+    begin() -> state                           before anybody came
+    release(state, batch, noise) -> (state, released)
+    claim, certificate()                       what is promised, and what the exact accountant finds
+    families(), events()                       what one user can change, and what covers it
+
+A privatizer is configured by public parameters only (any of its fields may be logged and published); sensitive values
+are arguments. Privatizers that release after every user also come as one kernel,
+`release_kernel(parameters, state, states, actions, rewards, generator)`, which a fused loop calls 10⁸ times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
+from tacit.accounting.families import Family
+from tacit.data.counts import ExactCounts
+from tacit.data.trajectories import Trajectories
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics
+
+if TYPE_CHECKING:
+    from tacit.accounting.certificate import Certificate
+
+__all__ = ["Batch", "Calibration", "CountPrivatizer", "CountsState", "Noise", "StepPrivatizer", "release_users"]
+
+Batch = Trajectories | ExactCounts
+Noise = SimulationNoise | SecureNoise
+Calibration = Literal["none", "tight", "paper"]
+
+
+class CountsState(NamedTuple):
+    """The state of a privatizer that keeps nothing but what it released."""
+
+    released: CountStatistics
+
+
+class CountPrivatizer(Protocol):
+    """The contract of every privatizer of counts."""
+
+    @property
+    def name(self) -> str:
+        """Trust model and mechanism, for tables."""
+        ...
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised."""
+        ...
+
+    @property
+    def calibration(self) -> Calibration:
+        """Where the noise comes from: least for the claim, or as a paper prints it."""
+        ...
+
+    @property
+    def shape(self) -> CountShape:
+        """The public shape of the statistics."""
+        ...
+
+    def families(self) -> tuple[Family, ...]:
+        """What one user can change."""
+        ...
+
+    def events(self) -> Events:
+        """Everything one user is exposed to."""
+        ...
+
+    def noise_std(self) -> dict[str, float]:
+        """The standard deviation of the noise in each released family, at its largest."""
+        ...
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        ...
+
+    def begin(self) -> Any:
+        """The state before anybody came; it has a field `released`."""
+        ...
+
+    def release(self, state: Any, batch: Batch, noise: Noise) -> tuple[Any, CountStatistics]:
+        """Take in a batch of users and release the statistics anew."""
+        ...
+
+
+class StepPrivatizer(CountPrivatizer, Protocol):
+    """A privatizer that can release after every single user, as a kernel."""
+
+    release_kernel: ClassVar[Callable[..., None]]
+
+    @property
+    def parameters(self) -> Any:
+        """The kernel's public parameters, a NamedTuple."""
+        ...
+
+
+def release_users(privatizer: StepPrivatizer, state: Any, batch: Trajectories, noise: Noise) -> Any:
+    """Run the kernel over a batch, user by user, on a copy of the state; the copy comes back. Simulation only."""
+    if not isinstance(noise, SimulationNoise):
+        raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
+    after = _copied(state)
+    for states, actions, rewards in zip(batch.states, batch.actions, batch.rewards, strict=True):
+        type(privatizer).release_kernel(privatizer.parameters, after, states, actions, rewards, noise.generator)
+    return after
+
+
+def _copied(value: Any) -> Any:
+    """A nested NamedTuple of arrays with every array copied."""
+    if isinstance(value, tuple):
+        return cast("Any", type(value))(*(_copied(field) for field in value))
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,101 @@
+"""No privacy: the statistics are released as they are, and the claim says so (epsilon = inf)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.claims import PrivacyClaim, no_privacy
+from tacit.accounting.events import Events, UnprotectedEvent
+from tacit.accounting.families import Family
+from tacit.data.trajectories import Trajectories
+from tacit.kernels import kernel
+from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users
+from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
+from tacit.released.counts import CountShape, CountStatistics, empty_counts
+
+__all__ = ["Unprotected"]
+
+
+class Parameters(NamedTuple):
+    """No privatizer can do with less."""
+
+    unused: int
+
+
+@kernel
+def release(
+    parameters: Parameters,
+    state: CountsState,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    generator: np.random.Generator,
+) -> None:
+    """Add one user to the totals."""
+    add_trajectory(state.released, states, actions, rewards)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unprotected:
+    """Everything is released exactly; nobody is protected.
+
+    >>> Unprotected(shape=CountShape(horizon=2, num_states=2, num_actions=2, staged=True)).claim.epsilon
+    inf
+    """
+
+    shape: CountShape
+    release_kernel: ClassVar = release
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return "none"
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """Epsilon is infinite."""
+        return no_privacy()
+
+    @property
+    def calibration(self) -> Calibration:
+        """There is no noise to calibrate."""
+        return "none"
+
+    @property
+    def parameters(self) -> Parameters:
+        """Nothing to set."""
+        return Parameters(unused=0)
+
+    def families(self) -> tuple[Family, ...]:
+        """What one user can change."""
+        return count_families(self.shape)
+
+    def events(self) -> Events:
+        """One unprotected release."""
+        return ((UnprotectedEvent(), 1),)
+
+    def noise_std(self) -> dict[str, float]:
+        """No noise."""
+        return {family.name: 0.0 for family in self.families()}
+
+    def certificate(self) -> Any:
+        """It certifies that nothing is protected."""
+        from tacit.accounting.certificate import certify
+
+        return certify(self)
+
+    def begin(self) -> CountsState:
+        """Empty totals."""
+        return CountsState(released=empty_counts(self.shape))
+
+    def release(self, state: CountsState, batch: Batch, noise: Noise) -> tuple[CountsState, CountStatistics]:
+        """Add a batch to a copy of the totals."""
+        if isinstance(batch, Trajectories):
+            after: CountsState = release_users(self, state, batch, noise)
+        else:
+            after = CountsState(released=add_batch(state.released, batch, self.shape))
+        return after, after.released

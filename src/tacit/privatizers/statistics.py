@@ -1,0 +1,83 @@
+"""The statistics of a trajectory that every trust model privatizes, and how far one user can move them.
+
+    transitions  N(s,a,s')  over the H-1 steps that have a successor
+    visits       N(s,a)     over the H steps
+    rewards      R(s,a)     over the H steps, each reward in [0, 1]
+
+Kept apart by step (`staged`), replacing one trajectory moves two counters per step and family by one; pooled over the
+steps, the worst replacement moves two counters of a family by the number of steps (a user may sit in one cell).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.families import Family
+from tacit.data.counts import ExactCounts
+from tacit.kernels import kernel
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards: Floats) -> None:
+    """Add one user's exact statistics to the totals, in place."""
+    horizon = actions.shape[0]
+    for h in range(horizon):
+        stage = min(h, totals.visits.shape[0] - 1)
+        s, a = states[h], actions[h]
+        totals.visits[stage, s, a] += 1.0
+        totals.rewards[stage, s, a] += rewards[h]
+        totals.squares[stage, s, a] += rewards[h] * rewards[h]
+        if h < horizon - 1:
+            totals.transitions[stage, s, a, states[h + 1]] += 1.0
+    totals.users[0] += 1
+
+
+def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
+    """New totals with a batch of exact counts added (rewards taken as binary: their squares are themselves)."""
+    transitions, visits, rewards = pooled(batch, shape)
+    return CountStatistics(
+        transitions=totals.transitions + transitions,
+        visits=totals.visits + visits,
+        rewards=totals.rewards + rewards,
+        squares=totals.squares + rewards,
+        variance=totals.variance.copy(),
+        users=totals.users + batch.users,
+    )
+
+
+def pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Floats]:
+    """The three families of a batch in the shape of the release; the last step's successors are left out."""
+    transitions = batch.transitions.astype(np.float64)
+    transitions[-1] = 0.0
+    visits, rewards = batch.visits.astype(np.float64), batch.rewards
+    if shape.staged:
+        return transitions, visits, rewards
+    return (
+        transitions.sum(axis=0, keepdims=True),
+        visits.sum(axis=0, keepdims=True),
+        rewards.sum(axis=0, keepdims=True),
+    )
+
+
+def count_families(shape: CountShape) -> tuple[Family, ...]:
+    """The three families under the worst replacement of one trajectory.
+
+    >>> [f.l1 for f in count_families(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))]
+    [10.0, 12.0, 12.0]
+    """
+    steps = {"transitions": shape.horizon - 1, "visits": shape.horizon, "rewards": shape.horizon}
+    return tuple(family_of(name, count, staged=shape.staged) for name, count in steps.items() if count > 0)
+
+
+def family_of(name: str, steps: int, *, staged: bool) -> Family:
+    """One counter up and one down per step, or, pooled, one of each by the number of steps."""
+    if staged:
+        return Family(name=name, up=steps, down=steps, shift=1.0)
+    return Family(name=name, up=1, down=1, shift=float(steps))
