@@ -1,7 +1,26 @@
-"""The world: Markov decision processes and their Gymnasium side."""
+"""The world: Markov decision processes and their Gymnasium side.
+
+Importing this package registers the named environments with Gymnasium, from `tacit/RiverSwim-v0` on.
+"""
 
 from __future__ import annotations
 
+from tacit.environments.gym import TabularEnv
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.registration import GYMNASIUM_IDS, register_all
+from tacit.environments.registry import EnvironmentInfo, list_environments, make
 from tacit.environments.tabular import RewardKind, TabularMDP
 
-__all__ = ["RewardKind", "TabularMDP"]
+__all__ = [
+    "GYMNASIUM_IDS",
+    "EnvironmentInfo",
+    "LayeredMDP",
+    "RewardKind",
+    "TabularEnv",
+    "TabularMDP",
+    "list_environments",
+    "make",
+    "register_all",
+]
+
+register_all()

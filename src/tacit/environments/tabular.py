@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.environments.validation import check_probabilities, check_rewards, floats, frozen, names_of
+from tacit.errors import require, require_count, require_real
 
 if TYPE_CHECKING:
     import gymnasium
@@ -23,9 +24,6 @@ __all__ = ["RewardKind", "TabularMDP"]
 
 RewardKind = Literal["bernoulli", "deterministic"]
 """How a reward is drawn from its mean: a coin in {0, 1}, or the mean itself."""
-
-# A row of probabilities may miss 1 by what adding up a few thousand rounded floats can cost, and by no more.
-ROW_SUM_TOLERANCE = 1e-9
 
 
 @final
@@ -120,15 +118,15 @@ class TabularMDP:
         if stage_P.shape[0] != stage_r.shape[0]:  # one of them changes over time, so both are stored for each step
             stage_P = np.broadcast_to(stage_P, (H, S, A, S))
             stage_r = np.broadcast_to(stage_r, (H, S, A))
-        first = _floats("rho", rho)
+        first = floats("rho", rho)
         require(first.shape == (S,), f"rho must have one entry for each of the {S} states", given=np.shape(rho))
-        _check_probabilities("P", stage_P, "hsa")
-        _check_probabilities("rho", first, "")
-        _check_rewards(stage_r)
+        check_probabilities("P", stage_P, "hsa")
+        check_probabilities("rho", first, "")
+        check_rewards(stage_r)
         freeze = object.__setattr__
-        freeze(self, "stage_P", _frozen(stage_P))
-        freeze(self, "stage_r", _frozen(stage_r))
-        freeze(self, "rho", _frozen(first))
+        freeze(self, "stage_P", frozen(stage_P))
+        freeze(self, "stage_r", frozen(stage_r))
+        freeze(self, "rho", frozen(first))
         freeze(self, "horizon", H)
         freeze(self, "num_states", S)
         freeze(self, "num_actions", A)
@@ -136,8 +134,8 @@ class TabularMDP:
         freeze(self, "name", str(name))
         freeze(self, "reward_scale", require_real("reward_scale", reward_scale, low=0.0, open_low=True))
         freeze(self, "reward_offset", require_real("reward_offset", reward_offset))
-        freeze(self, "state_names", _names("state_names", state_names, S))
-        freeze(self, "action_names", _names("action_names", action_names, A))
+        freeze(self, "state_names", names_of("state_names", state_names, S))
+        freeze(self, "action_names", names_of("action_names", action_names, A))
         freeze(self, "_fingerprint", _digest(self))
 
     @property
@@ -232,77 +230,15 @@ def _rebuild(arguments: dict[str, Any]) -> TabularMDP:
     return TabularMDP(**arguments)
 
 
-def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """The values as an array of float64, or a clear refusal."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a rectangular array of real numbers: {error}") from error
-
-
 def _stages(name: str, values: ArrayLike, ndim: int, H: int) -> NDArray[np.float64]:
     """The array with its step axis in front: length 1 if it was given without one, else 1 or H."""
     axes = "[S, A, S'] or [H, S, A, S']" if ndim == 4 else "[S, A] or [H, S, A]"
-    array = _floats(name, values)
+    array = floats(name, values)
     require(array.ndim in (ndim - 1, ndim), f"{name} must have the axes {axes}", given=array.shape)
     require(array.size > 0, f"{name} must have at least one state and one action", given=array.shape)
     staged = array if array.ndim == ndim else array[None]
     require(staged.shape[0] in (1, H), f"the step axis of {name} must have length horizon = {H}", given=staged.shape[0])
     return staged
-
-
-def _check_probabilities(name: str, rows: NDArray[np.float64], axes: str) -> None:
-    """Every row is a distribution: finite, not negative, sums to 1."""
-    bad = np.argwhere(~(np.isfinite(rows) & (rows >= 0.0)))
-    if bad.size:
-        index = tuple(bad[0])
-        raise InvalidInput(
-            f"{_cell(name, axes, rows.shape, index[:-1])} must hold finite probabilities that are not negative, "
-            f"has {rows[index]!s} at next state {index[-1]}"
-            if axes
-            else f"{name}[s={index[0]}] must be a finite probability that is not negative, is {rows[index]!s}"
-        )
-    sums = rows.sum(axis=-1)
-    off = np.argwhere(np.abs(np.atleast_1d(sums) - 1.0) > ROW_SUM_TOLERANCE)
-    if off.size:
-        index = tuple(off[0]) if axes else ()
-        raise InvalidInput(f"{_cell(name, axes, rows.shape, index)} must sum to 1, sums to {float(sums[index]):.10g}")
-
-
-def _check_rewards(stage_r: NDArray[np.float64]) -> None:
-    """Every mean reward lies in [0, 1]."""
-    bad = np.argwhere(~((stage_r >= 0.0) & (stage_r <= 1.0)))
-    if bad.size:
-        index = tuple(bad[0])
-        raise InvalidInput(
-            f"{_cell('r', 'hsa', stage_r.shape, index)} must lie in [0, 1], is {stage_r[index]!s}; "
-            "rescale the rewards and keep their unit in reward_scale and reward_offset"
-        )
-
-
-def _cell(name: str, axes: str, shape: tuple[int, ...], index: tuple[Any, ...]) -> str:
-    """Name an entry as the user would write it; the step is left out where there is only one stage."""
-    parts = [f"{axis}={i}" for axis, i in zip(axes, index, strict=True) if not (axis == "h" and shape[0] == 1)]
-    return f"{name}[{', '.join(parts)}]" if parts else name
-
-
-def _frozen(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A contiguous copy that nobody else can write to; adding 0 turns -0.0 into 0.0."""
-    copy = np.array(array, dtype=np.float64, order="C", copy=True)
-    copy += 0.0
-    copy.flags.writeable = False
-    return copy
-
-
-def _names(label: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    """The given names, checked, or the numbers from 0."""
-    if names is None:
-        return tuple(str(i) for i in range(count))
-    listed = tuple(str(name) for name in names)
-    require(
-        len(listed) == count and len(set(listed)) == count, f"{label} must be {count} different names", given=listed
-    )
-    return listed
 
 
 def _digest(mdp: TabularMDP) -> str:
