@@ -16,7 +16,8 @@ Actions:
 - `slow charge`: one level; 12 kWh at the tariff.
 - `fast charge`: two levels; the same price per kWh and 15% on top. A full battery draws nothing.
 - `deliver`: if called and the battery has two levels or more, earns 14 euros and takes two levels, or, if there are
-  more than two, three with probability 0.3. If not called, or without the charge, nothing moves.
+  more than two, three with probability 0.3. If not called, or without the charge, it is an empty run: nothing moves,
+  and the driver costs 2 euros.
 
 A call that is not served loses 5 euros of goodwill. A day begins with `2/5, night, free`.
 
@@ -40,7 +41,8 @@ NEXT_TARIFF = np.array([[0.80, 0.20, 0.00], [0.15, 0.60, 0.25], [0.00, 0.40, 0.6
 CALL_PROBABILITY = np.array([0.15, 0.50, 0.40])
 ACTIONS = ("wait", "slow charge", "fast charge", "deliver")
 FAST_SURCHARGE = 1.15
-FARE, GOODWILL, TRIP_LEVELS, LONG_TRIP = 14.0, 5.0, 2, 0.3
+FARE, GOODWILL, EMPTY_RUN = 14.0, 5.0, 2.0
+TRIP_LEVELS, LONG_TRIP = 2, 0.3
 FIRST = "2/5, night, free"
 
 
@@ -69,7 +71,8 @@ def ev_charging(*, horizon: int = 12) -> TabularMDP:
         for next_level, probability in _battery(level, action, served=served).items():
             first = next_level * outlook.size
             P[s, a, first : first + outlook.size] += probability * outlook.ravel()
-        euros[s, a] = -_cost(level, tariff, action) + (FARE if served else -GOODWILL if call == "called" else 0.0)
+        euros[s, a] = FARE if served else -_energy(level, tariff, action) - GOODWILL * (call == "called")
+        euros[s, a] -= EMPTY_RUN * (action == "deliver" and not served)
     offset, scale = float(euros.min()), float(euros.max() - euros.min())
     return TabularMDP(
         P=P,
@@ -106,7 +109,7 @@ def _battery(level: int, action: str, *, served: bool) -> dict[int, float]:
     return {level - TRIP_LEVELS: 1.0 - LONG_TRIP, level - TRIP_LEVELS - 1: LONG_TRIP}
 
 
-def _cost(level: int, tariff: str, action: str) -> float:
+def _energy(level: int, tariff: str, action: str) -> float:
     """Euros for the energy drawn in this hour."""
     surcharge = FAST_SURCHARGE if action == "fast charge" else 1.0
     return _charged(level, action) * KWH_PER_LEVEL * PRICES[tariff] * surcharge
