@@ -134,6 +134,7 @@ def test_names_default_to_numbers():
         ({"P": np.ones((S, A))}, r"P must have the axes \[S, A, S'\] or \[H, S, A, S'\], got \(2, 2\)"),
         ({"P": np.ones((S, A, S + 1))}, "state axis of P must agree"),
         ({"P": np.ones((H + 1, S, A, S))}, "step axis of P must have length horizon = 3, got 4"),
+        ({"P": arrays()["P"] + 0j}, "P must be a rectangular array of real numbers, got 'complex ones'"),
         ({"P": [[["a"]]]}, "P must be a rectangular array of real numbers"),
         ({"P": [[[1.0], [0.5, 0.5]]]}, "P must be a rectangular array of real numbers"),
         ({"P": np.ones((0, A, 0))}, "at least one state and one action"),

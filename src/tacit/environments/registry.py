@@ -61,7 +61,10 @@ def make(spec: str) -> TabularMDP:
         raise UnknownName("environment", name, BUILDERS)
     if colon and not listed:
         raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
-    return BUILDERS[name](**_parameters(name, listed))
+    try:
+        return BUILDERS[name](**_parameters(name, listed))
+    except MemoryError as error:
+        raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
 
 
 def list_environments() -> tuple[EnvironmentInfo, ...]:

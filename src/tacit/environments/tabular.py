@@ -180,7 +180,8 @@ class TabularMDP:
     ) -> TabularMDP:
         """The model of a Gymnasium environment with Discrete spaces that exposes its table `P`.
 
-        See `tacit.environments.importing.from_gymnasium`, which this calls.
+        States in which an episode ends become absorbing. Rewards become their means r(s, a), also where they depend on
+        the next state, rescaled to [0, 1]; see `tacit.environments.importing.from_gymnasium`, which this calls.
         """
         from tacit.environments.importing import from_gymnasium
 

@@ -19,9 +19,12 @@ ROW_SUM_TOLERANCE = 1e-9
 def floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """The values as an array of float64, or a clear refusal."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        numbers = array if np.iscomplexobj(array) else array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} must be a rectangular array of real numbers: {error}") from error
+    require(not np.iscomplexobj(numbers), f"{name} must be a rectangular array of real numbers", given="complex ones")
+    return numbers
 
 
 def check_probabilities(name: str, rows: NDArray[np.float64], axes: str) -> None:
