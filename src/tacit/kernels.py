@@ -93,14 +93,12 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         if self._ready:
             return
         self._ready = True
-        cells = [cell.cell_contents for cell in self._py_func.__closure__ or ()]
-        functions = [self._py_func, *(cell.py_func for cell in cells if hasattr(cell, "py_func"))]
-        stamp = source_stamp(Path(function.__code__.co_filename) for function in functions)
+        stamp = source_stamp(Path(function.__code__.co_filename) for function in _functions(self._py_func))
         self._name = repr(self._py_func)
         self._impl = self._impl_class(self._py_func)
         self._cache_path = self._impl.locator.get_cache_path()
         # One index file per closure: two learners fused into the same loop must not overwrite each other's stamp.
-        suffix = f"-{self._closure_digest()[:12]}" if cells else ""
+        suffix = f"-{self._closure_digest()[:12]}" if self._py_func.__closure__ else ""
         self._cache_file = caching.IndexDataCacheFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
@@ -118,11 +116,22 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         return (sig, codegen.magic_tuple(), self._closure_digest())
 
     def _closure_digest(self) -> str:
-        cells = [_describe(cell.cell_contents) for cell in self._py_func.__closure__ or ()]
-        return hashlib.sha256(self._py_func.__code__.co_code + dumps(cells)).hexdigest()
+        return hashlib.sha256(self._py_func.__code__.co_code + dumps(_cells(self._py_func))).hexdigest()
 
 
-def _describe(value: object) -> object:
-    """What a closure's cell contributes to the cache key: a kernel's name, anything else by value."""
-    original = getattr(value, "py_func", None)
-    return value if original is None else f"{original.__module__}.{original.__qualname__}"
+def _cells(function: Callable[..., Any]) -> list[object]:
+    """What a closure contributes to the cache key: the names of its kernels and of theirs, anything else by value."""
+    described: list[object] = []
+    for cell in function.__closure__ or ():
+        original = getattr(cell.cell_contents, "py_func", None)
+        if original is None:
+            described.append(cell.cell_contents)
+        else:
+            described.append((original.__module__, original.__qualname__, _cells(original)))
+    return described
+
+
+def _functions(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """A function and the originals of all kernels it closes over, directly or not."""
+    inner = [getattr(cell.cell_contents, "py_func", None) for cell in function.__closure__ or ()]
+    return [function, *(deep for original in inner if original is not None for deep in _functions(original))]

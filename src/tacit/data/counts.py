@@ -36,6 +36,8 @@ class ExactCounts:
     starts: Ints
     """[S]"""
     users: int
+    binary: bool
+    """Whether every single reward was 0 or 1."""
 
     def __repr__(self) -> str:
         return f"ExactCounts({self.users} users)"  # never their contents
@@ -48,7 +50,8 @@ def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -
     rewards = np.zeros((horizon, num_states, num_actions))
     _count(batch.states, batch.actions, batch.rewards, transitions, rewards)
     starts = np.bincount(batch.states[:, 0], minlength=num_states).astype(np.int64)
-    return ExactCounts(transitions, transitions.sum(axis=3), rewards, starts, len(batch))
+    binary = bool(np.isin(batch.rewards, (0.0, 1.0)).all())
+    return ExactCounts(transitions, transitions.sum(axis=3), rewards, starts, len(batch), binary)
 
 
 def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator) -> ExactCounts:
@@ -70,7 +73,8 @@ def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.rando
         else:
             rewards[h] = visits[h] * mdp.r[h]
         at = transitions[h].sum(axis=(0, 1))
-    return ExactCounts(transitions, visits, rewards, starts, users)
+    binary = mdp.reward_kind == "bernoulli" or bool(np.isin(mdp.stage_r, (0.0, 1.0)).all())
+    return ExactCounts(transitions, visits, rewards, starts, users, binary)
 
 
 @kernel

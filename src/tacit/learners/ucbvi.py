@@ -107,35 +107,40 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
     """Optimistic backward induction; ties between actions are broken at random."""
     H, S, A = belief.Q.shape
     stages = belief.P_hat.shape[0]
+    monotone = parameters.rule != PRACTICAL
     for h in range(H - 1, -1, -1):
         stage = min(h, stages - 1)
-        remaining = H - h
+        V_next = belief.V[h + 1]
         for s in range(S):
+            Q, n, r_hat, bonus = belief.Q[h, s], belief.n[stage, s], belief.r_hat[stage, s], belief.bonus[stage, s]
             best = -1.0
             ties = 0
+            choice = 0
             for a in range(A):
-                Q = float(remaining)
-                if belief.n[stage, s, a] > 0.0:
+                # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
+                q = float(H - h)
+                if monotone:
+                    q = min(q, Q[a])
+                # P̂ V̄ and the rest of b are not negative: a row that is at its ceiling without them is done.
+                if n[a] > 0.0 and r_hat[a] + bonus[a] < q:
+                    P_row = belief.P_hat[stage, s, a]
                     mean = 0.0
                     for t in range(S):
-                        mean += belief.P_hat[stage, s, a, t] * belief.V[h + 1, t]
-                    if parameters.rule == HOEFFDING:
-                        width = belief.bonus[stage, s, a]
-                    else:
+                        mean += P_row[t] * V_next[t]
+                    width = bonus[a]
+                    if parameters.rule != HOEFFDING:
                         width = _width(parameters, belief, h, stage, s, a, mean)
-                    # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
-                    Q = min(Q, belief.r_hat[stage, s, a] + mean + width)
-                    if parameters.rule != PRACTICAL:
-                        Q = min(Q, belief.Q[h, s, a])
-                belief.Q[h, s, a] = Q
-                if Q > best:
-                    best = Q
+                    q = min(q, r_hat[a] + mean + width)
+                Q[a] = q
+                if q > best:
+                    best = q
                     ties = 1
-                    belief.policy[h, s] = a
-                elif Q == best:
+                    choice = a
+                elif q == best:
                     ties += 1
                     if generator.random() * ties < 1.0:
-                        belief.policy[h, s] = a
+                        choice = a
+            belief.policy[h, s] = choice
             belief.V[h, s] = best
 
 
@@ -154,8 +159,7 @@ def _width(parameters: Parameters, belief: UCBVIBelief, h: int, stage: int, s: i
         if h == H - 1:
             spread = 0.0
         r = belief.r_hat[stage, s, a]
-        width = practical_width(parameters.z, H - h, n, r, variance, spread, belief.variance[0], belief.variance[2])
-        return width
+        return practical_width(parameters.z, H - h, n, r, variance, spread, belief.variance[0], belief.variance[2])
     L = parameters.log_term
     # √(8 L Var_P̂(V̄_{h+1}) / N) + √(8 Σ_y P̂(y) min{ 100² H³ S² A L² / N'_{h+1}(y), H² } / N)
     correction = 0.0

@@ -102,7 +102,7 @@ def _compiled(
     streams, tally = seed_streams(seed), begin_tally(mdp)
     belief, state = learner.begin(), privatizer.begin()
     world, truth, privacy = prepare_world(mdp), truth_of(mdp), privatizer.parameters
-    advance = fused_loop(type(learner).plan_kernel, type(learner).update_kernel, type(privatizer).release_kernel)
+    advance = fused_loop(type(learner).plan_kernel, type(learner).update_kernel, privatizer.release_kernel)
     regret = np.zeros(len(marks))
     done = 0
     for i, mark in enumerate(marks):
@@ -149,7 +149,8 @@ def _interpreted(
             regret[next_mark] = total + cost * (int(marks[next_mark]) - done) / users
             next_mark += 1
         total += cost
-        if plan.reports:
+        # The last users' data are of use to nobody: they are never released.
+        if plan.reports and done + users < episodes:
             state, released = privatizer.release(state, batch, noise)
             belief = learner.update(belief, released)
         del batch

@@ -13,10 +13,11 @@ are arguments. Privatizers that release after every user also come as one kernel
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
@@ -25,10 +26,16 @@ from tacit.data.trajectories import Trajectories
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 
-if TYPE_CHECKING:
-    from tacit.accounting.certificate import Certificate
-
-__all__ = ["Batch", "Calibration", "CountPrivatizer", "CountsState", "Noise", "StepPrivatizer", "release_users"]
+__all__ = [
+    "Batch",
+    "Calibration",
+    "CountPrivatizer",
+    "CountsState",
+    "Noise",
+    "StepPrivatizer",
+    "copy_state",
+    "release_users",
+]
 
 Batch = Trajectories | ExactCounts
 Noise = SimulationNoise | SecureNoise
@@ -92,7 +99,10 @@ class CountPrivatizer(Protocol):
 class StepPrivatizer(CountPrivatizer, Protocol):
     """A privatizer that can release after every single user, as a kernel."""
 
-    release_kernel: ClassVar[Callable[..., None]]
+    @property
+    def release_kernel(self) -> Callable[..., None]:
+        """`(parameters, state, states, actions, rewards, generator)`: take in one user, in place."""
+        ...
 
     @property
     def parameters(self) -> Any:
@@ -104,14 +114,14 @@ def release_users(privatizer: StepPrivatizer, state: Any, batch: Trajectories, n
     """Run the kernel over a batch, user by user, on a copy of the state; the copy comes back. Simulation only."""
     if not isinstance(noise, SimulationNoise):
         raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
-    after = _copied(state)
+    after, kernel = copy_state(state), privatizer.release_kernel
     for states, actions, rewards in zip(batch.states, batch.actions, batch.rewards, strict=True):
-        type(privatizer).release_kernel(privatizer.parameters, after, states, actions, rewards, noise.generator)
+        kernel(privatizer.parameters, after, states, actions, rewards, noise.generator)
     return after
 
 
-def _copied(value: Any) -> Any:
+def copy_state(value: Any) -> Any:
     """A nested NamedTuple of arrays with every array copied."""
     if isinstance(value, tuple):
-        return cast("Any", type(value))(*(_copied(field) for field in value))
+        return cast("Any", type(value))(*(copy_state(field) for field in value))
     return value.copy() if isinstance(value, np.ndarray) else value

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, no_privacy
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.kernels import kernel
+from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -48,7 +51,11 @@ class Unprotected:
     """
 
     shape: CountShape
-    release_kernel: ClassVar = release
+
+    @property
+    def release_kernel(self) -> Callable[..., None]:
+        """The kernel that takes in one user."""
+        return release
 
     @property
     def name(self) -> str:
@@ -72,7 +79,7 @@ class Unprotected:
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
-        return count_families(self.shape)
+        return count_families(self.shape, "families")
 
     def events(self) -> Events:
         """One unprotected release."""
@@ -82,11 +89,9 @@ class Unprotected:
         """No noise."""
         return {family.name: 0.0 for family in self.families()}
 
-    def certificate(self) -> Any:
+    def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""
-        from tacit.accounting.certificate import certify
-
-        return certify(self)
+        return certificate_of(self, noise="none")
 
     def begin(self) -> CountsState:
         """Empty totals."""

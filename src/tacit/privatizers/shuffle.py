@@ -77,8 +77,8 @@ class Shuffle:
         overflow_prob = require_real("overflow_prob", overflow_prob, low=0.0, high=0.5)
         slack = overflow_slack(epsilon, overflow_prob)
         require(
-            slack == 0.0 or slack < delta,
-            f"overflow_prob costs (1 + e^epsilon) times itself and must leave some of delta = {delta!r}",
+            slack == 0.0 or (slack < delta and messages == "ones"),
+            f"overflow_prob is for messages 'ones', costs (1 + e^epsilon) times itself and must leave some of delta {delta!r}",
             overflow_prob,
             "use a smaller one, or 0",
         )
@@ -131,7 +131,7 @@ class Shuffle:
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in one entry of each statistic, at its largest."""
-        return {name: self.bit_noise.std * sqrt(terms) for name, terms in self.spec.noisy_terms().items()}
+        return {name: self.bit_noise.total.std * sqrt(terms) for name, terms in self.spec.noisy_terms().items()}
 
     def precision(self, failure_prob: float) -> float:
         """E: with probability 1 − failure_prob every entry of every statistic is within E/4 of its exact count.
@@ -144,7 +144,7 @@ class Shuffle:
         layers = set(self.spec.transitions) | set(self.spec.visits) | set(self.spec.outcomes)
         entries |= {"visits": cells * len(layers), "rewards": cells * len(self.spec.rewards + self.spec.outcomes)}
         each = failure_prob / sum(entries.values())
-        return 4 * max(self.bit_noise.radius(each, terms) for terms in self.spec.noisy_terms().values())
+        return 4 * max(self.bit_noise.total.radius(each, terms) for terms in self.spec.noisy_terms().values())
 
     def transport(self) -> Transport:
         """How the messages of this batch travel."""
@@ -198,5 +198,4 @@ class Shuffle:
                 "round each user's rewards first, or say constant_rewards=True"
             )
         sums = self.spec.counters(exact.transitions, exact.visits, rewards)
-        drawn = generator.binomial(self.bit_noise.bits, self.bit_noise.probability, len(sums))
-        return self.spec.arrays((sums + drawn).astype(np.float64) - self.bit_noise.mean)
+        return self.spec.arrays(sums + self.bit_noise.total.sample(len(sums), noise))

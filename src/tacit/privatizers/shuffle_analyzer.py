@@ -26,4 +26,4 @@ def analyze(spec: ReleaseSpec, transport: Transport, bit_noise: BitNoise, messag
     )
     ones = messages.counters[(messages.bits != 0) & (messages.counters < transport.num_counters)]
     totals = np.bincount(ones, minlength=transport.num_counters).astype(np.float64)
-    return spec.arrays(totals - bit_noise.mean)
+    return spec.arrays(totals - bit_noise.total.mean)

@@ -151,8 +151,9 @@ def overflow_slack(epsilon: float, overflow_prob: float) -> float:
 @cache
 def _least_block(users: int, bits: int, probability: float, overflow_prob: float) -> int:
     """The least B with n · P(Bin(bits, q) > B) ≤ overflow_prob; remembered, because every device of a batch asks."""
-    capacity = max(1, int(binom.isf(overflow_prob / users, bits, probability)))
-    # The inverse may be rounded either way, so the inequality itself decides.
-    while users * binom.sf(capacity, bits, probability) > overflow_prob:
-        capacity += 1
-    return min(capacity, bits)
+    # Bisection on the tail itself: its inverse loses all digits for such small probabilities.
+    low, high = 0, bits
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if users * binom.sf(middle, bits, probability) <= overflow_prob else (middle, high)
+    return high

@@ -20,12 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.stats import binom
-
-from tacit.accounting.binomial import least_bits, least_probability
-from tacit.accounting.events import BinomialEvent, Event, Events
+from tacit.accounting.binomial import least_probability
+from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count, require_real
+from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.mechanisms.binomial import Binomial, paper_binomial
 
 __all__ = ["BitNoise", "PaperVariant", "least_bit_noise", "minimum_users", "paper_bit_noise"]
 
@@ -37,7 +36,7 @@ class BitNoise:
     """The same randomizer on every device of a batch.
 
     >>> noise = BitNoise(users=100, honest_users=90, bits_per_user=4, probability=0.5)
-    >>> noise.mean, noise.std, noise.honest_bits
+    >>> noise.total.mean, noise.total.std, noise.honest.bits
     (200.0, 10.0, 360)
     """
 
@@ -54,47 +53,18 @@ class BitNoise:
         require_real("probability of a noise bit", self.probability, low=0.0, high=0.5, open_low=True)
 
     @property
-    def bits(self) -> int:
-        """Noise bits per counter over the batch."""
-        return self.users * self.bits_per_user
+    def total(self) -> Binomial:
+        """The noise of one counter over the batch."""
+        return Binomial(bits=self.users * self.bits_per_user, probability=self.probability)
 
     @property
-    def honest_bits(self) -> int:
-        """Noise bits per counter that the guarantee counts on."""
-        return self.honest_users * self.bits_per_user
-
-    @property
-    def mean(self) -> float:
-        """What the analyzer subtracts from every counter."""
-        return self.bits * self.probability
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of the noise in one counter."""
-        return math.sqrt(self.bits * self.probability * (1.0 - self.probability))
-
-    def radius(self, failure_prob: float, terms: int = 1) -> float:
-        """A t with P(|noise of the sum of `terms` counters| > t) ≤ failure_prob: exact quantiles of one Binomial.
-
-        >>> BitNoise(users=100, honest_users=100, bits_per_user=4, probability=0.5).radius(0.05)
-        20.0
-        """
-        tail = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True) / 2
-        bits = self.bits * require_count("terms", terms)
-        mean = bits * self.probability
-        # P(X > isf(d/2)) ≤ d/2 and P(X < ppf(d/2)) ≤ d/2
-        above = float(binom.isf(tail, bits, self.probability)) - mean
-        below = mean - float(binom.ppf(tail, bits, self.probability))
-        return max(above, below)
+    def honest(self) -> Binomial:
+        """The part of it that the guarantee counts on."""
+        return Binomial(bits=self.honest_users * self.bits_per_user, probability=self.probability)
 
     def events(self, families: Sequence[Family]) -> Events:
-        """One binomial event up and one down per family; biased bits do not protect both directions alike."""
-        events: list[tuple[Event, int]] = []
-        for family in families:
-            for shift, count in ((1, family.up), (-1, family.down)):
-                event = BinomialEvent(bits=self.honest_bits, probability=self.probability, shift=shift)
-                events.append((event, count))
-        return tuple(events)
+        """What the honest part covers: one event up and one down per family, for biased bits are not symmetric."""
+        return tuple(event for family in families for event in self.honest.events(family))
 
 
 def least_bit_noise(
@@ -111,17 +81,16 @@ def least_bit_noise(
     A device that can add at most `max_bits_per_user` bits to a counter makes small batches impossible.
     """
     users, honest = require_count("users", users), _honest(users, honest_fraction)
-    epsilon, delta = _budget(epsilon, delta)
-    up, down = sum(f.up for f in families), sum(f.down for f in families)
-    needed = least_bits(epsilon, delta, up, down)
-    m = math.ceil(needed / honest)
+    needed = Binomial.calibrate(families, epsilon, delta).bits
+    m = -(-needed // honest)
     if max_bits_per_user is not None and m > max_bits_per_user:
         least = _smallest_batch(needed, honest_fraction, max_bits_per_user)
         raise InvalidInput(
             f"a batch must have at least {least} users when a device adds at most {max_bits_per_user} noise bits to a "
             f"counter, got {users}; enlarge the batch, epsilon or delta"
         )
-    # Two conditions, one noise: enough bits, and each of them only as likely as it must be.
+    # ⌈N/n⌉·n bits are enough when fair; now each of them only as likely as it must be.
+    up, down = sum(family.up for family in families), sum(family.down for family in families)
     probability = min(0.5, least_probability(epsilon, delta, up, down, m * honest))
     return BitNoise(users=users, honest_users=honest, bits_per_user=m, probability=probability)
 
@@ -140,20 +109,17 @@ def paper_bit_noise(
     """The noise as printed; its certificate is the accountant's business.
 
     >>> round(paper_bit_noise(epsilon=1.0, delta=1e-6, users=1000, horizon=6, num_states=4, num_actions=2,
-    ...                       variant="2024").std, 1)
+    ...                       variant="2024").total.std, 1)
     336.2
     """
     users, honest = require_count("users", users), _honest(users, honest_fraction)
-    epsilon, delta = _budget(epsilon, delta)
-    H, X, A = (require_count("size", size) for size in (horizon, num_states, num_actions))
-    counters = {"2024": 1, "2025": H * X * A}
-    if variant not in counters:
-        raise UnknownName("paper variant", variant, counters)
-    # ε' = ε/(3H);  τ = 96 ln(2/β')/ε'²                                               [bai2024shuffle] Alg. 4, Sec. V-A
-    tau = 96 * math.log(2 * counters[variant] / delta) / (epsilon / (3 * H)) ** 2
-    # n ≤ τ: m = ⌈τ/n⌉ fair bits;  n > τ: one bit with probability τ/(2n)
-    m, probability = (math.ceil(tau / users), 0.5) if users <= tau else (1, tau / (2 * users))
-    return BitNoise(users=users, honest_users=honest, bits_per_user=m, probability=probability)
+    cells = {"2024": None, "2025": horizon * num_states * num_actions}
+    if variant not in cells:
+        raise UnknownName("paper variant", variant, cells)
+    printed = paper_binomial(horizon, epsilon, delta, users=users, cells=cells[variant])
+    return BitNoise(
+        users=users, honest_users=honest, bits_per_user=printed.bits // users, probability=printed.probability
+    )
 
 
 def minimum_users(
@@ -165,8 +131,7 @@ def minimum_users(
     honest_fraction: float = 1.0,
 ) -> int:
     """The smallest batch for which no device has to add more than `max_bits_per_user` bits to a counter."""
-    epsilon, delta = _budget(epsilon, delta)
-    needed = least_bits(epsilon, delta, sum(f.up for f in families), sum(f.down for f in families))
+    needed = Binomial.calibrate(families, epsilon, delta).bits
     return _smallest_batch(needed, honest_fraction, require_count("max_bits_per_user", max_bits_per_user))
 
 
@@ -186,14 +151,3 @@ def _honest(users: int, honest_fraction: float) -> int:
     least = math.ceil(1.0 / gamma)
     require(honest >= 1, f"a batch must have at least {least} users for an honest fraction of {gamma:g}", users)
     return honest
-
-
-def _budget(epsilon: float, delta: float) -> tuple[float, float]:
-    epsilon = require_real("epsilon", epsilon, low=0.0, open_low=True)
-    delta = require_real("delta", delta, low=0.0, high=1.0)
-    if delta == 0.0:
-        raise Unsupportable(
-            "binomial noise is bounded, so a shuffled batch cannot give delta = 0; "
-            "use a delta such as 1e-6, or local trust with the Laplace mechanism for pure privacy"
-        )
-    return epsilon, delta

@@ -4,11 +4,17 @@
     visits       N(s,a)     over the H steps
     rewards      R(s,a)     over the H steps, each reward in [0, 1]
 
+Two encodings. `families` releases the three as they are. `complement` releases transitions, rewards R and complements
+N - R, from which visits follow as a sum: a visit moves R and N - R by r and 1 - r, together by one, so that the two
+families cost as much as one and every counter needs less noise at the same guarantee.
+
 Kept apart by step (`staged`), replacing one trajectory moves two counters per step and family by one; pooled over the
 steps, the worst replacement moves two counters of a family by the number of steps (a user may sit in one cell).
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +24,9 @@ from tacit.data.counts import ExactCounts
 from tacit.kernels import kernel
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
+__all__ = ["Encoding", "add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
+
+Encoding = Literal["families", "complement"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,13 +74,18 @@ def pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Float
     )
 
 
-def count_families(shape: CountShape) -> tuple[Family, ...]:
-    """The three families under the worst replacement of one trajectory.
+def count_families(shape: CountShape, encoding: Encoding) -> tuple[Family, ...]:
+    """What one user can change, at worst: 6H - 2 counters in three families, 4H - 2 in the complement encoding.
 
-    >>> [f.l1 for f in count_families(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))]
-    [10.0, 12.0, 12.0]
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> [f.l1 for f in count_families(shape, "families")], [f.l1 for f in count_families(shape, "complement")]
+    ([10.0, 12.0, 12.0], [10.0, 12.0])
     """
-    steps = {"transitions": shape.horizon - 1, "visits": shape.horizon, "rewards": shape.horizon}
+    H = shape.horizon
+    steps = {"transitions": H - 1, "visits": H, "rewards": H}
+    if encoding == "complement":
+        # r + (1 - r) = 1 in the visited cell: the worst case puts all of it into one of the two counters
+        steps = {"transitions": H - 1, "rewards and complements": H}
     return tuple(family_of(name, count, staged=shape.staged) for name, count in steps.items() if count > 0)
 
 

@@ -1,0 +1,27 @@
+"""From a configured privatizer to its certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.composition import pure_epsilon_of
+
+if TYPE_CHECKING:
+    from tacit.privatizers.contract import CountPrivatizer
+
+__all__ = ["certificate_of"]
+
+
+def certificate_of(privatizer: CountPrivatizer, *, noise: str, paper_says: str | None = None) -> Certificate:
+    """What the exact accountant finds for everything that the privatizer exposes one user to."""
+    std = privatizer.noise_std()
+    # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
+    families = [
+        CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std["rewards"]))
+        for family in privatizer.families()
+    ]
+    events, claim = privatizer.events(), privatizer.claim
+    if paper_says is not None and claim.delta > 0.0 and (pure := pure_epsilon_of(events)) > claim.epsilon:
+        paper_says += f"; at delta 0 that is really {pure:.4g}, here it is read at delta {claim.delta:g}"
+    return certify(events, families, claim, calibration=privatizer.calibration, paper_says=paper_says)

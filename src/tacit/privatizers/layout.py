@@ -1,0 +1,92 @@
+"""Where each counter of a release stands in one flat vector.
+
+    [ transitions (stages with a successor) | rewards | visits, or complements N - R ]
+
+Noise is drawn for the whole vector; families differ only in what is added to it and in what is read back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import kernel
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["add_vector", "dimension_of", "exact_vector", "outcome_cell", "transition_cell", "transition_cells"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def dimension_of(shape: CountShape) -> int:
+    """The length of the vector.
+
+    >>> dimension_of(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))
+    256
+    """
+    stages, S, A = shape.stages, shape.num_states, shape.num_actions
+    return int(transition_cells(shape.horizon, stages, S, A)) + 2 * stages * S * A
+
+
+@kernel
+def transition_cells(horizon: int, stages: int, S: int, A: int) -> int:
+    """How many counters the transitions take: the last step has no successor."""
+    if horizon == 1:
+        return 0
+    return (stages - 1 if stages > 1 else 1) * S * A * S
+
+
+@kernel
+def transition_cell(stage: int, s: int, a: int, t: int, S: int, A: int) -> int:
+    """The place of N(s,a,s')."""
+    return ((stage * S + s) * A + a) * S + t
+
+
+@kernel
+def outcome_cell(stage: int, s: int, a: int, S: int, A: int) -> int:
+    """The place of R(s,a) behind the transitions; N(s,a) or N - R stands one block of cells further."""
+    return (stage * S + s) * A + a
+
+
+@kernel
+def exact_vector(
+    vector: Floats, stages: int, S: int, A: int, complement: bool, states: Ints, actions: Ints, rewards: Floats
+) -> None:
+    """Add one user's exact statistics to the vector."""
+    horizon = actions.shape[0]
+    base = transition_cells(horizon, stages, S, A)
+    block = stages * S * A
+    for h in range(horizon):
+        stage = min(h, stages - 1)
+        s, a, r = states[h], actions[h], rewards[h]
+        cell = base + outcome_cell(stage, s, a, S, A)
+        vector[cell] += r
+        # Complement encoding: a visit with reward r puts r into R and 1 - r into N - R.
+        vector[cell + block] += 1.0 - r if complement else 1.0
+        if h < horizon - 1:
+            vector[transition_cell(stage, s, a, states[h + 1], S, A)] += 1.0
+
+
+@kernel
+def add_vector(released: CountStatistics, vector: Floats, complement: bool, horizon: int) -> None:
+    """The analyzer: add a (noisy) vector to the released totals."""
+    stages, S, A = released.visits.shape
+    c = 0
+    if horizon > 1:
+        for h in range(stages - 1 if stages > 1 else 1):
+            for s in range(S):
+                for a in range(A):
+                    for t in range(S):
+                        released.transitions[h, s, a, t] += vector[c]
+                        c += 1
+    block = stages * S * A
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                reward, other = vector[c], vector[c + block]
+                released.rewards[h, s, a] += reward
+                released.squares[h, s, a] += reward
+                # Ñ = R̃ + (N - R)~
+                released.visits[h, s, a] += reward + other if complement else other
+                c += 1

@@ -1,0 +1,247 @@
+"""Local trust: every user randomizes on the own device; nobody else is trusted (local differential privacy).
+
+Roles: the encoder is the randomizer on the device, the shuffler is the identity, the analyzer adds the messages up.
+
+G1  Each user sends one message, covered by the mechanism's noise over the families of the encoding; users are disjoint.
+G2  The message is unbiased for the user's statistics, with the stated noise variance.
+G3  Everything the server does is post-processing of the messages.
+
+Mechanisms: `laplace`, `gaussian`, `rr` (randomized response) and `bounded` of [garcelon2021local], and `oue`, tacit's
+better one: one random slot of the trajectory in optimized unary encoding, with the whole epsilon.
+`paper` uses three families with the printed noise; `tight` the complement encoding with the least noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events, PureEvent
+from tacit.accounting.families import Family
+from tacit.data.trajectories import Trajectories
+from tacit.errors import InvalidInput, NotSupported
+from tacit.kernels import kernel
+from tacit.mechanisms.bounded import Bounded
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.privatizers.certification import certificate_of
+from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users
+from tacit.privatizers.layout import add_vector, dimension_of
+from tacit.privatizers.local_aggregate import LocalMechanism, aggregate_messages
+from tacit.privatizers.local_encoders import (
+    EncoderParameters,
+    additive_encoder,
+    bounded_unit,
+    gaussian_unit,
+    laplace_unit,
+    one_slot_encoder,
+    randomized_response_encoder,
+)
+from tacit.privatizers.statistics import Encoding, count_families
+from tacit.randomness import SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics, empty_counts
+
+__all__ = ["LOCAL_MECHANISMS", "Local", "LocalState"]
+
+LOCAL_MECHANISMS: Final[Mapping[type, str]] = {
+    Laplace: "laplace",
+    Gaussian: "gaussian",
+    RandomizedResponse: "rr",
+    Bounded: "bounded",
+    UnaryEncoding: "oue",
+}
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class LocalState(NamedTuple):
+    """The server's memory: the last message and the sum of all."""
+
+    message: Floats
+    released: CountStatistics
+
+
+@cache
+def local_kernel(encode: Callable[..., None]) -> Callable[..., None]:
+    """The release kernel over one encoder."""
+
+    @kernel
+    def release(
+        parameters: EncoderParameters,
+        state: LocalState,
+        states: Ints,
+        actions: Ints,
+        rewards: Floats,
+        generator: np.random.Generator,
+    ) -> None:
+        encode(parameters, state.message, states, actions, rewards, generator)
+        add_vector(state.released, state.message, parameters.complement, actions.shape[0])
+        for family in range(3):
+            state.released.variance[family] += parameters.variance[family]
+        state.released.users[0] += 1
+
+    return release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """Randomizers on the users' devices, sums on the server."""
+
+    shape: CountShape
+    claim: PrivacyClaim
+    calibration: Calibration
+    encoding: Encoding
+    mechanism: LocalMechanism
+    """The noise of rewards, visits and complements."""
+    transition_mechanism: LocalMechanism
+    """The noise of transitions: of the same kind, possibly of another size."""
+
+    def __post_init__(self) -> None:
+        if self.claim.trust != "local":
+            raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
+        if type(self.mechanism) is not type(self.transition_mechanism):
+            raise InvalidInput("all families must use the same kind of noise")
+        if isinstance(self.mechanism, UnaryEncoding) and self.encoding != "complement":
+            raise InvalidInput("one slot of unary encoding needs the complement encoding, where a slot is one-hot")
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return f"local/{LOCAL_MECHANISMS[type(self.mechanism)]}"
+
+    @property
+    def slots(self) -> int:
+        """How many one-hot vectors a trajectory is made of in the complement encoding."""
+        return 2 * self.shape.horizon - 1
+
+    @property
+    def encoder(self) -> Callable[..., None]:
+        """The device's kernel: `(parameters, message, states, actions, rewards, generator)`."""
+        if isinstance(self.mechanism, RandomizedResponse):
+            return randomized_response_encoder
+        if isinstance(self.mechanism, UnaryEncoding):
+            return one_slot_encoder
+        if isinstance(self.mechanism, Laplace):
+            return additive_encoder(laplace_unit)
+        return additive_encoder(gaussian_unit if isinstance(self.mechanism, Gaussian) else bounded_unit)
+
+    @property
+    def release_kernel(self) -> Callable[..., None]:
+        """The kernel that takes in one user."""
+        return local_kernel(self.encoder)
+
+    @property
+    def parameters(self) -> EncoderParameters:
+        """Public parameters of the encoder."""
+        keep, rise, gain = 1.0, 0.0, 1.0
+        if isinstance(self.mechanism, RandomizedResponse):
+            keep, rise, gain = 1.0 - self.mechanism.flip, self.mechanism.flip, self.mechanism.gain
+        elif isinstance(self.mechanism, UnaryEncoding):
+            keep, rise, gain = self.mechanism.keep, self.mechanism.rise, self.mechanism.gain
+        variance = self._variances(sampling=True)
+        return EncoderParameters(
+            stages=self.shape.stages,
+            S=self.shape.num_states,
+            A=self.shape.num_actions,
+            complement=self.encoding == "complement",
+            scale=_scale_of(self.mechanism),
+            transition_scale=_scale_of(self.transition_mechanism),
+            keep=keep,
+            rise=rise,
+            gain=gain,
+            variance=np.array([variance["transitions"], variance["visits"], variance["rewards"]]),
+        )
+
+    def families(self) -> tuple[Family, ...]:
+        """What one user can change."""
+        return count_families(self.shape, self.encoding)
+
+    def events(self) -> Events:
+        """The exposure of one user."""
+        if isinstance(self.mechanism, UnaryEncoding):
+            return ((PureEvent(epsilon=self.mechanism.epsilon), 1),)  # one slot in all, whatever the families
+        exposed: Events = ()
+        for family in self.families():
+            covered = self.transition_mechanism if family.name == "transitions" else self.mechanism
+            exposed += covered.events(family)
+        return exposed
+
+    def noise_std(self) -> dict[str, float]:
+        """The standard deviation that one user's noise adds to a counter (one-slot: its sampling variance on top)."""
+        return {name: value**0.5 for name, value in self._variances(sampling=False).items()}
+
+    def _variances(self, *, sampling: bool) -> dict[str, float]:
+        steps = 1 if self.shape.staged else self.shape.horizon
+        if isinstance(self.mechanism, UnaryEncoding) and isinstance(self.transition_mechanism, UnaryEncoding):
+            one, two = self.mechanism, self.transition_mechanism
+            outcome = one.variance if sampling else one.noise_variance
+            moved = two.variance if sampling else two.noise_variance
+        else:
+            outcome, moved = self.mechanism.variance, self.transition_mechanism.variance
+            if isinstance(self.mechanism, RandomizedResponse):  # one noisy bit per step
+                outcome, moved = outcome * steps, moved * max(1, steps - 1)
+        return {"transitions": moved, "visits": outcome * (1 + (self.encoding == "complement")), "rewards": outcome}
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        printed = f"epsilon {self.claim.epsilon:g}-LDP at delta {self.claim.delta:g}, {self.name} noise"
+        paper = printed if self.calibration == "paper" else None
+        return certificate_of(self, noise=LOCAL_MECHANISMS[type(self.mechanism)], paper_says=paper)
+
+    def begin(self) -> LocalState:
+        """Nobody came yet."""
+        return LocalState(message=np.zeros(dimension_of(self.shape)), released=empty_counts(self.shape))
+
+    def encode(self, batch: Trajectories, noise: Noise) -> NDArray[np.float64]:
+        """The device's side: one message per user, [users, counters]."""
+        if not isinstance(noise, SimulationNoise):
+            raise NotSupported("this encoder simulates devices; real ones draw integers from tacit.mechanisms.exact")
+        messages = np.zeros((len(batch), dimension_of(self.shape)))
+        encode, parameters = self.encoder, self.parameters
+        for message, states, actions, rewards in zip(messages, batch.states, batch.actions, batch.rewards, strict=True):
+            encode(parameters, message, states, actions, rewards, noise.generator)
+        return messages
+
+    def analyze(self, state: LocalState, messages: NDArray[np.float64]) -> tuple[LocalState, CountStatistics]:
+        """The server's side: add messages up."""
+        released = copy_state(state.released)
+        last = state.message.copy()
+        for message in messages:
+            add_vector(released, message, self.encoding == "complement", self.shape.horizon)
+            last[:] = message
+        released.variance[:] += len(messages) * self.parameters.variance
+        released.users[0] += len(messages)
+        return LocalState(message=last, released=released), released
+
+    def release(self, state: LocalState, batch: Batch, noise: Noise) -> tuple[LocalState, CountStatistics]:
+        """Let every user of a batch send one message; exact counts take the aggregate path."""
+        if isinstance(batch, Trajectories):
+            after: LocalState = release_users(self, state, batch, noise)
+            return after, after.released
+        if not isinstance(noise, SimulationNoise):
+            raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
+        vector = aggregate_messages(self.mechanism, self.transition_mechanism, self.encoding, self.shape, batch, noise)
+        released = copy_state(state.released)
+        add_vector(released, vector, self.encoding == "complement", self.shape.horizon)
+        released.variance[:] += batch.users * self.parameters.variance
+        released.users[0] += batch.users
+        return LocalState(message=state.message.copy(), released=released), released
+
+
+def _scale_of(mechanism: LocalMechanism) -> float:
+    """What multiplies the unit noise of an additive encoder."""
+    if isinstance(mechanism, Laplace):
+        return mechanism.scale
+    if isinstance(mechanism, Gaussian):
+        return mechanism.sigma
+    return mechanism.limit if isinstance(mechanism, Bounded) else 0.0
