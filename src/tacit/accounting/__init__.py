@@ -1,1 +1,47 @@
 """Claims, events, composition, calibration, ledger: it sees descriptions, never data."""
+
+from __future__ import annotations
+
+from tacit.accounting.calibrate import calibrate, events_of
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
+from tacit.accounting.composition import basic, delta_of, epsilon_of, method_of, parallel
+from tacit.accounting.events import (
+    BinomialEvent,
+    BoundedEvent,
+    Event,
+    Events,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+    UnprotectedEvent,
+)
+from tacit.accounting.families import Family
+from tacit.accounting.ledger import Ledger, Receipt
+
+__all__ = [
+    "BinomialEvent",
+    "BoundedEvent",
+    "Certificate",
+    "CertifiedFamily",
+    "Event",
+    "Events",
+    "Family",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "Ledger",
+    "PrivacyClaim",
+    "PrivacyUnit",
+    "PureEvent",
+    "Receipt",
+    "UnprotectedEvent",
+    "basic",
+    "calibrate",
+    "certify",
+    "delta_of",
+    "epsilon_of",
+    "events_of",
+    "method_of",
+    "no_privacy",
+    "parallel",
+]

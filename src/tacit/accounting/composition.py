@@ -1,0 +1,255 @@
+"""Composition: what everything that one user is exposed to costs together, exactly where exactness is possible.
+
+    events                        at δ = 0                  at δ > 0
+    pure (bits, slots) only       Σ ε, exactly              the smaller of Σ ε and the PLD
+    Laplace                       Σ shift/scale, exactly    the smaller of Σ shift/scale and the PLD
+    Gaussian only                 never private             analytic: μ² = Σ (shift/σ)²
+    binomial, bounded, mixtures   never private             PLD by FFT, an upper bound to about six digits
+
+Every answer is rounded up. Counts are multiplied in one line of tacit, `tacit.accounting.counting.total`; so `n` times
+an event costs what the event written down `n` times costs. Events with the same description are merged first.
+
+Users in disjoint batches compose in parallel: each pays for the own batch only, so the claim for the whole is the worst
+of the batches (`parallel`), adaptively too. Claims about the same users add up (`basic`).
+
+References: pure and basic composition, C. Dwork et al. (2006); Gaussian, B. Balle and Y.-X. Wang (2018); PLD: see
+`tacit.accounting.pld`; parallel: Lemma B of the design notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from tacit.accounting.binomial import binomial_pld
+from tacit.accounting.bounded import bounded_pld
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.counting import total
+from tacit.accounting.events import (
+    BinomialEvent,
+    BoundedEvent,
+    Event,
+    Events,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+    UnprotectedEvent,
+)
+from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from tacit.accounting.gaussian_losses import gaussian_pld
+from tacit.accounting.laplace import laplace_pld
+from tacit.accounting.pld import PLD, compose
+from tacit.errors import InvalidInput, require, require_count, require_real
+
+__all__ = [
+    "Method",
+    "all_gaussian",
+    "basic",
+    "delta_of",
+    "epsilon_of",
+    "gaussian_mu_of",
+    "merged",
+    "method_of",
+    "parallel",
+    "pure_epsilon_of",
+]
+
+Method: TypeAlias = Literal[
+    "nothing released", "no protection", "pure composition", "analytic Gaussian", "PLD (FFT, pessimistic)"
+]
+
+
+def epsilon_of(events: Events, delta: float) -> float:
+    """The least epsilon that the accountant certifies for these events at this delta, rounded up.
+
+    >>> round(epsilon_of(((LaplaceEvent(scale=36.0, shift=1.0, discrete=False), 34),), 0.0), 4)
+    0.9444
+    >>> round(epsilon_of(((GaussianEvent(sigma=1.0, shift=0.0394495), 36),), 1e-6), 3)
+    1.0
+    """
+    require_real("delta", delta, low=0.0, high=1.0)
+    events = merged(events)
+    pure = pure_epsilon_of(events)
+    if delta == 0.0 or not events or _unprotected(events):
+        return pure
+    if all_gaussian(events):
+        return gaussian_epsilon(delta, gaussian_mu_of(events))
+    return min(pure, _composed(events).epsilon(delta))
+
+
+def delta_of(events: Events, epsilon: float) -> float:
+    """The least delta that the accountant certifies for these events at this epsilon, rounded up.
+
+    >>> delta_of(((PureEvent(epsilon=0.25), 4),), 1.0)
+    0.0
+    """
+    require_real("epsilon", epsilon, low=0.0)
+    events = merged(events)
+    if pure_epsilon_of(events) <= epsilon:
+        return 0.0
+    if _unprotected(events):
+        return 1.0
+    if all_gaussian(events):
+        return gaussian_delta(epsilon, gaussian_mu_of(events))
+    return _composed(events).delta(epsilon)
+
+
+def method_of(events: Events, delta: float) -> Method:
+    """How `epsilon_of` computes its answer, in words for the certificate.
+
+    >>> method_of(((GaussianEvent(sigma=2.0, shift=1.0), 3),), 1e-6)
+    'analytic Gaussian'
+    """
+    events = merged(events)
+    if not events:
+        return "nothing released"
+    if _unprotected(events):
+        return "no protection"
+    if delta > 0.0 and all_gaussian(events):
+        return "analytic Gaussian"
+    if delta == 0.0 or pure_epsilon_of(events) <= _composed(events).epsilon(delta):
+        return "pure composition"
+    return "PLD (FFT, pessimistic)"
+
+
+def pure_epsilon_of(events: Events) -> float:
+    """The pure epsilon (delta = 0): Σ count · epsilon in exact arithmetic, rounded up once; inf if there is none.
+
+    >>> pure_epsilon_of(((PureEvent(epsilon=0.1), 10),)) <= 1.0000000000000002
+    True
+    """
+    exact = total(merged(events), _pure_cost)
+    return exact if isinstance(exact, float) else _rounded_up(Fraction(exact))
+
+
+def gaussian_mu_of(events: Events) -> float:
+    """The μ of Gaussian events together, rounded up: μ² = Σ count · (shift/σ)².
+
+    >>> round(gaussian_mu_of(((GaussianEvent(sigma=2.0, shift=1.0), 16),)), 12)
+    2.0
+    """
+    square = total(merged(events), _mu_squared)
+    return math.nextafter(math.sqrt(_rounded_up(Fraction(square))), math.inf) if square else 0.0
+
+
+def all_gaussian(events: Events) -> bool:
+    """Whether every event is Gaussian (and there is one)."""
+    return len(events) > 0 and all(isinstance(event, GaussianEvent) for event, _ in events)
+
+
+def merged(events: Events) -> Events:
+    """The same exposure with every event listed once; what costs nothing is dropped.
+
+    >>> bit = PureEvent(epsilon=0.5)
+    >>> merged(((bit, 2), (bit, 1), (PureEvent(epsilon=0.0), 7))) == ((bit, 3),)
+    True
+    """
+    counts = Counter[Event]()
+    for event, count in events:
+        counts[event] += require_count("count of an event", count, least=0)
+    return tuple((event, count) for event, count in counts.items() if count > 0 and _costs(event))
+
+
+def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
+    """What these claims about the same users give together: epsilons and deltas add, rounded up.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> tenth = PrivacyClaim(trust="local", epsilon=0.1, delta=1e-7, unit=PrivacyUnit(trajectories=1),
+    ...                      neighbours="replace-one", output="every-message")
+    >>> basic([tenth] * 10).epsilon, basic([tenth] * 10).delta
+    (1.0, 1e-06)
+    """
+    first = _alike(claims)
+    if first.trust == "none":
+        return first
+    # Claims are added as the decimal numbers they print as, so ten times 0.1 is 1.
+    epsilon, delta = (
+        sum((Decimal(repr(value)) for value in values), Decimal(0))
+        for values in ([claim.epsilon for claim in claims], [claim.delta for claim in claims])
+    )
+    return replace(first, epsilon=_decimal_up(epsilon), delta=_decimal_up(delta), allow_large_delta=True)
+
+
+def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
+    """What these claims about disjoint users give together: to each user the worst of them (Lemma B).
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> batch = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+    ...                      neighbours="replace-one", output="shuffled-transcript")
+    >>> parallel([batch] * 1000) == batch
+    True
+    """
+    first = _alike(claims)
+    if first.trust == "none":
+        return first
+    epsilon, delta = max(claim.epsilon for claim in claims), max(claim.delta for claim in claims)
+    return replace(first, epsilon=epsilon, delta=delta, allow_large_delta=True)
+
+
+def _costs(event: Event) -> bool:
+    return not ((isinstance(event, PureEvent) and event.epsilon == 0.0) or getattr(event, "shift", 1.0) == 0.0)
+
+
+def _unprotected(events: Events) -> bool:
+    return any(isinstance(event, UnprotectedEvent) for event, _ in events)
+
+
+def _pure_cost(event: Event) -> Fraction | float:
+    if isinstance(event, PureEvent):
+        return Fraction(event.epsilon)
+    if isinstance(event, LaplaceEvent):
+        return Fraction(event.shift) / Fraction(event.scale)
+    return math.inf  # shifted supports or unbounded losses: no pure guarantee
+
+
+def _mu_squared(event: Event) -> Fraction:
+    if not isinstance(event, GaussianEvent):
+        raise InvalidInput(f"only Gaussian events have a mu, got {type(event).__name__}")
+    return (Fraction(event.shift) / Fraction(event.sigma)) ** 2
+
+
+@lru_cache(maxsize=256)
+def _composed(events: Events) -> PLD:
+    """All events together; the Gaussian ones are one shift of length μ."""
+    gaussian = tuple((event, count) for event, count in events if isinstance(event, GaussianEvent))
+    pairs = [(_event_pld(event), count) for event, count in events if not isinstance(event, GaussianEvent)]
+    if gaussian:
+        pairs.append((gaussian_pld(gaussian_mu_of(gaussian)), 1))
+    return compose(pairs)
+
+
+@lru_cache(maxsize=256)
+def _event_pld(event: Event) -> PLD:
+    if isinstance(event, PureEvent):
+        return PLD.from_guarantee(event.epsilon)
+    if isinstance(event, LaplaceEvent):
+        return laplace_pld(event.scale, event.shift, discrete=event.discrete)
+    if isinstance(event, BinomialEvent):
+        return binomial_pld(event.bits, event.probability, up=int(event.shift > 0), down=int(event.shift < 0))
+    if isinstance(event, BoundedEvent):
+        return bounded_pld(event.radius, event.shift)
+    raise TypeError(f"no PLD for {type(event).__name__}")
+
+
+def _alike(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
+    require(len(claims) > 0, "there must be a claim to compose", given=0)
+    kinds = {(claim.trust, claim.unit, claim.neighbours, claim.output) for claim in claims}
+    require(len(kinds) == 1, "composed claims must agree in trust, unit, neighbours and output", given=len(kinds))
+    return claims[0]
+
+
+def _rounded_up(exact: Fraction) -> float:
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+
+
+def _decimal_up(exact: Decimal) -> float:
+    """The float that prints as `exact` if there is one, else the next larger."""
+    near = float(exact)
+    return near if Decimal(repr(near)) >= exact else math.nextafter(near, math.inf)

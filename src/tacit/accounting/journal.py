@@ -1,0 +1,167 @@
+"""An append-only journal: a hash chain of records in one SQLite file, safe against crashes and concurrent writers.
+
+J1  Durable: `append` inside a `transaction` is on the disk when the transaction ends; a crash before leaves no trace.
+J2  Append-only: the database refuses to update or delete a record, and a record carries the digest of everything
+    before it, so whoever edits the file by other means is found out by `verify`. SQLite counts the records a second
+    time, so cut-off records are found out, too; a `Receipt` kept elsewhere proves it even against a patient forger.
+J3  Exclusive: between the beginning and the end of a transaction there is no other writer, in any process or thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.errors import InvalidInput, require
+
+__all__ = ["Journal", "Receipt", "Record", "Writer"]
+
+_SCHEMA: Final = (
+    """CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
+       first INTEGER, stop INTEGER, refers INTEGER UNIQUE, body TEXT NOT NULL, digest TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS ranges ON records (first, stop)",
+    """CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON records
+       BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END""",
+    """CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON records
+       BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END""",
+)
+_WAIT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Proof of a record: its place in the journal and the digest of the chain up to it."""
+
+    number: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record; `referred` says whether a later record refers to it."""
+
+    number: int
+    kind: str
+    body: Mapping[str, Any]
+    digest: str
+    referred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The exclusive right to read and append, for the length of one transaction."""
+
+    connection: sqlite3.Connection
+
+    def append(
+        self, kind: str, body: Mapping[str, Any], *, span: range | None = None, refers: int | None = None
+    ) -> Receipt:
+        """Add a record, with the range of indices it is about or the record it refers to (each is referred to once)."""
+        last, count = self.head(), self.count()
+        require(last.number == count, "the journal must be complete", given=f"{last.number} of {count} records")
+        text = json.dumps(body, sort_keys=True, allow_nan=False)
+        digest = _digest(last.digest, kind, span, refers, text)
+        first, stop = (None, None) if span is None else (span.start, span.stop)
+        self.connection.execute(
+            "INSERT INTO records (kind, first, stop, refers, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
+            (kind, first, stop, refers, text, digest),
+        )
+        return Receipt(number=last.number + 1, digest=digest)
+
+    def records(self, *, kind: str, touching: range | None = None, number: int | None = None) -> tuple[Record, ...]:
+        """The records of this kind in order; only those that touch a range, or only the one with this number."""
+        first, stop = (None, None) if touching is None else (touching.start, touching.stop)
+        rows = self.connection.execute(
+            """SELECT record.number, record.kind, record.body, record.digest, later.number IS NOT NULL
+               FROM records AS record LEFT JOIN records AS later ON later.refers = record.number
+               WHERE record.kind = :kind AND (:number IS NULL OR record.number = :number)
+               AND (:stop IS NULL OR (record.first < :stop AND record.stop > :first)) ORDER BY record.number""",
+            {"kind": kind, "number": number, "first": first, "stop": stop},
+        ).fetchall()
+        return tuple(
+            Record(number=place, kind=name, body=json.loads(body), digest=digest, referred=bool(referred))
+            for place, name, body, digest, referred in rows
+        )
+
+    def head(self) -> Receipt:
+        """The last record, or number 0 if there is none."""
+        row = self.connection.execute("SELECT number, digest FROM records ORDER BY number DESC LIMIT 1").fetchone()
+        number, digest = row or (0, "")
+        return Receipt(number=number, digest=digest)
+
+    def count(self) -> int:
+        """How many records were ever written, which SQLite keeps apart from the records."""
+        row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        return 0 if row is None else int(row[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """A journal file; all state is in the file."""
+
+    path: Path
+
+    @contextmanager
+    def transaction(self) -> Iterator[Writer]:
+        """Begin exclusive writing; everything is kept at the end of the block, nothing if it raises."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # the writers' lock (J3)
+            try:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                yield Writer(connection)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def head(self) -> Receipt:
+        """The last record's number and digest: keep it elsewhere, and nothing up to it can vanish unnoticed."""
+        with self.transaction() as writer:
+            row = writer.connection.execute(
+                "SELECT number, digest FROM records ORDER BY number DESC LIMIT 1"
+            ).fetchone()
+        number, digest = row or (0, "")
+        return Receipt(number=number, digest=digest)
+
+    def verify(self, anchor: Receipt | None = None) -> None:
+        """Raise `InvalidInput` unless all records are as they were written, none missing, `anchor` among them."""
+        with self.transaction() as writer:
+            rows = writer.connection.execute(
+                "SELECT number, kind, first, stop, refers, body, digest FROM records ORDER BY number"
+            ).fetchall()
+            count = writer.count()
+        previous = ""
+        for place, (number, kind, first, stop, refers, body, digest) in enumerate(rows, start=1):
+            span = None if first is None or stop is None else range(first, stop)
+            whole = number == place and digest == _digest(previous, kind, span, refers, body)
+            require(whole, "the records of a journal must be as they were written", given=f"a changed record {place}")
+            previous = digest
+        require(len(rows) == count, "the journal must be complete", given=f"{len(rows)} of {count} records")
+        if anchor is not None:
+            held = 1 <= anchor.number <= len(rows) and rows[anchor.number - 1][6] == anchor.digest
+            require(held, "the journal must contain the anchor", given=f"no record {anchor.number} with its digest")
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+        except sqlite3.Error as error:
+            raise InvalidInput(f"the journal at {self.path} cannot be opened: {error}") from error
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")  # COMMIT returns when the disk has it (J1)
+            yield connection
+        except sqlite3.Error as error:
+            raise InvalidInput(f"the journal at {self.path} cannot be used: {error}") from error
+        finally:
+            connection.close()
+
+
+def _digest(previous: str, kind: str, span: range | None, refers: int | None, body: str) -> str:
+    return hashlib.sha256(json.dumps([previous, kind, repr(span), refers, body]).encode()).hexdigest()
