@@ -1,0 +1,123 @@
+"""From names to objects: environment, learner and privatizer of a configuration, built and thereby fully validated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.environments.registry import make
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput
+from tacit.experiments.config import RunConfig, parse_learner
+from tacit.learners.contract import Learner
+from tacit.learners.fixed import FixedPolicy
+from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_learner
+from tacit.planning.dynamic import backward_induction, evaluate_stochastic
+from tacit.policies import DeterministicPolicy, Policy, uniform_policy
+from tacit.privatizers.contract import CountPrivatizer
+from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.released.counts import CountShape
+
+__all__ = ["Assembled", "assemble"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Assembled:
+    """The three parts of a run, and what the simulator alone knows about them."""
+
+    mdp: TabularMDP
+    learner: Learner[Any]
+    privatizer: CountPrivatizer
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised."""
+        return self.privatizer.claim
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        return self.privatizer.certificate()
+
+    @cached_property
+    def optimal_value(self) -> float:
+        """Simulation only: V* from the first state, averaged over rho."""
+        _, V, _ = backward_induction(np.array(self.mdp.stage_P), np.array(self.mdp.stage_r), self.mdp.horizon)
+        return float(self.mdp.rho @ V[0])
+
+    @cached_property
+    def uniform_value(self) -> float:
+        """Simulation only: what "nothing learned" is worth."""
+        policy = uniform_policy(self.mdp.horizon, self.mdp.num_states, self.mdp.num_actions)
+        P, r = np.array(self.mdp.stage_P), np.array(self.mdp.stage_r)
+        V = evaluate_stochastic(P, r, policy.probabilities(self.mdp.num_actions))
+        return float(self.mdp.rho @ V[0])
+
+
+@lru_cache(maxsize=64)
+def assemble(config: RunConfig) -> Assembled:
+    """Build what a configuration names; every error is raised here, before anything is written.
+
+    >>> parts = assemble(RunConfig(environment="riverswim", learner="psrl:staged=false", episodes=10, seeds=(0,)))
+    >>> parts.mdp.num_states, parts.learner.name, parts.learner.shape.staged, parts.claim.epsilon
+    (4, 'psrl', False, inf)
+    """
+    mdp = make(config.environment) if isinstance(config.environment, str) else config.environment
+    name, options = parse_learner(config.learner)
+    shape = CountShape(
+        horizon=mdp.horizon,
+        num_states=mdp.num_states,
+        num_actions=mdp.num_actions,
+        staged=options.get("staged", "true") != "false",
+    )
+    if name in REFERENCE_LEARNERS:
+        learner: Learner[Any] = _reference(name, options, mdp, shape, config)
+    else:
+        learner = make_learner(
+            name,
+            LearnerRequest(
+                shape=shape,
+                episodes=config.episodes,
+                constants=None if config.constants == "none" else config.constants,
+                z=config.z,
+                users_per_batch=config.users_per_batch,
+                noisy=config.trust != "none",
+                options=options,
+            ),
+        )
+    if config.constants == "none" and learner.constants != "none":
+        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+    privatizer = make_privatizer(
+        PrivacyRequest(
+            trust=config.trust,
+            shape=shape,
+            episodes=config.episodes,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            calibration=None if config.trust == "none" else config.calibration,
+            mechanism=config.mechanism,
+            users_per_batch=config.users_per_batch,
+            allow_large_delta=config.allow_large_delta,
+        )
+    )
+    if config.trust == "none" and config.mechanism is not None:
+        raise InvalidInput("trust 'none' has no mechanism; choose --trust central, shuffle or local, or leave it out")
+    return Assembled(mdp=mdp, learner=learner, privatizer=privatizer)
+
+
+def _reference(
+    name: str, options: dict[str, str], mdp: TabularMDP, shape: CountShape, config: RunConfig
+) -> FixedPolicy:
+    """The learners that learn nothing: the simulator hands them their policy."""
+    if options or config.constants not in (None, "none") or config.z is not None:
+        raise InvalidInput(f"{name} is one fixed policy: it takes no options, no constants and no z")
+    policy: Policy = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
+    if name == "optimal":
+        _, _, greedy = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
+        policy = DeterministicPolicy(greedy)
+    return FixedPolicy(name=name, policy=policy, shape=shape)

@@ -1,0 +1,209 @@
+"""`RunConfig`: everything that decides the rows of a run, frozen, hashable and checked before anything is written.
+
+Where it runs and how fast (workers, directory, progress) is not part of it: it cannot change a row.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, get_args
+
+from tacit.accounting.claims import Trust
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.learners.contract import Constants
+from tacit.privatizers.contract import Calibration
+
+__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
+
+DEFAULT_BATCH: Final = 1000
+"""How many users the shuffler mixes when nobody says otherwise."""
+
+Seeds = int | Iterable[int]
+"""A number of seeds (0, 1, ...), or the seeds themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """One learner in one environment under one trust model, for some seeds.
+
+    >>> config = RunConfig(environment="riverswim", learner="ucbvi:bonus=bernstein", episodes=100, seeds=(0, 1))
+    >>> config.command()
+    'tacit run --environment riverswim --learner ucbvi:bonus=bernstein --episodes 100 --seeds 2'
+    >>> RunConfig.from_dict(config.to_dict()) == config
+    True
+    """
+
+    environment: str | TabularMDP
+    learner: str
+    episodes: int
+    seeds: tuple[int, ...]
+    constants: Constants | None = None
+    """None: the learner's own default."""
+    z: float | None = None
+    trust: Trust = "none"
+    epsilon: float | None = None
+    delta: float | None = None
+    calibration: Calibration = "tight"
+    """Plays no part without a trust model."""
+    mechanism: str | None = None
+    batch: int | None = None
+    """Users per batch; None: one by one, or `DEFAULT_BATCH` with trust 'shuffle'."""
+    checkpoints: int = 100
+    """How many episode numbers, evenly spaced on a log scale, are recorded (fewer where they coincide)."""
+    allow_large_delta: bool = False
+
+    def __post_init__(self) -> None:
+        given: object = self.environment
+        if not isinstance(given, str | TabularMDP):
+            kind = type(given).__name__
+            raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+        require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
+        self._keep("episodes", require_count("episodes", self.episodes))
+        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, least=2))
+        self._keep("seeds", as_seeds(tuple(self.seeds)))
+        require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
+        require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
+        _require_choice("constants", self.constants, get_args(Constants))
+        _require_choice("trust model", self.trust, get_args(Trust))
+        _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
+        if self.z is not None:
+            self._keep("z", require_real("z", self.z, low=0.0))
+        if self.epsilon is not None:
+            self._keep("epsilon", require_real("epsilon", self.epsilon, low=0.0, open_low=True))
+        if self.delta is not None:
+            self._keep("delta", require_real("delta", self.delta, low=0.0, high=1.0))
+        if self.batch is not None:
+            self._keep("batch", require_count("batch", self.batch))
+            require(
+                self.trust in ("none", "shuffle"),
+                f"with trust '{self.trust}' users report one by one, so there must be no batch",
+                given=self.batch,
+                hint="leave batch out or use trust 'shuffle'",
+            )
+
+    def _keep(self, name: str, value: object) -> None:
+        """Store a checked value as a plain Python number, so that equal configurations are written alike."""
+        object.__setattr__(self, name, value)
+
+    @property
+    def environment_name(self) -> str:
+        """The specification, or the name of a model that was handed over."""
+        return self.environment if isinstance(self.environment, str) else self.environment.name or "custom"
+
+    @property
+    def users_per_batch(self) -> int:
+        """How many users report together."""
+        if self.batch is not None:
+            return self.batch
+        return DEFAULT_BATCH if self.trust == "shuffle" else 1
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures: whatever was chosen, in a few words."""
+        words = [self.learner]
+        if self.constants not in (None, "none"):
+            words.append(str(self.constants) if self.z is None else f"{self.constants} z={self.z:g}")
+        if self.trust != "none":
+            words.append(self.trust if self.mechanism is None else f"{self.trust} {self.mechanism}")
+            words += [f"ε={self.epsilon:g}"] if self.epsilon is not None else []
+            words += ["paper"] if self.calibration == "paper" else []
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; a model that was handed over is known by its fingerprint."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["seeds"] = list(self.seeds)
+        if isinstance(self.environment, TabularMDP):
+            plain["environment"] = {"name": self.environment_name, "fingerprint": self.environment.fingerprint()}
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], *, model: TabularMDP | None = None) -> RunConfig:
+        """The configuration that `to_dict` wrote; `model` is the one that was handed over, if one was."""
+        known = [field.name for field in fields(cls)]
+        for key in plain:
+            if key not in known:
+                raise UnknownName("entry of a run", key, known)
+        for key in ("environment", "learner", "episodes", "seeds"):
+            require(key in plain, f"a run must say its {key}", sorted(plain))
+        values = dict(plain)
+        values["seeds"] = as_seeds(values["seeds"])
+        if isinstance(values["environment"], Mapping):
+            fingerprint = values["environment"].get("fingerprint")
+            if model is None or model.fingerprint() != fingerprint:
+                raise InvalidInput(f"this run needs the environment with fingerprint {fingerprint}; hand it over")
+            values["environment"] = model
+        return cls(**values)
+
+    def with_seeds(self, seeds: Seeds) -> RunConfig:
+        """The same run with other seeds."""
+        return replace(self, seeds=as_seeds(seeds))
+
+    def command(self) -> str:
+        """The command line that makes these rows (or the Python call, where only Python can)."""
+        if isinstance(self.environment, TabularMDP) or self.seeds != _range_of(self.seeds):
+            return self.call()
+        words = ["tacit", "run", "--environment", self.environment, "--learner", self.learner]
+        words += ["--episodes", str(self.episodes), "--seeds", str(len(self.seeds))]
+        if self.seeds[0] != 0:
+            words += ["--first-seed", str(self.seeds[0])]
+        for name, value in self._chosen():
+            words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+        return shlex.join(words)
+
+    def call(self) -> str:
+        """The Python call that makes these rows."""
+        named = isinstance(self.environment, str)
+        values = [("environment", repr(self.environment) if named else self.environment_name)]
+        values += [("learner", repr(self.learner)), ("episodes", repr(self.episodes)), ("seeds", repr([*self.seeds]))]
+        values += [(name, repr(value)) for name, value in self._chosen()]
+        return f"tacit.run({', '.join(f'{name}={value}' for name, value in values)})"
+
+    def _chosen(self) -> list[tuple[str, Any]]:
+        """The options that differ from their defaults."""
+        options = [field for field in fields(self) if field.name not in ("environment", "learner", "episodes", "seeds")]
+        return [(f.name, getattr(self, f.name)) for f in options if getattr(self, f.name) != f.default]
+
+
+def as_seeds(seeds: object) -> tuple[int, ...]:
+    """A number of seeds counts from zero; a list is taken as it is.
+
+    >>> as_seeds(3), as_seeds([7, 9])
+    ((0, 1, 2), (7, 9))
+    """
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes | Mapping):
+        return tuple(require_count("seed", seed, least=0) for seed in seeds)
+    return tuple(range(require_count("seeds", seeds)))
+
+
+def parse_learner(spec: str) -> tuple[str, dict[str, str]]:
+    """Read `ucbvi:bonus=bernstein,staged=false` as a name and its options.
+
+    >>> parse_learner("ucbvi:bonus=bernstein,staged=false")
+    ('ucbvi', {'bonus': 'bernstein', 'staged': 'false'})
+    """
+    name, colon, listed = (part.strip() for part in spec.partition(":"))
+    if colon and not listed:
+        raise InvalidInput(f"'{spec}' must name an option after the colon; leave the colon out for the defaults")
+    options: dict[str, str] = {}
+    for item in listed.split(",") if listed else []:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key or not value:
+            raise InvalidInput(f"an option of {name} must be written name=value, got '{item.strip()}'")
+        if key in options:
+            raise InvalidInput(f"each option of {name} must be given once, got {key} twice")
+        options[key] = value
+    return name, options
+
+
+def _range_of(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(range(seeds[0], seeds[0] + len(seeds)))
+
+
+def _require_choice(name: str, value: object, known: Iterable[str]) -> None:
+    known = list(known)
+    if value is not None and value not in known:
+        raise UnknownName(name, str(value), known)

@@ -1,0 +1,277 @@
+"""A run on disk: one directory, every file of it written whole or not at all.
+
+    config.json      what was asked for, what it resolved to, the version and the command
+    privacy.json     the claim and the certificate
+    seeds/           one Parquet part (rows) and one JSON file (seconds) per finished seed
+    results.parquet  all rows, long format; its presence means that the run is finished
+    timing.json      seconds per seed: the only file that differs between two runs of the same configuration
+    environment.npz  the model, where it was handed over and has no name
+
+Parquet is read by DuckDB, Polars and pandas alike.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput
+from tacit.loop.simulate import SeedRun
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COLUMNS", "RunDirectory", "check_writable", "read_json", "write_json", "write_whole"]
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "experiment": "string",
+    "run": "string",
+    "environment": "string",
+    "learner": "string",
+    "trust": "string",
+    "epsilon": "float64",
+    "delta": "float64",
+    "calibration": "string",
+    "mechanism": "string",
+    "batch": "int64",
+    "constants": "string",
+    "z": "float64",
+    "seed": "int64",
+    "episode": "int64",
+    "regret": "float64",
+}
+"""Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
+
+CONFIG, PRIVACY, RESULTS, TIMING, MODEL = (
+    "config.json",
+    "privacy.json",
+    "results.parquet",
+    "timing.json",
+    "environment.npz",
+)
+TEMPORARY: Final = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """Where one run lives."""
+
+    path: Path
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / CONFIG).is_file()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rows are here."""
+        return self.begun and (self.path / RESULTS).is_file()
+
+    def header(self) -> dict[str, Any]:
+        """The contents of config.json."""
+        return read_json(self.path / CONFIG)
+
+    def privacy(self) -> dict[str, Any]:
+        """The contents of privacy.json."""
+        return read_json(self.path / PRIVACY)
+
+    def check(self, header: Mapping[str, Any]) -> None:
+        """Raise unless this run may be begun or continued here; writes nothing."""
+        if self.begun:
+            _require_same(self.path, self.header(), header, finished=self.finished)
+            return
+        check_writable(self.path)
+        if self.path.is_dir() and any(not file.name.startswith(TEMPORARY) for file in self.path.iterdir()):
+            raise InvalidInput(
+                f"{self.path} must be a new or empty directory or hold this run, but it has other files; "
+                "choose another directory"
+            )
+
+    def begin(self, header: Mapping[str, Any], privacy: Mapping[str, Any], model: TabularMDP | None) -> None:
+        """Write what is known before the first episode; config.json comes last and makes it a run."""
+        if self.begun:
+            return
+        try:
+            (self.path / "seeds").mkdir(parents=True, exist_ok=True)
+            if model is not None:
+                write_whole(self.path / MODEL, _model_bytes(model))
+            write_json(self.path / PRIVACY, privacy)
+            write_json(self.path / CONFIG, header)
+        except OSError as error:
+            raise InvalidInput(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def model(self) -> TabularMDP | None:
+        """The environment that was handed over, if it was."""
+        if not (self.path / MODEL).is_file():
+            return None
+        with np.load(self.path / MODEL, allow_pickle=False) as stored:
+            return TabularMDP(
+                P=stored["P"],
+                r=stored["r"],
+                rho=stored["rho"],
+                horizon=int(stored["horizon"]),
+                reward_kind=str(stored["reward_kind"]),  # type: ignore[arg-type]
+                name=str(stored["name"]),
+                reward_scale=float(stored["reward_scale"]),
+                reward_offset=float(stored["reward_offset"]),
+                state_names=[str(name) for name in stored["state_names"]],
+                action_names=[str(name) for name in stored["action_names"]],
+            )
+
+    def finished_seeds(self, seeds: Sequence[int]) -> list[int]:
+        """Those of these seeds whose rows are here."""
+        return [seed for seed in seeds if self._part(seed).is_file()]
+
+    def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
+        """Store a finished seed: its seconds first, then its rows, which count."""
+        write_json(self._part(run.seed).with_suffix(".json"), {"seconds": run.seconds, "changes": run.policy_changes})
+        write_whole(self._part(run.seed), _parquet_bytes(_rows(run, labels)))
+
+    def finish(self, seeds: Sequence[int]) -> None:
+        """Join the parts in the order of the seeds."""
+        import pyarrow as pa
+
+        if self.finished:
+            return
+        details = {str(seed): read_json(self._part(seed).with_suffix(".json")) for seed in seeds}
+        write_json(self.path / TIMING, details)
+        parts = [_read_parquet(self._part(seed)) for seed in seeds]
+        write_whole(self.path / RESULTS, _parquet_bytes(pa.concat_tables(parts)))
+
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Seed, episode and regret of every row."""
+        table = _read_parquet(self.path / RESULTS)
+        seed, episode, regret = (table.column(name).to_numpy() for name in ("seed", "episode", "regret"))
+        return seed, episode, regret
+
+    def timing(self) -> dict[str, Any]:
+        """Seconds and changes of policy per seed."""
+        return read_json(self.path / TIMING)
+
+    def _part(self, seed: int) -> Path:
+        return self.path / "seeds" / f"seed-{seed:06d}.parquet"
+
+
+def check_writable(path: Path) -> None:
+    """Raise unless `path` is, or could become, a directory in which this process may write; writes nothing."""
+    nearest = path.absolute()
+    while not os.path.lexists(nearest) and nearest != nearest.parent:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with --out")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with --out")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there completely or not at all."""
+    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; results are meant to be read.
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write valid JSON (no NaN, no Infinity), whole or not at all."""
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read what `write_json` wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must be readable JSON written by tacit: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{path} must hold one JSON object")
+    return content
+
+
+def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any], *, finished: bool) -> None:
+    """Refuse to mix two configurations, or two versions, in one directory."""
+    flat_there, flat_here = _flat(there), _flat(here)
+    differing = [key for key in flat_here if flat_there.get(key) != flat_here[key]]
+    if differing:
+        shown = "; ".join(f"{key} is {flat_there.get(key)!r} there, {flat_here[key]!r} here" for key in differing[:3])
+        raise InvalidInput(f"{path} holds another run: {shown}; choose another directory")
+    if not finished and there.get("version") != here.get("version"):
+        raise InvalidInput(
+            f"{path} was begun with tacit {there.get('version')}, this is {here.get('version')}: seeds of two versions "
+            "do not belong together; finish it with the same version or choose another directory"
+        )
+
+
+def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What must agree: the configuration and everything it resolved to."""
+    return {key: value for part in ("config", "resolved") for key, value in dict(header.get(part, {})).items()}
+
+
+def _rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+    import pyarrow as pa
+
+    count = len(run.episodes)
+    varying = {"seed": [run.seed] * count, "episode": run.episodes, "regret": run.regret}
+    constant = {name: [labels[name]] * count for name in COLUMNS if name not in varying}
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
+    return pa.table({name: {**constant, **varying}[name] for name in COLUMNS}, schema=schema)
+
+
+def _parquet_bytes(table: pa.Table) -> bytes:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"{path} must be a Parquet file written by tacit: {error}") from error
+
+
+def _model_bytes(mdp: TabularMDP) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        P=mdp.stage_P,
+        r=mdp.stage_r,
+        rho=mdp.rho,
+        horizon=mdp.horizon,
+        reward_kind=mdp.reward_kind,
+        name=mdp.name,
+        reward_scale=mdp.reward_scale,
+        reward_offset=mdp.reward_offset,
+        state_names=list(mdp.state_names),
+        action_names=list(mdp.action_names),
+    )
+    return buffer.getvalue()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
