@@ -78,9 +78,9 @@ class Shuffle:
         slack = overflow_slack(epsilon, overflow_prob)
         require(
             slack == 0.0 or (slack < delta and messages == "ones"),
-            f"overflow_prob is for messages 'ones', costs (1 + e^epsilon) times itself and must leave some of delta {delta!r}",
+            f"overflow_prob costs (1 + e^epsilon) times itself and must leave some of delta = {delta!r}",
             overflow_prob,
-            "use a smaller one, or 0",
+            "use a smaller one with messages='ones', or 0",
         )
         bit_noise = least_bit_noise(
             spec.families(),

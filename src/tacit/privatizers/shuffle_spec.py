@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -87,8 +88,9 @@ class ReleaseSpec:
         horizon = require_count("horizon", self.horizon)
         for name in ("transitions", "visits", "rewards", "outcomes"):
             layers = getattr(self, name)
-            ordered = all(0 <= h < horizon for h in layers) and list(layers) == sorted(set(layers))
-            require(ordered, f"layers of {name} must increase within 0..{horizon - 1}", layers)
+            ordered = isinstance(layers, tuple) and list(layers) == sorted(set(layers))
+            inside = ordered and all(0 <= h < horizon for h in layers)
+            require(inside, f"layers of {name} must be a tuple that increases within 0..{horizon - 1}", layers)
         require(self.slots > 0, "a release must have at least one family with a layer", "none")
         twice = set(self.outcomes) & (set(self.visits) | set(self.rewards))
         require(not twice, "outcomes already hold visits and rewards: their layers must not overlap", sorted(twice))
@@ -233,11 +235,17 @@ class ReleaseSpec:
         return terms
 
     def _blocks(self) -> tuple[_Block, ...]:
-        S, A = self.num_states, self.num_actions
-        cells = {"transitions": (S, A, S), "visits": (S, A), "rewards": (S, A), "outcomes": (S, A, 2)}
-        blocks: list[_Block] = []
-        start = 0
-        for name, shape in cells.items():
-            blocks.append(_Block(name, getattr(self, name), shape, start))
-            start = blocks[-1].stop
-        return tuple(blocks)
+        return _layout(self)
+
+
+@cache
+def _layout(spec: ReleaseSpec) -> tuple[_Block, ...]:
+    """The blocks of labels, one after the other; remembered, because every device of a batch asks."""
+    S, A = spec.num_states, spec.num_actions
+    cells = {"transitions": (S, A, S), "visits": (S, A), "rewards": (S, A), "outcomes": (S, A, 2)}
+    blocks: list[_Block] = []
+    start = 0
+    for name, shape in cells.items():
+        blocks.append(_Block(name, getattr(spec, name), shape, start))
+        start = blocks[-1].stop
+    return tuple(blocks)
