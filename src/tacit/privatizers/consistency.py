@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import require, require_real
+from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import kernel
 
 __all__ = ["consistent_counts", "repair_row", "repair_rows", "repair_visits"]
@@ -55,13 +55,14 @@ def consistent_counts(
     require(cells.ndim >= 1 and cells.shape[-1] >= 1, "transitions must have a last axis of successors", cells.shape)
     lead, S = cells.shape[:-1], cells.shape[-1]
     rows = cells.reshape(-1, S)
-    # Without visits the row's own sum stands in: |Σ_s' N_noisy(s, a, s') − N(s, a)| ≤ E/4 is all that the proof uses.
-    totals = rows.sum(axis=1) if visits is None else np.ascontiguousarray(visits, dtype=np.float64).reshape(-1)
-    require(
-        totals.shape[0] == rows.shape[0] and (visits is None or np.shape(visits) == lead),
-        f"visits must have the shape {lead} of the rows of transitions",
-        None if visits is None else np.shape(visits),
-    )
+    if visits is None:
+        # The row's own sum stands in: |Σ_s' N_noisy(s, a, s') − N(s, a)| ≤ E/4 is all that the proof uses.
+        totals = rows.sum(axis=1)
+    else:
+        given = np.ascontiguousarray(visits, dtype=np.float64)
+        if given.shape != lead:
+            raise InvalidInput(f"visits must have the shape {lead} of the rows of transitions, got {given.shape}")
+        totals = given.reshape(-1)
     out = np.empty_like(rows)
     repair_rows(rows, totals, E, out)
     # The total is the sum of what is released, so the rows add up whatever was rounded before.
