@@ -146,7 +146,7 @@ def test_lanes_are_independent() -> None:
     def pair(bits: PathBits) -> tuple[int, ...]:
         return tuple(draw_magnitudes(GeometricBlocks(F(1), 0), 2, bits, width=2).tolist())
 
-    found = tree(pair, depth=12)
+    found = tree(pair, depth=14)
     law = geometric(F(1))
     assert found.undecided < F(1, 20)
     for x in range(4):

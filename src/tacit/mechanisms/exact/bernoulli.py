@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit.mechanisms.exact.arithmetic import Enclosure, Real, ceil_div, exp_enclosure, rational
 from tacit.mechanisms.exact.bits import Bits, Size, lanes, secure_bits
@@ -110,7 +110,7 @@ def bernoulli_logistic(size: Size, noise: SecureNoise, *, gamma: Real) -> NDArra
     return draw_coins(LogisticCoin(rational("gamma", gamma)), count, secure_bits(noise)).reshape(shape)
 
 
-def bernoulli_each(probabilities: NDArray[np.float64], noise: SecureNoise) -> NDArray[np.bool_]:
+def bernoulli_each(probabilities: ArrayLike, noise: SecureNoise) -> NDArray[np.bool_]:
     """One independent coin per entry, P(True) = that double, exactly: stochastic rounding of values in [0, 1].
 
     The probabilities may be private data, so nothing raises on them: they are clipped to [0, 1], and NaN counts as 0.
