@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidInput
-from tacit.mechanisms.exact.arithmetic import exp_enclosure, rational
+from tacit.mechanisms.exact.arithmetic import _taylor, exp_enclosure, rational
 from tacit.mechanisms.exact.binomial import BinomialLaw
 from tacit.mechanisms.exact.blocks import LARGEST_SCALE, GaussianBlocks, GeometricBlocks, block_shift
-from tacit.mechanisms.exact.inversion import concave_tail, draw, thresholds
+from tacit.mechanisms.exact.inversion import GUARD, concave_tail, draw, thresholds
 
 F = Fraction
 
@@ -42,6 +42,24 @@ def test_exp_is_enclosed_narrowly(gamma: Fraction, bits: int) -> None:
         assert upper - lower <= 2
 
 
+@settings(deadline=None, max_examples=300)
+@given(num=st.integers(1, 200), extra=st.integers(1, 200), bits=st.integers(1, 12))
+def test_the_series_is_enclosed_with_its_remainder(num: int, extra: int, bits: int) -> None:
+    lower, upper = _taylor(num, num + extra, bits)
+    assert lower <= 2**bits * math.exp(-num / (num + extra)) <= upper
+
+
+@pytest.mark.parametrize(
+    "law", [GeometricBlocks(F(7, 3), 0), GaussianBlocks(F(400), 0), GaussianBlocks(F(10**9), 10)], ids=str
+)
+def test_weights_are_enclosed_to_their_last_bit(law: GeometricBlocks | GaussianBlocks) -> None:
+    """Sharper than the thresholds can show: these are rounded to 64 bits fewer."""
+    w = law.weights(64)
+    with mpmath.workdps(120):
+        for a, low, high in zip(w.outcomes, w.lower, w.upper, strict=True):
+            assert low <= 2 ** (64 + GUARD) * mpmath.exp(-real(law.exponent(a << law.shift))) <= high
+
+
 def survival(law: GeometricBlocks | GaussianBlocks | BinomialLaw, outcomes: Sequence[int]) -> list[mpmath.mpf]:
     """P(X comes after x_k), by sums over weights that are nothing like the recursion of the library."""
     if isinstance(law, BinomialLaw):
@@ -63,7 +81,7 @@ LAWS = [
     GeometricBlocks(F(1, 50), 0),
     GeometricBlocks(F(7, 3), 0),
     GeometricBlocks(F(0.1), 0),
-    GeometricBlocks(F(10**6), 15),
+    GeometricBlocks(F(10**6), 17),
     GaussianBlocks(F(1, 9), 0),
     GaussianBlocks(F(400), 0),
     GaussianBlocks(F(10**9), 10),

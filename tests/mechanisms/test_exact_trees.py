@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import slow_exact_samplers as slow
 from slow_exact_samplers import PathBits, Tree, tree
 
+from tacit.mechanisms.exact import blocks
+from tacit.mechanisms.exact.arithmetic import exp_enclosure
 from tacit.mechanisms.exact.bernoulli import ExpCoin, LogisticCoin, RationalCoin, draw_coins, draw_each
 from tacit.mechanisms.exact.binomial import draw_binomial
 from tacit.mechanisms.exact.blocks import GaussianBlocks, GeometricBlocks, draw_magnitudes, draw_symmetric, propose
@@ -123,9 +125,26 @@ def test_one_round_of_block_rejection(law: GeometricBlocks | GaussianBlocks, wid
     assert fits(found, lambda n: mpmath.exp(-real(law.exponent(n))) / total, range(13))
 
 
+def test_wide_enclosures_cost_bits_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactness rests on the enclosures being true, not on their being narrow."""
+
+    def wide(gamma: Fraction, bits: int) -> tuple[int, int]:
+        lower, upper = exp_enclosure(gamma, bits)
+        return max(0, lower - 3), upper + 3
+
+    monkeypatch.setattr(blocks, "exp_enclosure", wide)
+    found = tree(lambda bits: int(blocks._below_exp(F(2, 3), int(bits(1, 4)[0]), bits, 4)), depth=16)
+    assert 0 < found.undecided < F(1, 1000)
+    assert fits(found, coin(mpmath.exp(-real(F(2, 3)))), range(-1, 3))
+    law = GaussianBlocks(F(11, 3), 1)
+    found = tree(one(draw_magnitudes, law, width=4), depth=12)
+    total = mpmath.nsum(lambda n: mpmath.exp(-(n**2) / (2 * real(law.variance))), [0, mpmath.inf])
+    assert fits(found, lambda n: mpmath.exp(-real(law.exponent(n))) / total if n >= 0 else mpmath.mpf(0), range(12))
+
+
 @pytest.mark.parametrize("wrong", [F(15, 8), F(6, 5)], ids=["25% wide", "20% narrow"])
 def test_the_tree_sees_a_wrong_scale(wrong: Fraction) -> None:
-    found = tree(one(draw_symmetric, GeometricBlocks(wrong, 0), width=3), depth=14)
+    found = tree(one(draw_symmetric, GeometricBlocks(wrong, 0), width=3), depth=12)
     assert not fits(found, laplace(F(3, 2)), range(-12, 13))
 
 
