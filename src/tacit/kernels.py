@@ -4,7 +4,8 @@ Numba's own cache checks only the file of the function itself, so an edit in an 
 never hits for a closure over other kernels, because their identity differs in every process. Both are repaired here:
 a cached kernel is stamped with the contents of its module, of the modules of the kernels it closes over and of every
 tacit module that these import, however indirectly; and a closure is known by the names of the kernels it was made from.
-So a loop fused from a learner and a privatizer is compiled once per machine and version.
+So a loop fused from a learner and a privatizer is compiled once per machine and version. A process whose sources were
+edited under its feet compiles for itself and writes nothing to the cache.
 
 The cache lives beside the sources or, when these are read-only, in the user's cache directory (numba's own rule).
 Nothing is compiled, hashed or read when a module is imported: only when a kernel is first called.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -28,6 +30,7 @@ __all__ = ["kernel", "source_stamp"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE_ROOT = Path(__file__).parent
+_STARTED = time.time()
 _IMPORT = re.compile(r"^\s*(?:from\s+(tacit[\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+(tacit[\w.]*))", re.MULTILINE)
 
 
@@ -51,6 +54,14 @@ def kernel(function: F) -> F:
 
 def source_stamp(files: Iterable[Path]) -> str:
     """A hash of these files and of every tacit module they import, directly or not."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path, text in sorted(_sources(files).items()):
+        digest.update(path.name.encode() + text)
+    return digest.hexdigest()
+
+
+def _sources(files: Iterable[Path]) -> dict[Path, bytes]:
+    """The contents of these files and of every tacit module they import, directly or not."""
     seen: dict[Path, bytes] = {}
     todo = list(files)
     while todo:
@@ -58,10 +69,7 @@ def source_stamp(files: Iterable[Path]) -> str:
         if path not in seen:
             seen[path], imported = _read(path)
             todo.extend(imported)
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(seen):
-        digest.update(path.name.encode() + seen[path])
-    return digest.hexdigest()
+    return seen
 
 
 @cache
@@ -93,7 +101,8 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         if self._ready:
             return
         self._ready = True
-        stamp = source_stamp(Path(function.__code__.co_filename) for function in _functions(self._py_func))
+        files = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
+        stamp = source_stamp(files)
         self._name = repr(self._py_func)
         self._impl = self._impl_class(self._py_func)
         self._cache_path = self._impl.locator.get_cache_path()
@@ -102,6 +111,9 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = caching.IndexDataCacheFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
+        # A file edited while this process runs may not be what was imported: compile, but leave the cache alone.
+        if max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
+            self.disable()
 
     @property
     def cache_path(self) -> str:

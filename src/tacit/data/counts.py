@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import require_count
+from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel
 from tacit.policies import Policy
 
@@ -45,6 +45,9 @@ class ExactCounts:
 
 def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -> ExactCounts:
     """Count a batch of trajectories."""
+    fits = batch.states.max(initial=0) < num_states and batch.actions.max(initial=0) < num_actions
+    if not (fits and min(batch.states.min(initial=0), batch.actions.min(initial=0)) >= 0):
+        raise InvalidInput("the trajectories must belong to an environment of this many states and actions")
     horizon = batch.actions.shape[1]
     transitions = np.zeros((horizon, num_states, num_actions, num_states), dtype=np.int64)
     rewards = np.zeros((horizon, num_states, num_actions))
@@ -59,15 +62,19 @@ def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.rando
     users = require_count("users", users)
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     table = policy.probabilities(A)
+    require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the environment", table.shape)
+    # NumPy's multinomial tolerates less rounding in a row than tacit does.
+    table, P, rho = (rows / rows.sum(axis=-1, keepdims=True) for rows in (table, mdp.stage_P, mdp.rho))
+    P = np.broadcast_to(P, mdp.P.shape)
     transitions = np.zeros((H, S, A, S), dtype=np.int64)
     visits = np.zeros((H, S, A), dtype=np.int64)
     rewards = np.zeros((H, S, A))
-    starts = np.asarray(generator.multinomial(users, mdp.rho), dtype=np.int64)
+    starts = np.asarray(generator.multinomial(users, rho), dtype=np.int64)
     at = starts
     for h in range(H):
         # N_h(s,·) ~ Multinomial(N_h(s), π_h(·|s));  N_h(s,a,·) ~ Multinomial(N_h(s,a), P_h(·|s,a))
         visits[h] = generator.multinomial(at, table[h])
-        transitions[h] = generator.multinomial(visits[h], mdp.P[h])
+        transitions[h] = generator.multinomial(visits[h], P[h])
         if mdp.reward_kind == "bernoulli":
             rewards[h] = generator.binomial(visits[h], mdp.r[h])
         else:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.world import World, alias_draw
-from tacit.errors import require_count
+from tacit.errors import require, require_count
 from tacit.kernels import kernel
 from tacit.policies import DeterministicPolicy, Policy
 
@@ -92,10 +92,11 @@ def roll_out(world: World, policy: Policy, users: int, generator: np.random.Gene
     """Let `users` people follow the policy, one trajectory each."""
     users = require_count("users", users)
     S, A = world.reward.shape[1], world.reward.shape[2]
-    table = policy.actions if isinstance(policy, DeterministicPolicy) else policy.probabilities(A)
+    table = policy.probabilities(A)
     horizon = table.shape[0]
-    if table.shape[1] != S:
-        raise ValueError(f"the policy has {table.shape[1]} states, the environment {S}")
+    require(table.shape[1] == S, f"the policy must have the {S} states of the environment", table.shape[1])
+    stages = world.cut.shape[0]
+    require(stages in (1, horizon), f"the policy must have the {stages} steps of the environment", horizon)
     states = np.zeros((users, horizon + 1), dtype=np.int64)
     actions = np.zeros((users, horizon), dtype=np.int64)
     rewards = np.zeros((users, horizon))

@@ -60,20 +60,26 @@ class UCBVIBelief(NamedTuple):
     """[H or 1, S, A]: the visits at the last update, to find the rows that changed."""
     arrivals: Floats
     """[H or 1, S]: visits of a state (the N' of the Bernstein bonus)."""
+    doubt: Floats
+    """[H or 1, S]: how far V of a state may be off, squared (the last term of the Bernstein bonus)."""
     variance: Floats
+    coins: Floats
+    """[H, S]: one uniform number for each state, to break ties."""
 
 
 @kernel
 def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistics) -> None:
     """Refresh the rows of the model whose counts changed."""
     stages, S, A = released.visits.shape
+    H = belief.policy.shape[0]
     for family in range(3):
         belief.variance[family] = released.variance[family]
-    H = belief.policy.shape[0]
+    # Without noise a row changes with its visits; whole-numbered noise can repeat a value by chance.
+    exact = released.variance[0] + released.variance[1] + released.variance[2] == 0.0
     for h in range(stages):
         for s in range(S):
             for a in range(A):
-                if released.visits[h, s, a] == belief.seen[h, s, a]:
+                if exact and released.visits[h, s, a] == belief.seen[h, s, a]:
                     continue
                 belief.arrivals[h, s] += released.visits[h, s, a] - belief.seen[h, s, a]
                 belief.seen[h, s, a] = released.visits[h, s, a]
@@ -84,97 +90,78 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
                     released.variance[0],
                     belief.P_hat[h, s, a],
                 )
-                if stages > 1 and h == H - 1:
+                if h == H - 1:
                     # The last step has no successor that matters: only its reward is learned, from the visits.
                     n = released.visits[h, s, a]
                     if n <= 0.5 * math.sqrt(released.variance[1]):
                         n = 0.0
                 belief.r_hat[h, s, a] = r
                 belief.n[h, s, a] = n
-                if parameters.rule == HOEFFDING:
+                L = parameters.log_term
+                if parameters.rule == HOEFFDING and n > 0.0:
                     # b = 7 H L √(1/N)
-                    belief.bonus[h, s, a] = 7.0 * H * parameters.log_term * math.sqrt(1.0 / n) if n > 0.0 else H
-                elif parameters.rule == BERNSTEIN:
+                    belief.bonus[h, s, a] = 7.0 * H * L * math.sqrt(1.0 / n)
+                elif parameters.rule == BERNSTEIN and n > 0.0:
                     # 14 H L / (3N), and for the unknown mean reward √(2 r̂(1-r̂) L / N) + 7 L / (3N)
-                    L = parameters.log_term
-                    belief.bonus[h, s, a] = (
-                        (14.0 * H * L + 7.0 * L) / (3.0 * n) + math.sqrt(2.0 * r * (1.0 - r) * L / n) if n > 0.0 else H
-                    )
+                    reward_width = math.sqrt(2.0 * r * (1.0 - r) * L / n) + 7.0 * L / (3.0 * n)
+                    belief.bonus[h, s, a] = 14.0 * H * L / (3.0 * n) + reward_width
+            if parameters.rule == BERNSTEIN and belief.arrivals[h, s] > 0.0:
+                # min{ 100² H³ S² A L² / N'_h(y), H² }
+                bound = 100.0 * 100.0 * float(H) ** 3 * S * S * A * parameters.log_term * parameters.log_term
+                belief.doubt[h, s] = min(bound / belief.arrivals[h, s], float(H * H))
 
 
 @kernel
 def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Generator) -> None:
     """Optimistic backward induction; ties between actions are broken at random."""
+    # Arrays are indexed in full, not through row views: views cost a reference count each, in the innermost loops.
     H, S, A = belief.Q.shape
     stages = belief.P_hat.shape[0]
-    monotone = parameters.rule != PRACTICAL
-    for h in range(H - 1, -1, -1):
-        stage = min(h, stages - 1)
-        V_next = belief.V[h + 1]
+    for h in range(H):
         for s in range(S):
-            Q, n, r_hat, bonus = belief.Q[h, s], belief.n[stage, s], belief.r_hat[stage, s], belief.bonus[stage, s]
+            belief.coins[h, s] = generator.random()
+    for h in range(H - 1, -1, -1):
+        stage, following = min(h, stages - 1), min(h + 1, stages - 1)
+        for s in range(S):
             best = -1.0
             ties = 0
-            choice = 0
             for a in range(A):
                 # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
-                q = float(H - h)
-                if monotone:
-                    q = min(q, Q[a])
+                Q = float(H - h) if parameters.rule == PRACTICAL else belief.Q[h, s, a]
+                n, r, width = belief.n[stage, s, a], belief.r_hat[stage, s, a], belief.bonus[stage, s, a]
                 # P̂ V̄ and the rest of b are not negative: a row that is at its ceiling without them is done.
-                if n[a] > 0.0 and r_hat[a] + bonus[a] < q:
-                    P_row = belief.P_hat[stage, s, a]
+                if n > 0.0 and r + width < Q:
                     mean = 0.0
                     for t in range(S):
-                        mean += P_row[t] * V_next[t]
-                    width = bonus[a]
+                        mean += belief.P_hat[stage, s, a, t] * belief.V[h + 1, t]
                     if parameters.rule != HOEFFDING:
-                        width = _width(parameters, belief, h, stage, s, a, mean)
-                    q = min(q, r_hat[a] + mean + width)
-                Q[a] = q
-                if q > best:
-                    best = q
-                    ties = 1
-                    choice = a
-                elif q == best:
-                    ties += 1
-                    if generator.random() * ties < 1.0:
-                        choice = a
-            belief.policy[h, s] = choice
+                        variance, spread, doubt = 0.0, 0.0, 0.0
+                        for t in range(S):
+                            gap = belief.V[h + 1, t] - mean
+                            variance += belief.P_hat[stage, s, a, t] * gap * gap
+                            spread += gap * gap
+                            doubt += belief.P_hat[stage, s, a, t] * belief.doubt[following, t]
+                        if parameters.rule == PRACTICAL:
+                            sigma2_N, sigma2_R = belief.variance[0], belief.variance[2]
+                            width = practical_width(parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R)
+                        else:
+                            # √(8 L Var_P̂(V̄_{h+1}) / N) + √(8 Σ_y P̂(y) min{ 100² H³ S² A L² / N'_{h+1}(y), H² } / N)
+                            width += math.sqrt(8.0 * parameters.log_term * variance / n)
+                            if h < H - 1:  # nothing is doubtful about the zero after the last step
+                                width += math.sqrt(8.0 * doubt / n)
+                    Q = min(Q, r + mean + width)
+                belief.Q[h, s, a] = Q
+                ties = 1 if Q > best else ties + int(Q == best)
+                best = max(best, Q)
             belief.V[h, s] = best
-
-
-@kernel
-def _width(parameters: Parameters, belief: UCBVIBelief, h: int, stage: int, s: int, a: int, mean: float) -> float:
-    """The width of a row when it depends on V: the practical rule or the Bernstein bonus."""
-    H, S, A = belief.Q.shape
-    n = belief.n[stage, s, a]
-    variance = 0.0
-    spread = 0.0
-    for t in range(S):
-        gap = belief.V[h + 1, t] - mean
-        variance += belief.P_hat[stage, s, a, t] * gap * gap
-        spread += gap * gap
-    if parameters.rule == PRACTICAL:
-        if h == H - 1:
-            spread = 0.0
-        r = belief.r_hat[stage, s, a]
-        return practical_width(parameters.z, H - h, n, r, variance, spread, belief.variance[0], belief.variance[2])
-    L = parameters.log_term
-    # √(8 L Var_P̂(V̄_{h+1}) / N) + √(8 Σ_y P̂(y) min{ 100² H³ S² A L² / N'_{h+1}(y), H² } / N)
-    correction = 0.0
-    if h < H - 1:
-        following = min(h + 1, belief.arrivals.shape[0] - 1)
-        scale = 100.0**2 * float(H) ** 3 * float(S) ** 2 * A * L * L
-        for t in range(S):
-            if belief.P_hat[stage, s, a, t] > 0.0:
-                reached = belief.arrivals[following, t]
-                bound = float(H * H)
-                if reached > 0.0:
-                    bound = min(bound, scale / reached)
-                correction += belief.P_hat[stage, s, a, t] * bound
-    bonus: float = belief.bonus[stage, s, a]
-    return bonus + math.sqrt(8.0 * L * variance / n) + math.sqrt(8.0 * correction / n)
+            # One of the tied actions, all alike; without a branch that no processor could predict.
+            skip = int(belief.coins[h, s] * ties)
+            choice = 0
+            for a in range(A):
+                tied = int(belief.Q[h, s, a] == best)
+                choice = a if tied & (skip == 0) else choice
+                skip -= tied
+            belief.policy[h, s] = choice
 
 
 class UCBVI(KernelLearner[UCBVIBelief]):
@@ -235,5 +222,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
             bonus=np.zeros(model),
             seen=np.zeros(model),
             arrivals=np.zeros(model[:2]),
+            doubt=np.full(model[:2], float(H * H)),
             variance=np.zeros(3),
+            coins=np.zeros((H, S)),
         )

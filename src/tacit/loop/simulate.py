@@ -21,7 +21,7 @@ from tacit.data.counts import flow_counts
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require_count
+from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.learners.contract import KernelLearner, Learner
 from tacit.loop.compiled import fused_loop
 from tacit.loop.tally import begin_tally, gaps_of, refresh, truth_of
@@ -80,6 +80,13 @@ def simulate(
     marks = log_checkpoints(episodes) if checkpoints is None else np.asarray(checkpoints, dtype=np.int64)
     if len(marks) == 0 or marks[0] < 1 or marks[-1] != episodes or (np.diff(marks) <= 0).any():
         raise InvalidInput("checkpoints must increase strictly, start at 1 or later and end with the last episode")
+    H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
+    for part, shape in (("learner", learner.shape), ("privatizer", privatizer.shape)):
+        # Kernels do not check their indices, so nothing else may come this far.
+        sizes = (shape.horizon, shape.num_states, shape.num_actions)
+        require(sizes == (H, S, A), f"the {part} must have the horizon, states, actions {H, S, A} of the mdp", sizes)
+    agree = learner.shape.staged == privatizer.shape.staged
+    require(agree, "learner and privatizer must agree on `staged`", learner.shape.staged)
     fusable = isinstance(learner, KernelLearner) and hasattr(privatizer, "release_kernel")
     fusable = fusable and getattr(learner, "users_per_batch", None) == 1
     if speed == "compiled" and not fusable:

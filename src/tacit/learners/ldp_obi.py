@@ -1,0 +1,180 @@
+"""LDP-OBI: optimism with locally private counts ([garcelon2021local] Alg. 2), for any mechanism that states c_{k,1..4}.
+
+    r̃ = R̃ / (Ñ^r + α c₂)        p̃ = Ñ^p(s') / (Ñ^p + α c₃)                                            (Eq. 4)
+    β^r = √(2 ℓ / (Ñ^r + α c₂)) + ((α+1) c₂ + c₁) / (Ñ^r + α c₂)
+    β^p = √(14 S ℓ / (Ñ^p + α c₃)) + (S c₄ + (α+1) c₃) / (Ñ^p + α c₃),   ℓ = ln(4π² S A H k³ / 3δ)     (Prop. 4)
+    Q_h = r̃ + (H-h+1) β^p + β^r + p̃ᵀ V_{h+1},   V_h = min(H-h+1, max_a Q_h)                            (Eq. 5)
+
+Regret Õ(√K/ε) (Thm. 5). Deviations: V is also clipped at 0 (p̃ is a signed measure); rewards and transitions keep their
+own denominators (N^p misses the last step); a row whose shifted count is not positive is unknown (off the good event);
+c_k are the sub-gamma radii of `released.precision` with failure probability 3δ/(2π²k²) split over four statistics,
+which covers where several printed radii do not. Kept apart by step (footnote 3), SA becomes SAH.
+
+Without noise all c vanish and this is optimistic backward induction with Hoeffding widths. Under
+`constants="practical"` the widths are the shared rule, and the learner is UCBVI on noisy counts.
+
+Cost: O(H S² A) per plan and O(stages S² A) per update: every counter changes after every user.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import require, require_real
+from tacit.kernels import kernel
+from tacit.learners.contract import KernelLearner
+from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
+
+__all__ = ["LDPOBI"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Parameters(NamedTuple):
+    """Public constants of the learner."""
+
+    precision: SumPrecision
+    alpha: float
+    log_rows: float
+    """ln(8 · rows · 2π²/(3δ)): with 2 ln k, the log term of c₁, c₂, c₃."""
+    log_cells: float
+    """The same over cells, for c₄."""
+    log_width: float
+    """ln(4π² S A H / 3δ): with 3 ln k, the ℓ of Prop. 4."""
+
+
+class LDPOBIBelief(NamedTuple):
+    """The signed model, its bonuses and the current policy."""
+
+    policy: Ints
+    V: Floats
+    P_tilde: Floats
+    r_tilde: Floats
+    bonus_r: Floats
+    """[stages, S, A]: β^r, or infinity for an unknown row."""
+    bonus_p: Floats
+
+
+@kernel
+def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatistics) -> None:
+    """Eq. 4 and Prop. 4 for every row; the coming episode is k = users + 1."""
+    stages, S, A = released.visits.shape
+    precision, alpha = parameters.precision, parameters.alpha
+    users = float(released.users[0])
+    log_k = math.log(users + 1.0)
+    L_rows = parameters.log_rows + 2.0 * log_k
+    L_cells = parameters.log_cells + 2.0 * log_k
+    width = parameters.log_width + 3.0 * log_k
+    c1 = sum_radius(precision, REWARD, users, L_rows)
+    c2 = sum_radius(precision, VISIT, users, L_rows)
+    c3 = sum_radius(precision, ROW, users, L_rows)
+    c4 = sum_radius(precision, CELL, users, L_cells)
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                n_r = released.visits[h, s, a] + alpha * c2
+                if n_r > 0.0:
+                    belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n_r
+                    # β^r = √(2ℓ/n) + ((α+1) c₂ + c₁)/n
+                    belief.bonus_r[h, s, a] = math.sqrt(2.0 * width / n_r) + ((alpha + 1.0) * c2 + c1) / n_r
+                else:
+                    belief.bonus_r[h, s, a] = np.inf
+                total = 0.0
+                for t in range(S):
+                    total += released.transitions[h, s, a, t]
+                n_p = total + alpha * c3
+                if n_p > 0.0:
+                    for t in range(S):
+                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n_p
+                    # β^p = √(14 S ℓ/n) + (S c₄ + (α+1) c₃)/n
+                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * S * width / n_p) + (S * c4 + (alpha + 1.0) * c3) / n_p
+                else:
+                    belief.bonus_p[h, s, a] = np.inf
+
+
+@kernel
+def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Generator) -> None:
+    """Eq. 5: optimistic backward induction; ties between actions are broken at random."""
+    H, S = belief.policy.shape
+    stages, A = belief.r_tilde.shape[0], belief.r_tilde.shape[2]
+    for h in range(H - 1, -1, -1):
+        stage = min(h, stages - 1)
+        remaining = H - h
+        ceiling = float(remaining)
+        for s in range(S):
+            best = -np.inf
+            ties = 0
+            for a in range(A):
+                Q = belief.r_tilde[stage, s, a] + belief.bonus_r[stage, s, a]
+                # The last step leads nowhere: neither its transitions nor their bonus count.
+                if h < H - 1:
+                    Q += remaining * belief.bonus_p[stage, s, a]
+                    if Q < np.inf:
+                        for t in range(S):
+                            Q += belief.P_tilde[stage, s, a, t] * belief.V[h + 1, t]
+                # V_h(s) = min{H-h+1, max_a Q_h(s,a)}, never below 0; capped actions tie
+                Q = min(ceiling, max(0.0, Q))
+                if Q > best:
+                    best = Q
+                    ties = 1
+                    belief.policy[h, s] = a
+                elif Q == best:
+                    ties += 1
+                    if generator.random() * ties < 1.0:
+                        belief.policy[h, s] = a
+            belief.V[h, s] = best
+
+
+class LDPOBI(KernelLearner[LDPOBIBelief]):
+    """Optimism with the theory's widths on noisy sums of known precision."""
+
+    plan_kernel = plan
+    update_kernel = update
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        precision: SumPrecision,
+        alpha: float = 2.0,
+        failure_prob: float = 0.05,
+    ) -> None:
+        require(alpha > 1.0, "alpha must exceed 1", alpha)
+        delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
+        S, A, H = shape.num_states, shape.num_actions, shape.horizon
+        rows = shape.stages * S * A
+        # c_{k,i} at failure probability 3δ/(2k²π²), two-sided, split over the four statistics
+        union = math.log(8.0 * 2.0 * math.pi**2 / (3.0 * delta))
+        super().__init__(
+            name="ldp-obi",
+            shape=shape,
+            constants="theory",
+            z=None,
+            parameters=Parameters(
+                precision=precision,
+                alpha=float(alpha),
+                log_rows=math.log(rows) + union,
+                log_cells=math.log(rows * S) + union,
+                log_width=math.log(4.0 * math.pi**2 * rows * H / (3.0 * delta)),
+            ),
+            users_per_batch=1,
+        )
+
+    def begin(self) -> LDPOBIBelief:
+        """Nothing is known."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        rows = (self.shape.stages, S, A)
+        return LDPOBIBelief(
+            policy=np.zeros((H, S), dtype=np.int64),
+            V=np.zeros((H + 1, S)),
+            P_tilde=np.zeros((*rows, S)),
+            r_tilde=np.zeros(rows),
+            bonus_r=np.full(rows, np.inf),
+            bonus_p=np.full(rows, np.inf),
+        )
