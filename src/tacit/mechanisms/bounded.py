@@ -124,8 +124,9 @@ class _Table:
     upper_tail: NDArray[np.float64]
 
     def cumulant(self, rate: float) -> float:
-        """Ln E e^(rate · x)."""
-        return float(np.log(np.trapezoid(np.exp(rate * self.x) * self.pdf, self.x)))
+        """The cumulant ln E e^(rate · x), for a rate that is not negative."""
+        # x ≤ 1, so nothing overflows when e^rate is taken out.
+        return rate + float(np.log(np.trapezoid(np.exp(rate * (self.x - 1.0)) * self.pdf, self.x)))
 
 
 @lru_cache(maxsize=1)

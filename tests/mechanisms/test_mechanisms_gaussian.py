@@ -1,0 +1,93 @@
+"""Gaussian noise: each numbered guarantee; the printed radius without √2 fails the coverage test that ours passes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tacit.accounting.calibrate import events_of
+from tacit.accounting.composition import epsilon_of
+from tacit.accounting.families import Family
+from tacit.errors import InvalidInput, NotSupported
+from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_radius, paper_gaussian_sigma
+from tacit.randomness import SecureNoise, SimulationNoise
+
+
+def cells(horizon: int) -> tuple[Family, ...]:
+    """Aggregated over steps, one user sits in one cell all the time: the worst pattern of a local release."""
+    families = [Family(name=name, up=1, down=1, shift=float(horizon)) for name in ("rewards", "visits")]
+    if horizon > 1:
+        families.append(Family(name="transitions", up=1, down=1, shift=float(horizon - 1)))
+    return tuple(families)
+
+
+def seeded(seed: int) -> SimulationNoise:
+    return SimulationNoise(np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize(
+    ("horizon", "proved", "stated"), [(1, 0.971, 0.105), (2, 1.036, 0.112), (6, 1.144, 0.124), (20, 1.191, 0.129)]
+)
+def test_g1_what_the_printed_constants_really_give(horizon: int, proved: float, stated: float) -> None:
+    # privacy.md 5.2: exact epsilon at (1, 1e-5) of the c² version (false for H >= 2) and of the c version (true).
+    for constant, expected in ((True, proved), (False, stated)):
+        sigma = paper_gaussian_sigma(horizon, 1.0, 1e-5, proved_constant=constant)
+        assert epsilon_of(events_of(Gaussian(sigma=sigma), cells(horizon)), 1e-5) == pytest.approx(expected, abs=6e-4)
+
+
+def test_g1_the_printed_table_without_the_constant_is_far_off() -> None:
+    # privacy.md 5.2: σ = H/ε (Table 1) really gives 12.0 at H = 6.
+    assert epsilon_of(events_of(Gaussian(sigma=6.0), cells(6)), 1e-5) == pytest.approx(12.0, abs=0.05)
+
+
+@pytest.mark.statistical
+def test_g2_samples_have_the_stated_distribution() -> None:
+    # Kolmogorov-Smirnov, 20 000 draws, false-alarm rate 1e-4; a scale 25 % off is rejected.
+    draws = Gaussian(sigma=3.0).sample(20_000, seeded(1))
+    assert stats.kstest(draws / 3.0, "norm").pvalue > 1e-4
+    assert stats.kstest(draws / 3.75, "norm").pvalue < 1e-4
+    assert Gaussian(sigma=3.0).variance == 9.0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("terms", [1, 10])
+def test_g3_radius_covers_and_the_printed_one_does_not(terms: int) -> None:
+    # 100 000 sums, p = 0.003: false alarm when more than a binomial 1e-4 quantile of them leave the radius.
+    mechanism = Gaussian(sigma=2.0)
+    sums = np.abs(mechanism.sample((100_000, terms), seeded(2)).sum(axis=1))
+    most, fewest = stats.binom.isf(1e-4, 100_000, 0.003), stats.binom.ppf(1e-4, 100_000, 0.003)
+    outside = (sums > mechanism.radius(0.003, terms)).sum()
+    assert fewest <= outside <= most  # exact: neither too small nor too large
+    assert (sums > paper_gaussian_radius(2.0, 0.003, terms)).sum() > most
+
+
+def test_g3_quantile_is_exact_and_below_the_valid_closed_formula() -> None:
+    for p in (0.3, 1e-3, 1e-12):
+        assert Gaussian(sigma=2.0).radius(p) == pytest.approx(2.0 * stats.norm.isf(p / 2), rel=1e-9)
+        # privacy.md 6.2: σ sqrt(2 n ln(2/p)) is valid.
+        assert Gaussian(sigma=2.0).radius(p, 7) <= 2.0 * math.sqrt(2 * 7 * math.log(2 / p))
+
+
+def test_g4_least_sigma_for_the_numbers_of_the_notes() -> None:
+    # Verdict table, row 13: 52.0, complement encoding 41.2 at (1, 1e-5), H = 6.
+    assert Gaussian.calibrate(cells(6), 1.0, 1e-5).sigma == pytest.approx(52.0, abs=0.05)
+    assert Gaussian.calibrate(cells(6)[1:], 1.0, 1e-5).sigma == pytest.approx(41.2, abs=0.05)
+    for epsilon, delta, mu in ((1, 1e-6, 0.23670), (1, 1e-5, 0.26805), (0.1, 1e-6, 0.02754), (3, 1e-5, 0.71912)):
+        unit = (Family(name="one", up=1, down=0, shift=1.0),)
+        assert 1 / Gaussian.calibrate(unit, epsilon, delta).sigma == pytest.approx(mu, abs=6e-6)
+    with pytest.raises(NotSupported, match="laplace"):
+        Gaussian.calibrate(cells(2), 1.0, 0.0)
+
+
+def test_bad_input() -> None:
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="sigma"):
+            Gaussian(sigma=bad)
+    with pytest.raises(TypeError, match="simulations"):
+        Gaussian(sigma=1.0).sample(1, SecureNoise())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="failure_prob"):
+        Gaussian(sigma=1.0).radius(math.nan)
+    assert (Gaussian(sigma=1.0).sample(5, seeded(3)) == Gaussian(sigma=1.0).sample(5, seeded(3))).all()
