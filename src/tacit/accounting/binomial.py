@@ -1,0 +1,170 @@
+"""Binomial noise on counters: the sum of many noise bits, as a shuffler or a secure sum delivers it.
+
+Each counter is released as its value plus Binomial(bits, probability). One replaced user moves some counters up by one
+and others down by one, each with its own independent noise. The pair of one up counter is Binomial(N, p) against
+Binomial(N, p) + 1: at k ones
+
+    ℓ(k) = ln P(k)/Q(k) = ln [(N − k + 1) p / (k (1 − p))],   P[ℓ = ∞] = (1 − p)^N,   Q[−ℓ = ∞] = p^N.
+
+More fair bits are never less private (adding independent bits is post-processing), so calibration is a search.
+
+`hoeffding_bits` is the closed formula for one counter, to be used with basic composition; `least_bits` is exact and
+about fifty times smaller for the counters of a whole trajectory.
+Reference: [bai2024shuffle] Alg. 4 and its repair.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from tacit.accounting.gaussian import gaussian_mu
+from tacit.accounting.losses import Floats
+from tacit.accounting.pld import PLD, compose
+from tacit.accounting.search import least_integer, least_real
+from tacit.errors import InvalidInput, require, require_count, require_real
+
+__all__ = [
+    "binomial_delta",
+    "binomial_epsilon",
+    "binomial_pld",
+    "hoeffding_bits",
+    "least_bits",
+    "least_probability",
+]
+
+DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
+
+
+@cache
+def binomial_pld(bits: int, probability: float, up: int, down: int) -> PLD:
+    """The privacy loss of `up` counters that gain one and `down` counters that lose one, each under its own noise.
+
+    >>> round(binomial_pld(2574, 0.5, 18, 18).epsilon(1e-6), 3)
+    0.999
+    """
+    require_count("up", up, least=0)
+    require_count("down", down, least=0)
+    counter = _counter(bits, probability)
+    return compose([(counter, up), (counter.reversed, down)])
+
+
+def binomial_delta(bits: int, probability: float, up: int, down: int, epsilon: float) -> float:
+    """The exact δ at this ε, rounded up.
+
+    >>> binomial_delta(2574, 0.5, 18, 18, 1.0) < 1.01e-6
+    True
+    """
+    return binomial_pld(bits, probability, up, down).delta(epsilon)
+
+
+def binomial_epsilon(bits: int, probability: float, up: int, down: int, delta: float) -> float:
+    """The exact ε at this δ, rounded up; infinite if too few bits leave more than δ uncovered.
+
+    The calibration that [bai2024shuffle] prints for ε = 1, δ = 1e-6, H = 6 and 1000 users gives far more privacy:
+
+    >>> round(binomial_epsilon(452_000, 0.5, 18, 18, 1e-6), 4)
+    0.0628
+    """
+    return binomial_pld(bits, probability, up, down).epsilon(delta)
+
+
+def hoeffding_bits(epsilon: float, delta: float) -> int:
+    """N_H: the fewest fair bits for which Hoeffding's inequality proves one counter (epsilon, delta)-private.
+
+    >>> hoeffding_bits(1 / 4, 2.5e-7)
+    2070
+    """
+    require_real("epsilon", epsilon, low=0.0, open_low=True)
+    require_real("delta", delta, low=0.0, high=1.0, open_low=True)
+
+    def excess(bits: int) -> float:
+        # P[|k − N/2| > t] ≤ 2 exp(−2t²/N) = δ, and otherwise |ℓ| ≤ ln((N/2 + t + 1)/(N/2 − t)).
+        t = math.sqrt(bits * math.log(2.0 / delta) / 2.0)
+        return math.log((bits / 2 + t + 1) / (bits / 2 - t)) - epsilon if bits / 2 > t else math.inf
+
+    return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)
+
+
+@cache
+def least_bits(epsilon: float, delta: float, up: int, down: int) -> int:
+    """The fewest fair noise bits per counter, over all users together, that are (epsilon, delta)-private.
+
+    >>> least_bits(1.0, 1e-6, 1, 1)
+    148
+    """
+    mu = _checked_mu(epsilon, delta)
+    differing = require_count("up", up, least=0) + require_count("down", down, least=0)
+    require_count("up + down", differing)
+    # Binomial(N, 1/2) is close to a Gaussian of variance N/4: N ≈ 4 · differing / μ².
+    return least_integer(
+        lambda bits: _excess(binomial_pld.__wrapped__(bits, 0.5, up, down), epsilon, delta), 4.0 * differing / mu**2
+    )
+
+
+@cache
+def least_probability(epsilon: float, delta: float, up: int, down: int, users: int) -> float:
+    """The least probability of one noise bit per user and counter that is (epsilon, delta)-private, rounded up.
+
+    >>> round(least_probability(1.0, 1e-6, 2, 2, 1000), 4)
+    0.0807
+    """
+    mu = _checked_mu(epsilon, delta)
+    require_count("users", users)
+    differing = require_count("up", up, least=0) + require_count("down", down, least=0)
+    require_count("up + down", differing)
+
+    def excess(probability: float) -> float:
+        return _excess(binomial_pld.__wrapped__(users, min(probability, 0.5), up, down), epsilon, delta)
+
+    if excess(0.5) > 0.0:
+        raise InvalidInput(
+            f"one noise bit per user is not private with {users} users; "
+            f"at least {least_bits(epsilon, delta, up, down)} fair bits are needed in all: let each user send several"
+        )
+    # n q (1 − q) ≈ differing / μ²
+    variance = min(differing / mu**2, users / 4.0)
+    return least_real(excess, 0.5 * (1.0 - math.sqrt(1.0 - 4.0 * variance / users)))
+
+
+@cache
+def _counter(bits: int, probability: float) -> PLD:
+    """One up counter: Binomial(bits, probability) against itself plus one."""
+    N, p = require_count("bits", bits), require_real("probability of a noise bit", probability, low=0.0, high=1.0)
+    require(0.0 < p < 1.0, "the probability of a noise bit must lie strictly between 0 and 1", probability)
+    mean, reach = N * p, DEVIATIONS * math.sqrt(N * p * (1.0 - p)) + MARGIN
+    first, last = max(0, math.floor(mean - reach)), min(N, math.ceil(mean + reach))
+    k = np.arange(first + 1, last + 1, dtype=np.float64)
+    # ln P(k) − ln P(k−1): its partial sums are the logarithm of the distribution up to a constant.
+    ratio = np.log((N - k + 1.0) / k * (p / (1.0 - p)))
+    mass = _normalised(ratio)
+    # Beyond the window the distribution falls faster than geometrically with the ratio at the edge.
+    below = mass[0] / math.expm1(ratio[0]) if first > 0 else 0.0
+    above = mass[-1] / math.expm1(-ratio[-1]) if last < N else 0.0
+    # Outcomes first+1 … last have both masses; P alone has the outcome `first`, Q alone the outcome last + 1.
+    infinity = (float(mass[0] + below + above), float(mass[-1] + above + below))
+    if p == 0.5:  # k ↔ N + 1 − k exchanges P and Q
+        return PLD.from_symmetric_atoms(ratio, mass[1:], infinity[0])
+    return PLD.from_atoms(ratio, mass[1:], mass[:-1], infinity=infinity)
+
+
+def _normalised(log_ratios: Floats) -> Floats:
+    """The masses whose consecutive ratios these are, summing to one over the window (so rounded up as a whole)."""
+    logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
+    mass = np.exp(logs - logs.max())
+    return np.asarray(mass / mass.sum())
+
+
+def _excess(pld: PLD, epsilon: float, delta: float) -> float:
+    found = pld.delta(epsilon)
+    return math.log(found / delta) if found > 0.0 else -math.inf
+
+
+def _checked_mu(epsilon: float, delta: float) -> float:
+    require_real("epsilon", epsilon, low=0.0, open_low=True)
+    require_real(
+        "delta", delta, low=0.0, high=1.0, open_low=True, hint="binomial noise is bounded and cannot give delta = 0"
+    )
+    return gaussian_mu(epsilon, delta)

@@ -1,0 +1,68 @@
+"""The least noise that is private: a root search that always ends on the private side.
+
+`excess(noise)` is ln(δ(noise)/δ), the logarithm of how far the accountant's δ exceeds the allowed one. It decreases in
+the noise; the searches return a noise at which it was evaluated and found to be at most zero, so a calibration is
+private by construction, whatever the rounding of the search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+__all__ = ["least_integer", "least_real"]
+
+
+def least_real(excess: Callable[[float], float], guess: float, *, tolerance: float = 1e-6) -> float:
+    """The least x > 0 with excess(x) ≤ 0, to a relative tolerance, rounded up; `guess` must be positive.
+
+    >>> 2.0 <= least_real(lambda x: 4.0 - x * x, 1.0) <= 2.0 * (1 + 1e-6)
+    True
+    """
+    return _least(excess, guess, lambda x: (x * (1.0 - 0.4 * tolerance), x * (1.0 + 0.4 * tolerance)), tolerance, 0.0)
+
+
+def least_integer(excess: Callable[[int], float], guess: float) -> int:
+    """The least whole number n ≥ 1 with excess(n) ≤ 0.
+
+    >>> least_integer(lambda n: 1000.0 - n * n, 100.0)
+    32
+    """
+    return int(_least(lambda n: excess(int(n)), guess, lambda x: (math.ceil(x) - 1.0, math.ceil(x)), 0.0, 1.0))
+
+
+def _least(
+    excess: Callable[[float], float],
+    guess: float,
+    around: Callable[[float], tuple[float, float]],
+    relative: float,
+    absolute: float,
+) -> float:
+    """Bracket by growing steps, then secant steps in ln x that test both sides of the estimated root."""
+    low, value_low = 0.0, math.inf
+    high = max(around(guess)[1], absolute)
+    value_high, step = excess(high), 0.02
+    while value_high > 0.0:
+        low, value_low = high, value_high
+        high, step = max(around(high * (1.0 + step))[1], high + absolute), 2.0 * step
+        value_high = excess(high)
+    while value_low == math.inf and (lower := around(high / (1.0 + step))[0]) > 0.0:
+        value, step = excess(lower), 2.0 * step
+        if value > 0.0:
+            low, value_low = lower, value
+        else:
+            high, value_high = lower, value
+    attempt = 0
+    while high - low > max(absolute, relative * high) and low < 0.5 * (low + high) < high:
+        # Follow the secant; bisect every fourth time, and where there is no slope to follow.
+        attempt += 1
+        finite = math.isfinite(value_low) and math.isfinite(value_high)
+        root = low * (high / low) ** (value_low / (value_low - value_high)) if finite and attempt % 4 else 0.0
+        candidates = around(root) if root else (around(0.5 * (low + high))[0], 0.5 * (low + high))
+        for x in candidates:
+            if low < x < high:
+                value = excess(x)
+                low, value_low, high, value_high = (
+                    (x, value, high, value_high) if value > 0.0 else (low, value_low, x, value)
+                )
+    return high
