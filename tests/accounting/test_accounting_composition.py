@@ -45,6 +45,7 @@ EVERY_EVENT: list[Event] = [
     LaplaceEvent(scale=4.0, shift=1.0, discrete=False),
     LaplaceEvent(scale=4.0, shift=2.0, discrete=True),
     GaussianEvent(sigma=5.0, shift=1.5),
+    GaussianEvent(sigma=5.0, shift=2.0, discrete=True),
     BinomialEvent(bits=400, probability=0.5, shift=1),
     BinomialEvent(bits=400, probability=0.2, shift=-1),
     BoundedEvent(radius=20.0, shift=1.0),
@@ -215,7 +216,7 @@ def test_basic_composition_adds_and_parallel_takes_the_worst() -> None:
             compose([_claim(0.1, 0.0), _claim(0.1, 0.0, size=2)])
 
 
-@pytest.mark.parametrize("event", EVERY_EVENT[:4], ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("event", EVERY_EVENT[:5], ids=lambda event: type(event).__name__)
 def test_renyi_and_concentrated_bounds_lie_above_the_exact_epsilon(event: Event) -> None:
     for n in (1, 10, 100):
         exact = epsilon_of(((event, n),), 1e-6)

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import stats
 
 from tacit.accounting.calibrate import events_of
-from tacit.accounting.composition import epsilon_of
+from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
 from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_radius, paper_gaussian_sigma
@@ -41,6 +42,55 @@ def test_g1_what_the_printed_constants_really_give(horizon: int, proved: float, 
 def test_g1_the_printed_table_without_the_constant_is_far_off() -> None:
     # privacy.md 5.2: σ = H/ε (Table 1) really gives 12.0 at H = 6.
     assert epsilon_of(events_of(Gaussian(sigma=6.0), cells(6)), 1e-5) == pytest.approx(12.0, abs=0.05)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 5.0, 14.6])
+def test_g1_the_discrete_twin_agrees_with_the_oracle(sigma: float) -> None:
+    counter = Family(name="one", up=1, down=0, shift=1.0)
+    events = Gaussian(sigma=sigma, discrete=True).events(counter)
+    theirs = oracle.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=1e-4 / sigma)
+    for delta in (1e-8, 1e-5, 1e-3):
+        assert epsilon_of(events, delta) == pytest.approx(theirs.get_epsilon_for_delta(delta), rel=3e-4)
+        twelve = theirs.self_compose(12).get_epsilon_for_delta(delta)
+        assert epsilon_of(events * 12, delta) == pytest.approx(twelve, rel=1e-3)
+    # At some ε one counter on the lattice is less private than continuous noise: the analytic curve must not be used.
+    smooth = Gaussian(sigma=sigma).events(counter)
+    grid = np.linspace(1.0, 3.0, 41) / sigma
+    assert max(delta_of(events, epsilon) / delta_of(smooth, epsilon) for epsilon in grid) > 1.0005
+    with pytest.raises(InvalidInput, match="whole"):
+        Gaussian(sigma=sigma, discrete=True).events(Family(name="rewards", up=1, down=0, shift=0.5))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sigma", [0.6, 4.0])
+def test_g2_discrete_samples_have_the_stated_distribution(sigma: float) -> None:
+    # Chi-squared over whole values, 20 000 draws, false-alarm rate 1e-4; a σ 25 % off is rejected.
+    z = np.arange(-60, 61)
+    law = np.exp(-0.5 * (z / sigma) ** 2)
+    law /= law.sum()
+    assert Gaussian(sigma=sigma, discrete=True).variance == pytest.approx(float(law @ z**2), rel=1e-12)
+    often = law * 20_000 > 10
+
+    def pvalue(draws: np.ndarray) -> float:
+        seen = np.bincount(draws.astype(int) + 60, minlength=121)
+        table, expected = np.append(seen[often], seen[~often].sum()), np.append(law[often], law[~often].sum()) * 20_000
+        return float(stats.chisquare(table, expected).pvalue)
+
+    assert pvalue(Gaussian(sigma=sigma, discrete=True).sample(20_000, seeded(4))) > 1e-4
+    assert pvalue(Gaussian(sigma=1.25 * sigma, discrete=True).sample((200, 100), seeded(4)).ravel()) < 1e-4
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.0, 50.0])
+def test_g3_the_discrete_radius_is_the_exact_quantile(sigma: float) -> None:
+    z = np.arange(-4000, 4001)
+    law = np.exp(-0.5 * (z / sigma) ** 2)
+    law /= law.sum()
+    for p in (0.4, 0.01, 1e-7):
+        radius = Gaussian(sigma=sigma, discrete=True).radius(p)
+        assert law[np.abs(z) > radius].sum() <= p
+        assert radius == 0.0 or law[np.abs(z) > radius - 1].sum() > p
+        many = Gaussian(sigma=sigma, discrete=True).radius(p, 9)
+        assert many >= Gaussian(sigma=sigma).radius(p, 9)
 
 
 @pytest.mark.statistical
@@ -78,6 +128,9 @@ def test_g4_least_sigma_for_the_numbers_of_the_notes() -> None:
     for epsilon, delta, mu in ((1, 1e-6, 0.23670), (1, 1e-5, 0.26805), (0.1, 1e-6, 0.02754), (3, 1e-5, 0.71912)):
         unit = (Family(name="one", up=1, down=0, shift=1.0),)
         assert 1 / Gaussian.calibrate(unit, epsilon, delta).sigma == pytest.approx(mu, abs=6e-6)
+    twin = Gaussian.calibrate(cells(6), 1.0, 1e-5, discrete=True)
+    assert twin.sigma == pytest.approx(52.0, abs=0.05)
+    assert epsilon_of(events_of(twin, cells(6)), 1e-5) <= 1.0
     with pytest.raises(NotSupported, match="laplace"):
         Gaussian.calibrate(cells(2), 1.0, 0.0)
 

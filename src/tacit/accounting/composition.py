@@ -3,8 +3,8 @@
     events                        at δ = 0                  at δ > 0
     pure (bits, slots) only       Σ ε, exactly              the smaller of Σ ε and the PLD
     Laplace                       Σ shift/scale, exactly    the smaller of Σ shift/scale and the PLD
-    Gaussian only                 never private             analytic: μ² = Σ (shift/σ)²
-    binomial, bounded, mixtures   never private             PLD by FFT, an upper bound to about six digits
+    continuous Gaussian only      never private             analytic: μ² = Σ (shift/σ)²
+    all others, and mixtures      never private             PLD by FFT, an upper bound to about six digits
 
 Every answer is rounded up. Counts are multiplied in one line of tacit, `tacit.accounting.counting.total`; so `n` times
 an event costs what the event written down `n` times costs. Events with the same description are merged first.
@@ -31,6 +31,7 @@ from tacit.accounting.binomial import binomial_pld
 from tacit.accounting.bounded import bounded_pld
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.counting import total
+from tacit.accounting.discrete_gaussian import discrete_gaussian_pld
 from tacit.accounting.events import (
     BinomialEvent,
     BoundedEvent,
@@ -139,8 +140,8 @@ def gaussian_mu_of(events: Events) -> float:
 
 
 def all_gaussian(events: Events) -> bool:
-    """Whether every event is Gaussian (and there is one)."""
-    return len(events) > 0 and all(isinstance(event, GaussianEvent) for event, _ in events)
+    """Whether every event is continuous Gaussian noise (and there is one): then μ says everything."""
+    return len(events) > 0 and all(_has_mu(event) for event, _ in events)
 
 
 def merged(events: Events) -> Events:
@@ -208,17 +209,21 @@ def _pure_cost(event: Event) -> Fraction | float:
     return math.inf  # shifted supports or unbounded losses: no pure guarantee
 
 
+def _has_mu(event: Event) -> bool:
+    return isinstance(event, GaussianEvent) and not event.discrete
+
+
 def _mu_squared(event: Event) -> Fraction:
-    if not isinstance(event, GaussianEvent):
-        raise InvalidInput(f"only Gaussian events have a mu, got {type(event).__name__}")
+    if not isinstance(event, GaussianEvent) or event.discrete:
+        raise InvalidInput(f"only continuous Gaussian events have a mu, got {event}")
     return (Fraction(event.shift) / Fraction(event.sigma)) ** 2
 
 
 @lru_cache(maxsize=256)
 def _composed(events: Events) -> PLD:
     """All events together; the Gaussian ones are one shift of length μ."""
-    gaussian = tuple((event, count) for event, count in events if isinstance(event, GaussianEvent))
-    pairs = [(_event_pld(event), count) for event, count in events if not isinstance(event, GaussianEvent)]
+    gaussian = tuple((event, count) for event, count in events if _has_mu(event))
+    pairs = [(_event_pld(event), count) for event, count in events if not _has_mu(event)]
     if gaussian:
         pairs.append((gaussian_pld(gaussian_mu_of(gaussian)), 1))
     return compose(pairs)
@@ -230,6 +235,9 @@ def _event_pld(event: Event) -> PLD:
         return PLD.from_guarantee(event.epsilon)
     if isinstance(event, LaplaceEvent):
         return laplace_pld(event.scale, event.shift, discrete=event.discrete)
+    if isinstance(event, GaussianEvent):
+        require(float(event.shift).is_integer(), "discrete noise covers whole shifts", given=event.shift)
+        return discrete_gaussian_pld(event.sigma, int(event.shift))
     if isinstance(event, BinomialEvent):
         return binomial_pld(event.bits, event.probability, up=int(event.shift > 0), down=int(event.shift < 0))
     if isinstance(event, BoundedEvent):

@@ -54,10 +54,11 @@ class LaplaceEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianEvent:
-    """Gaussian noise of this standard deviation over one shift."""
+    """Gaussian noise of this parameter sigma (continuous, or discrete on the integers) over one shift."""
 
     sigma: float
     shift: float
+    discrete: bool = False
 
     def __post_init__(self) -> None:
         require_real("sigma", self.sigma, low=0.0, open_low=True)

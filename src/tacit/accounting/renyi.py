@@ -4,7 +4,8 @@
     zero-concentrated (ρ)   D_α ≤ ρ α for every α > 1; adds up, too
 
 Both are upper bounds and never beat the exact accountant of `tacit.accounting.composition`; they are here because other
-tools and reviewers speak them. Noise with a bounded support has infinite moments, so it has no guarantee of this kind.
+tools and reviewers speak them. Discrete Gaussian noise under whole shifts has at most the moments of continuous noise.
+Noise with a bounded support has infinite moments, so it has no guarantee of this kind.
 
 References: I. Mironov (2017); M. Bun and T. Steinke (2016); the conversion is that of C. Canonne, G. Kamath and
 T. Steinke (2020).

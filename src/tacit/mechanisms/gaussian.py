@@ -1,11 +1,17 @@
 """Gaussian noise: approximate differential privacy by the exact ("analytic") trade between ε and δ.
 
 G1  Families with total squared L2 sensitivity Δ₂² are exactly as private as N(0,1) against N(μ,1), μ = Δ₂/σ, at all ε.
-G2  The noise is centred, with variance σ².
-G3  `radius` is the exact quantile σ √n Φ⁻¹(1 − p/2) of the sum of n terms, rounded up.
+    The discrete twin on the integers, P(z) ∝ exp(-z²/2σ²), is certified by its own exact accountant for whole shifts.
+G2  The noise is centred, with variance σ² (at most σ² for the discrete twin).
+G3  `radius` is the exact quantile σ √n Φ⁻¹(1 − p/2) of the sum of n terms, rounded up; for the discrete twin it is the
+    exact quantile of one term, and σ √(2n ln(2/p)) for sums (discrete Gaussian noise is sub-Gaussian with σ²).
 G4  `calibrate` finds the least σ = Δ₂/μ(ε, δ), rounded to the private side; it refuses δ = 0, which no Gaussian gives.
 
-Reference: B. Balle and Y.-X. Wang (ICML 2018); [garcelon2021local] Alg. 4; [he2025policy] Thm. 1.
+`discrete=True` describes the noise of a deployment (the samplers in `tacit.mechanisms.exact` draw it from the
+operating system); continuous floating-point noise is for simulations, it must never be released at full precision.
+
+Reference: B. Balle and Y.-X. Wang (ICML 2018); C. Canonne, G. Kamath and T. Steinke (NeurIPS 2020);
+[garcelon2021local] Alg. 4; [he2025policy] Thm. 1.
 """
 
 from __future__ import annotations
@@ -22,11 +28,14 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.families import Family
 from tacit.accounting.gaussian import gaussian_mu
-from tacit.errors import NotSupported, require_count, require_real
+from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
 __all__ = ["Gaussian", "paper_gaussian_radius", "paper_gaussian_sigma"]
+
+# Beyond this the discrete twin is not enumerated: its variance is σ² to the last digit, its radius is sub-Gaussian.
+_LARGE = 1e5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,36 +48,55 @@ class Gaussian:
     """
 
     sigma: float
+    discrete: bool = False
 
     def __post_init__(self) -> None:
         require_real("sigma", self.sigma, low=0.0, open_low=True)
 
     @property
     def variance(self) -> float:
-        """σ² (G2)."""
-        return self.sigma**2
+        """σ², or Σ z² P(z) on the integers, which differs for small σ only (G2)."""
+        if not self.discrete or self.sigma > _LARGE:
+            return self.sigma**2
+        z, masses = _positive_half(self.sigma)
+        return float(2.0 * (masses * z**2).sum())
 
     @property
     def std(self) -> float:
         """The standard deviation of the noise in one counter."""
-        return self.sigma
+        return math.sqrt(self.variance)
 
     def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
         """Centred noise for simulations."""
-        return require_simulation(noise).normal(0.0, self.sigma, size)
+        generator = require_simulation(noise)
+        if not self.discrete:
+            return generator.normal(0.0, self.sigma, size)
+        return _sample_discrete(self.sigma, math.prod(np.atleast_1d(size)), generator).reshape(size)
 
     def radius(self, failure_prob: float, terms: int = 1) -> float:
-        """The t with P(|sum of `terms` noises| > t) = failure_prob (G3)."""
+        """A t with P(|sum of `terms` noises| > t) <= failure_prob (G3)."""
         p, n = require_failure_prob(failure_prob), require_count("terms", terms)
+        if self.discrete and (n > 1 or self.sigma > _LARGE):
+            return self.sigma * math.sqrt(2.0 * n * math.log(2.0 / p)) * (1 + 1e-12)
+        if self.discrete:
+            _, masses = _positive_half(self.sigma)
+            tails = 2.0 * np.cumsum(masses[::-1])[::-1] * (1 + 1e-9)  # P(|Z| ≥ z) at z = 1, 2, ...
+            return float(np.searchsorted(-tails, -p))
         return self.sigma * math.sqrt(n) * -float(ndtri(p / 2)) * (1 + 1e-12)
 
     def events(self, family: Family) -> Events:
         """One event per differing counter (G1)."""
-        event = GaussianEvent(sigma=self.sigma, shift=family.shift)
+        require(
+            not self.discrete or float(family.shift).is_integer(),
+            "discrete noise covers whole shifts",
+            given=family.shift,
+            hint="round rewards to {0, 1} at random on the device",
+        )
+        event = GaussianEvent(sigma=self.sigma, shift=family.shift, discrete=self.discrete)
         return ((event, family.differing),) if family.differing else ()
 
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Gaussian:
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, discrete: bool = False) -> Gaussian:
         """The least common σ under which these families together are (epsilon, delta)-private (G4)."""
         if delta == 0.0:
             raise NotSupported(
@@ -78,7 +106,9 @@ class Gaussian:
         # σ = Δ₂ / μ(ε, δ)
         l2 = math.sqrt(sum(family.l2_squared for family in families))
         enough = l2 / gaussian_mu(epsilon, delta)
-        return least_noise(lambda sigma: cls(sigma=sigma), families, epsilon=epsilon, delta=delta, enough=enough)
+        return least_noise(
+            lambda sigma: cls(sigma=sigma, discrete=discrete), families, epsilon=epsilon, delta=delta, enough=enough
+        )
 
 
 def paper_gaussian_sigma(horizon: int, epsilon: float, delta: float, *, proved_constant: bool) -> float:
@@ -108,3 +138,23 @@ def paper_gaussian_radius(sigma: float, failure_prob: float, terms: int = 1) -> 
     (2.55, 2.97)
     """
     return sigma * math.sqrt(require_count("terms", terms) * math.log(2.0 / require_failure_prob(failure_prob)))
+
+
+def _positive_half(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The values z = 1, 2, ... of the discrete Gaussian distribution and their probabilities."""
+    z = np.arange(1.0, math.ceil(39.0 * sigma) + 3.0)
+    weights = np.exp(-0.5 * (z / sigma) ** 2)
+    return z, weights / (1.0 + 2.0 * weights.sum())
+
+
+def _sample_discrete(sigma: float, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Rejection from the discrete Laplace distribution of scale t = ⌊σ⌋ + 1 (Canonne, Kamath and Steinke, Alg. 3)."""
+    t = math.floor(sigma) + 1.0
+    success = -math.expm1(-1.0 / t)
+    found = np.empty(0)
+    while found.size < count:
+        tries = 2 * (count - found.size) + 16
+        y = (generator.geometric(success, tries) - generator.geometric(success, tries)).astype(np.float64)
+        accepted = generator.random(tries) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2.0 * sigma**2))
+        found = np.concatenate([found, y[accepted]])
+    return found[:count]
