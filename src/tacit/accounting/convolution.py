@@ -118,8 +118,8 @@ def _spacing(parts: list[tuple[Losses, int]]) -> float:
         return 1e-6
     deviation = math.sqrt(total(atoms, lambda grid: grid.variance) / total(atoms, lambda _: 1))
     points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MOST_POINTS)
-    # The largest finite loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
-    extreme = max((part.ceiling for part, _ in parts if 0.0 < part.ceiling < math.inf), default=high - low)
+    # The largest loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
+    extreme = max((loss for part, _ in parts if (loss := float(part.losses[-1])) > 0.0), default=high - low)
     return extreme / math.ceil(extreme / ((high - low) / points))
 
 
