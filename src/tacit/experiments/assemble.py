@@ -105,8 +105,6 @@ def assemble(config: RunConfig) -> Assembled:
             allow_large_delta=config.allow_large_delta,
         )
     )
-    if config.trust == "none" and config.mechanism is not None:
-        raise InvalidInput("trust 'none' has no mechanism; choose --trust central, shuffle or local, or leave it out")
     return Assembled(mdp=mdp, learner=learner, privatizer=privatizer)
 
 

@@ -77,12 +77,6 @@ class RunConfig:
             self._keep("delta", require_real("delta", self.delta, low=0.0, high=1.0))
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
-            require(
-                self.trust in ("none", "shuffle"),
-                f"with trust '{self.trust}' users report one by one, so there must be no batch",
-                given=self.batch,
-                hint="leave batch out or use trust 'shuffle'",
-            )
 
     def _keep(self, name: str, value: object) -> None:
         """Store a checked value as a plain Python number, so that equal configurations are written alike."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, require
+from tacit.errors import InvalidInput, UnknownName, require
 from tacit.experiments.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Band", "FigureSpec", "LogAxes", "plot", "series"]
+__all__ = ["Band", "FigureSpec", "LogAxes", "check_choices", "plot", "series"]
 
 Band = Literal["std", "minmax", "bootstrap", "none"]
 """± one standard deviation, least to greatest, or the 95% bootstrap interval of the mean."""
@@ -95,8 +95,7 @@ def plot(
         Above the figure.
     """
     require(len(results) > 0, "a figure needs at least one result", len(results))
-    require(band in get_args(Band), f"band must be one of {', '.join(get_args(Band))}", band)
-    require(log in get_args(LogAxes), f"log must be one of {', '.join(get_args(LogAxes))}", log)
+    check_choices(band, log)
     target = None if path is None else _target(Path(path))
     from matplotlib.figure import Figure
 
@@ -123,6 +122,14 @@ def plot(
     if target is not None:
         _save(figure, target)
     return figure
+
+
+def check_choices(band: str, log: str) -> None:
+    """Raise unless the band and the logarithmic axes are known, before anything long begins."""
+    if band not in get_args(Band):
+        raise UnknownName("band", band, get_args(Band))
+    if log not in get_args(LogAxes):
+        raise UnknownName("choice of logarithmic axes", log, get_args(LogAxes))
 
 
 def series(result: Result, *, band: Band, per_episode: bool) -> tuple[Floats, Floats, Floats, Floats]:
@@ -228,7 +235,14 @@ def _name_lines(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None
     places = _apart(heights, LINE_POINTS, bottom)
     for (x, y, name, color), height, place in zip(ends, heights, places, strict=True):
         moved = place - height
-        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0.0, "shrinkB": 0.0}
+        line = {
+            "arrowstyle": "-",
+            "color": color,
+            "linewidth": 0.6,
+            "shrinkA": 0.0,
+            "shrinkB": 0.0,
+            "relpos": (0.0, 0.5),
+        }
         ax.annotate(
             name,
             xy=(x, y),

@@ -106,7 +106,7 @@ class Result:
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""
         spread, relative = self.spread(), self.relative_regret
-        share = "" if relative is None else f", {relative:.3g} of the uniform policy's"
+        share = "" if relative is None else f", {relative:.3f} of the uniform policy's"
         widths = "" if self.resolved.constants == "none" else f", constants {self.resolved.constants}"
         widths += "" if self.resolved.z is None else f" (z = {self.resolved.z:g})"
         plural = "s" if len(self.seeds) > 1 else ""

@@ -27,7 +27,7 @@ from tacit.learners.contract import Constants
 from tacit.loop.simulate import SeedRun
 from tacit.privatizers.contract import Calibration
 
-__all__ = ["Cell", "Notify", "run", "run_cells"]
+__all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
 
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
@@ -78,7 +78,8 @@ def run(
     trust, epsilon, delta, calibration, mechanism, batch, allow_large_delta
         The trust model and its claim; `"none"` protects nobody. `batch` is the number of users the shuffler mixes.
     workers
-        Processes; None: one per core, at most one per seed. The rows do not depend on it.
+        Processes; None: one per core, at most one per seed, and none for what takes a second or two. The rows do not
+        depend on it.
     out
         A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed; a
         finished one is read back; a different one is refused.
@@ -143,12 +144,7 @@ def run_cells(
     command
         The command line to record; None: the one that makes each cell alone.
     """
-    directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
-    require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
-    headers = [_header(cell, experiment, command) for cell in cells]
-    for cell, header in zip(cells, headers, strict=True):
-        if cell.directory is not None:
-            RunDirectory(cell.directory).check(header)
+    headers = check_cells(cells, experiment=experiment, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
     tasks: list[Task] = []
     for number, (cell, header) in enumerate(zip(cells, headers, strict=True)):
@@ -168,6 +164,22 @@ def run_cells(
     return tuple(
         _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
     )
+
+
+def check_cells(cells: Sequence[Cell], *, experiment: str, command: str | None = None) -> list[dict[str, Any]]:
+    """Raise unless every cell can be built and its directory fits; returns what config.json will say."""
+    directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
+    require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
+    headers = [_header(cell, experiment, command) for cell in cells]
+    for cell, header in zip(cells, headers, strict=True):
+        if cell.directory is not None:
+            RunDirectory(cell.directory).check(header)
+    return headers
+
+
+def silent(line: str) -> None:
+    """A `Notify` that tells nobody."""
+    del line
 
 
 def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:

@@ -9,12 +9,14 @@ before stays finished.
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["SeedFailed", "Task", "default_workers", "run_tasks"]
 
 POLL_SECONDS: Final = 0.1
+TRIAL_SECONDS: Final = 1.5
+"""Unless told how many workers to use, try so long without any: short work is done before a process has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,7 @@ class SeedFailed(RuntimeError):
 
 
 class _Stopped(Exception):
-    """Raised inside a worker when the run has been given up."""
+    """Raised from a progress report, to give up the seed that reports."""
 
 
 def default_workers(tasks: int) -> int:
@@ -76,8 +80,10 @@ def run_tasks(
     count = default_workers(len(tasks)) if workers is None else min(require_count("workers", workers), len(tasks))
     if count == 1:
         _run_here(tasks, finished, advanced)
-    else:
-        _run_on_processes(tasks, count, finished, advanced)
+        return
+    done = 0 if workers is not None else _run_here(tasks, finished, advanced, seconds=TRIAL_SECONDS)
+    before = sum(task.config.episodes for task in tasks[:done])
+    _run_on_processes(tasks[done:], count, finished, lambda episodes: advanced(before + episodes))
 
 
 def run_seed(task: Task, progress: Progress) -> SeedRun:
@@ -104,20 +110,35 @@ def _compile(config: RunConfig) -> None:
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=1, seed=0)
 
 
-def _run_here(tasks: Sequence[Task], finished: Callable[[Task, SeedRun], None], advanced: Progress) -> None:
-    before = 0
-    for task in tasks:
-        start = before
-
-        def progress(done: int, start: int = start) -> None:
-            advanced(start + done)
-
+def _run_here(
+    tasks: Sequence[Task], finished: Callable[[Task, SeedRun], None], advanced: Progress, *, seconds: float = math.inf
+) -> int:
+    """Run the tasks in this process, for so many seconds (compilation aside); returns how many were finished."""
+    before, spent = 0, 0.0
+    for number, task in enumerate(tasks):
         try:
-            run = run_seed(task, progress)
+            _compile(task.config)
+            started = time.perf_counter()
+            run = run_seed(task, _until(started + seconds - spent, before, advanced))
+        except _Stopped:
+            return number
         except Exception as error:
             raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
+        spent += time.perf_counter() - started
         before += task.config.episodes
         finished(task, run)
+    return len(tasks)
+
+
+def _until(deadline: float, before: int, advanced: Progress) -> Progress:
+    """Report progress, and give the seed up when its time is over."""
+
+    def progress(done: int) -> None:
+        advanced(before + done)
+        if time.perf_counter() > deadline:
+            raise _Stopped
+
+    return progress
 
 
 def _run_on_processes(

@@ -31,7 +31,7 @@ from tacit.loop.simulate import SeedRun
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "RunDirectory", "check_writable", "read_json", "write_json", "write_whole"]
+__all__ = ["COLUMNS", "RESULTS", "RunDirectory", "check_writable", "read_json", "write_json", "write_whole"]
 
 COLUMNS: Final[Mapping[str, str]] = {
     "experiment": "string",

@@ -1,0 +1,42 @@
+"""The commands, one file per group; a new group is a module with `register(app)` and a line in `GROUPS`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from tacit._version import __version__
+from tacit.cli import certify, compare, demo, listing, run, show
+
+__all__ = ["app"]
+
+GROUPS: Final = (listing, run, certify, compare, show, demo)
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tacit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Differentially private reinforcement learning: learn what works from people without being told about any."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for group in GROUPS:
+    group.register(app)

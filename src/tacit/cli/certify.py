@@ -1,0 +1,223 @@
+"""`tacit certify`: what a configuration guarantees and what it costs, before anybody's data are touched.
+
+Both calibrations are computed side by side: `tight`, the least noise that the exact accountant certifies for the claim,
+and `paper`, the constants as printed, with the certificate of what they really give.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal, localcontext
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.errors import require, require_count
+
+if TYPE_CHECKING:
+    from tacit.accounting.claims import Trust
+    from tacit.privatizers.contract import Calibration, CountPrivatizer
+    from tacit.privatizers.registry import PrivacyRequest
+
+__all__ = ["certification", "register"]
+
+STATISTICS: Final = ("transitions", "visits", "rewards")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("certify")(_certify)
+
+
+def _certify(
+    trust: Annotated[str, typer.Option(help="central, shuffle or local.")],
+    states: Annotated[int, typer.Option(help="Number of states S.")],
+    actions: Annotated[int, typer.Option(help="Number of actions A.")],
+    horizon: Annotated[int, typer.Option(help="Steps of one trajectory, H.")],
+    episodes: Annotated[int, typer.Option(help="How many users come in all, K.")],
+    epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")] = 0.0,
+    batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
+    calibration: Annotated[str, typer.Option(help="Whose certificate is shown: tight or paper.")] = "tight",
+    mechanism: Annotated[str | None, typer.Option(help="See 'tacit list mechanisms'.")] = None,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Statistics added up over the steps of a trajectory.")
+    ] = False,
+    allow_large_delta: Annotated[bool, typer.Option("--allow-large-delta", help="Accept a delta above 1e-3.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
+    from tacit.experiments.config import DEFAULT_BATCH
+    from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+    from tacit.released.counts import CountShape
+
+    require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
+    for name, count in (("states", states), ("actions", actions), ("horizon", horizon), ("episodes", episodes)):
+        require_count(name, count)
+    default = DEFAULT_BATCH if trust == "shuffle" else 1
+    users = require_count("batch", default if batch is None else batch)
+    require(users <= episodes, f"a batch must not be larger than all {episodes} episodes", users)
+    request = PrivacyRequest(
+        trust=cast("Trust", trust),
+        shape=CountShape(horizon=horizon, num_states=states, num_actions=actions, staged=not pooled),
+        episodes=episodes,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=cast("Calibration", calibration),
+        mechanism=mechanism,
+        users_per_batch=users,
+        allow_large_delta=allow_large_delta,
+    )
+    content = certification(request)
+    if json:
+        print_json(content)
+        return
+    chosen = make_privatizer(request)
+    _show(content, [chosen.claim.describe(), "", chosen.certificate().render(), ""])
+
+
+def certification(request: PrivacyRequest) -> dict[str, Any]:
+    """Everything that `tacit certify --json` prints: the asked-for calibration, then both of them, then their ratio."""
+    from tacit.privatizers.registry import make_privatizer
+
+    chosen = make_privatizer(request)  # first of all: whatever is wrong with the request is said here
+    tight = make_privatizer(_asking(request, "tight"))
+    papers, note = _papers(request)
+    sides = {"tight": _side(tight), **{name: _side(privatizer) for name, privatizer in papers.items()}}
+    shown, shape = sides[chosen.calibration], request.shape
+    return {
+        "claim": chosen.claim.to_dict(),
+        "certificate": shown["certificate"],
+        "noise_std": shown["noise_std"],
+        "calibration": chosen.calibration,
+        "mechanism": shown["mechanism"],
+        "configuration": {
+            "trust": request.trust,
+            "states": shape.num_states,
+            "actions": shape.num_actions,
+            "horizon": shape.horizon,
+            "episodes": request.episodes,
+            "batch": request.users_per_batch,
+            "statistics": "stage-dependent" if shape.staged else "pooled",
+        },
+        "tight": sides["tight"],
+        "paper": sides.get("paper"),
+        "paper_2024": sides.get("paper_2024"),
+        "ratio": _ratio(sides["paper"], sides["tight"]) if "paper" in sides else None,
+        "note": note,
+    }
+
+
+def _asking(request: PrivacyRequest, calibration: Calibration) -> PrivacyRequest:
+    """The same request under a calibration; where the papers know one mechanism only, under that one."""
+    from dataclasses import replace
+
+    same = request.calibration == calibration or request.trust != "central"
+    return replace(request, calibration=calibration, mechanism=request.mechanism if same else None)
+
+
+def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | None]:
+    """The configuration as printed: none for what no paper prints, two for shuffling, which was printed twice."""
+    from dataclasses import replace
+
+    from tacit.privatizers.registry import make_privatizer
+    from tacit.privatizers.shuffle import Shuffle
+    from tacit.privatizers.shuffled import Shuffled
+
+    if request.mechanism == "oue":
+        return {}, "no paper prints a one-slot unary encoding: there is nothing to compare with"
+    printed = make_privatizer(_asking(request, "paper"))
+    if not isinstance(printed, Shuffled):
+        return {"paper": printed}, None
+    claim = printed.claim
+    first = Shuffle.paper(
+        printed.protocol.spec,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        users=request.users_per_batch,
+        variant="2024",
+    )
+    note = "paper is [bai2025secure], paper_2024 is [bai2024shuffle]; both with every bit as its own message"
+    return {"paper": printed, "paper_2024": replace(printed, protocol=first)}, note
+
+
+def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
+    """One calibration in JSON-ready values."""
+    from tacit.mechanisms.unary_encoding import UnaryEncoding
+    from tacit.privatizers.local import Local
+    from tacit.privatizers.shuffled import Shuffled
+
+    certificate = privatizer.certificate()
+    std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
+    if all(family.name != "transitions" for family in privatizer.families()):
+        std["transitions"] = None  # a single step has no successor
+    side: dict[str, Any] = {
+        "mechanism": privatizer.name.split("/")[-1],
+        "noise_std": std,
+        "certificate": certificate.to_dict(),
+        "holds": certificate.holds,
+        "sampling_std": None,
+        "messages_per_user": None,
+        "bytes_per_user": None,
+    }
+    if isinstance(privatizer, Shuffled):
+        cost = privatizer.protocol.cost()
+        side |= {"messages_per_user": cost.messages_per_user, "bytes_per_user": cost.bytes_per_user}
+    if isinstance(privatizer, Local) and isinstance(privatizer.mechanism, UnaryEncoding):
+        total = dict(zip(STATISTICS, privatizer.parameters.variance.tolist(), strict=True))
+        noise = {name: value for name, value in std.items() if value is not None}
+        side["sampling_std"] = {name: max(0.0, total[name] - value**2) ** 0.5 for name, value in noise.items()}
+    return side
+
+
+def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | None]:
+    """How many times larger the printed noise is."""
+    pairs = {name: (paper["noise_std"][name], tight["noise_std"][name]) for name in STATISTICS}
+    return {name: None if None in pair else pair[0] / pair[1] for name, pair in pairs.items()}
+
+
+def _show(content: dict[str, Any], words: list[str]) -> None:
+    """The same for people; `words` say what is claimed and what is certified."""
+    asked = content["configuration"]
+    steps = "kept apart by step" if asked["statistics"] == "stage-dependent" else "pooled over the steps"
+    say(
+        f"{asked['trust']} trust, {content['mechanism']}: {asked['states']} states, {asked['actions']} actions, "
+        f"horizon {asked['horizon']}, {asked['episodes']:,} episodes, {asked['batch']:,} per batch; "
+        f"statistics {asked['statistics']} ({steps})"
+    )
+    for line in words:
+        say(line)
+    sides = {name: content[name] for name in ("tight", "paper", "paper_2024") if content[name] is not None}
+    ratio = content["ratio"]
+    head = ["noise standard deviation", *(f"{name} ({side['mechanism']})" for name, side in sides.items())]
+    rows = [[name, *(_number(side["noise_std"][name]) for side in sides.values())] for name in STATISTICS]
+    if ratio is not None:
+        head.append("paper/tight")
+        for row in rows:
+            row.append(_number(ratio[row[0]]))
+    blank = [] if ratio is None else [""]
+    delta = content["claim"]["delta"]
+    rows.append(
+        [f"certified ε at δ = {delta:g}", *(_up(side["certificate"]["epsilon"]) for side in sides.values()), *blank]
+    )
+    for name, label in (("messages_per_user", "messages per user"), ("bytes_per_user", "bytes per user")):
+        if sides["tight"][name] is not None:
+            rows.append([label, *(f"{side[name]:,}" for side in sides.values()), *blank])
+    print_table(head, rows, numeric=range(1, len(head)))
+    if (sampling := sides["tight"]["sampling_std"]) is not None:
+        parts = ", ".join(f"{name} {value:.4g}" for name, value in sampling.items())
+        say(f"oue: choosing the slot at random adds a standard deviation of at most {parts} per user")
+    if content["calibration"] == "tight" and content["paper"] is not None:
+        say(f"paper: {content['paper']['certificate']['verdict']}")
+    if content["note"] is not None:
+        say(content["note"])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _up(epsilon: float | str) -> str:
+    """Four digits, rounded up: what is printed must not promise more than what is certified."""
+    with localcontext(prec=4, rounding=ROUND_CEILING):
+        return f"{+Decimal(epsilon):g}"

@@ -1,0 +1,123 @@
+"""What every command shares: where lines go, how results are shown, what an interruption leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+from tacit.errors import TacitError
+
+if TYPE_CHECKING:
+    from tacit.experiments.result import Result
+
+__all__ = [
+    "USAGE_ERROR",
+    "AsJson",
+    "Out",
+    "Workers",
+    "command_line",
+    "complain",
+    "print_json",
+    "print_results",
+    "print_table",
+    "resumable",
+    "say",
+    "tell",
+]
+
+USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+"""Click's own base of errors, from whichever copy of click this typer uses."""
+
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
+Workers: TypeAlias = Annotated[int | None, typer.Option(help="Processes; one per core and seed at most by default.")]
+Out: TypeAlias = Annotated[Path | None, typer.Option(help="The directory of the results; resumable.")]
+
+
+def say(line: str) -> None:
+    """A line of the answer, on stdout."""
+    typer.echo(line)
+
+
+def tell(line: str) -> None:
+    """A line beside the answer, on stderr."""
+    typer.echo(line, err=True)
+
+
+def complain(message: str) -> None:
+    """One line on stderr that says what is wrong."""
+    tell("error: " + " ".join(message.split()))
+
+
+def command_line(context: typer.Context) -> str:
+    """The command as it was typed."""
+    return shlex.join(["tacit", *(context.obj or sys.argv[1:])])
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on stdout: valid (no NaN, no Infinity) and complete."""
+    typer.echo(json.dumps(content, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[int] = ()) -> None:
+    """A plain table on stdout."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    right = set(numeric)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, title in enumerate(head):
+        table.add_column(title, justify="right" if i in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+
+
+def print_results(results: Sequence[Result]) -> None:
+    """The table of a comparison."""
+    several = len({result.config.environment_name for result in results}) > 1
+    rows = []
+    for result in results:
+        spread, relative = result.spread(), result.relative_regret
+        row = [
+            result.label,
+            result.claim.trust,
+            "-" if result.claim.trust == "none" else f"{result.certificate.epsilon:.3g}",
+            f"{spread.mean:,.1f} ± {spread.std:,.1f}",
+            "-" if relative is None else f"{relative:.3f}",
+            f"{result.seconds_per_episode * 1e6:.3g}",
+        ]
+        rows.append([result.config.environment_name, *row] if several else row)
+    head = ["run", "trust", "certified ε", "regret (simulation only)", "share of uniform's", "µs/episode"]
+    shift = 1 if several else 0
+    print_table(["environment", *head] if several else head, rows, numeric=[i + shift for i in (2, 3, 4, 5)])
+
+
+@contextlib.contextmanager
+def resumable(directory: Path | None) -> Iterator[None]:
+    """Turn an interruption or a failed seed into its exit code, and say what is kept."""
+    from tacit.experiments.schedule import SeedFailed
+
+    kept = (
+        "nothing was kept (give --out to be able to resume)"
+        if directory is None
+        else f"finished seeds are kept in {directory}; the same command resumes"
+    )
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(f"interrupted: {kept}")
+        raise typer.Exit(130) from None
+    except SeedFailed as error:
+        if not isinstance(error.__cause__, TacitError):
+            traceback.print_exception(error.__cause__)
+        complain(f"{error}; {kept}")
+        raise typer.Exit(1) from None

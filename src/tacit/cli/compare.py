@@ -1,0 +1,102 @@
+"""`tacit compare` and `tacit reproduce`: several runs side by side, of your own or by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, print_results, resumable, say, tell
+
+if TYPE_CHECKING:
+    from tacit.experiments.catalogue import Scale
+    from tacit.experiments.comparison import Comparison
+    from tacit.experiments.figures import Band, LogAxes
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("compare")(_compare)
+    app.command("reproduce")(_reproduce)
+
+
+def _compare(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A TOML file with [defaults] and several [[run]].")],
+    out: Out = None,
+    workers: Workers = None,
+    band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
+    log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
+    json: AsJson = False,
+) -> None:
+    """Run the comparison that a TOML file describes: one table, one figure, resumable."""
+    from tacit.experiments.comparison import run_comparison
+    from tacit.experiments.figures import check_choices
+    from tacit.experiments.files import read_comparison
+
+    check_choices(band, log)
+    name, runs = read_comparison(file)
+    directory = Path("tacit-results") / file.stem if out is None else out
+    with resumable(directory):
+        comparison = run_comparison(
+            runs,
+            name=name,
+            out=directory,
+            command=command_line(context),
+            workers=workers,
+            progress=not json,
+            notify=tell,
+        )
+    figure = directory / "regret.png"
+    comparison.plot(figure, band=cast("Band", band), log=cast("LogAxes", log), title=name)
+    _show(comparison, [figure], json=json)
+
+
+def _reproduce(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="See 'tacit list experiments'.")],
+    scale: Annotated[str, typer.Option(help="smoke (about a minute) or paper (full size).")] = "smoke",
+    out: Out = None,
+    workers: Workers = None,
+    json: AsJson = False,
+) -> None:
+    """Repeat an experiment by name, resumable run by run."""
+    from tacit.experiments.catalogue import default_directory, experiment_named, reproduce
+
+    experiment = experiment_named(name)
+    directory = default_directory(name, scale) if out is None else out
+    with resumable(directory):
+        comparison = reproduce(
+            name,
+            scale=cast("Scale", scale),
+            out=directory,
+            workers=workers,
+            progress=not json,
+            notify=tell,
+            command=command_line(context),
+        )
+    _show(comparison, [directory / f"{figure.name}.png" for figure in experiment.figures], json=json)
+
+
+def _show(comparison: Comparison, figures: list[Path], *, json: bool) -> None:
+    """The table, what ran at which size, the certificates and the figures."""
+    if json:
+        content: dict[str, Any] = comparison.to_json()
+        print_json({**content, "figures": [str(figure) for figure in figures]})
+        return
+    at = "" if comparison.scale is None else f" at scale {comparison.scale}"
+    say(f"{comparison.name}{at}:")
+    for result in comparison:
+        size = f"{result.config.episodes:,} episodes, {len(result.seeds)} seeds"
+        say(f"  {result.config.environment_name}: {result.label} ({size})")
+    print_results(comparison.results)
+    words: dict[str, list[str]] = {}
+    for result in comparison:
+        words.setdefault(result.certificate.words, []).append(result.label)
+    for text, labels in words.items():
+        say(f"privacy of {', '.join(dict.fromkeys(labels))}: {text}")
+    for figure in figures:
+        say(f"figure: {figure}")

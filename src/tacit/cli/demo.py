@@ -1,0 +1,76 @@
+"""`tacit demo`: what privacy costs on RiverSwim under each trust model, in under two minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tacit.cli.common import AsJson, Workers, command_line, print_json, print_results, resumable, say, tell
+
+if TYPE_CHECKING:
+    from tacit.experiments.comparison import Run
+
+__all__ = ["demo_runs", "register"]
+
+EPISODES: Final = 20_000
+SEEDS: Final = 10
+PRIVATE: Final[dict[str, Any]] = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo")(_demo)
+
+
+def demo_runs(episodes: int = EPISODES, seeds: int = SEEDS) -> tuple[Run, ...]:
+    """The same learner without privacy and under each trust model, and the policy that learns nothing."""
+    from tacit.experiments.comparison import Run
+    from tacit.experiments.config import RunConfig
+
+    learner: dict[str, Any] = {"learner": "ucbvi", "constants": "practical"}
+    choices: dict[str, dict[str, Any]] = {
+        "not private": learner,
+        "central, ε=1": {**learner, "trust": "central", **PRIVATE},
+        "shuffle, ε=1": {**learner, "trust": "shuffle", **PRIVATE},
+        "local, ε=1": {**learner, "trust": "local", **PRIVATE},
+        "uniform policy": {"learner": "uniform"},
+    }
+    shared: dict[str, Any] = {"environment": "riverswim", "episodes": episodes, "seeds": tuple(range(seeds))}
+    return tuple(Run(label=label, config=RunConfig(**shared, **choice)) for label, choice in choices.items())
+
+
+def _demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="The directory of the results; resumable.")] = Path("tacit-demo"),
+    workers: Workers = None,
+    episodes: Annotated[int, typer.Option(help="How many users come.")] = EPISODES,
+    seeds: Annotated[int, typer.Option(help="How often the whole is repeated.")] = SEEDS,
+    json: AsJson = False,
+) -> None:
+    """Learn on RiverSwim with and without privacy: a table, a figure and the privacy certificates."""
+    from tacit.experiments.comparison import run_comparison
+
+    if not json:
+        tell(f"RiverSwim, {episodes:,} users one after the other, {seeds} seeds, each trust model at epsilon 1")
+    with resumable(out):
+        comparison = run_comparison(
+            demo_runs(episodes, seeds),
+            name="demo",
+            out=out,
+            command=command_line(context),
+            workers=workers,
+            progress=not json,
+            notify=tell,
+        )
+    figure = out / "regret.png"
+    comparison.plot(figure, log="none", title="RiverSwim: what privacy costs")
+    if json:
+        print_json({**comparison.to_json(), "figures": [str(figure)]})
+        return
+    print_results(comparison.results)
+    for result in comparison:
+        if result.config.learner != "uniform":
+            say(f"{result.label}: {result.certificate.words}")
+    say(f"figure: {figure}")

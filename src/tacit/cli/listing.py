@@ -1,0 +1,92 @@
+"""`tacit list`: what can be named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, print_table
+from tacit.errors import UnknownName
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("list")(_list)
+
+
+def _list(
+    kind: Annotated[str, typer.Argument(help="environments, learners, experiments or mechanisms")],
+    json: AsJson = False,
+) -> None:
+    """List environments, learners, experiments or mechanisms with their options."""
+    if kind not in KINDS:
+        raise UnknownName("list", kind, KINDS)
+    rows = KINDS[kind]()
+    if json:
+        print_json({kind: rows})
+        return
+    head = list(rows[0])
+    print_table(head, [[_shown(row[key]) for key in head] for row in rows])
+
+
+def _environments() -> list[dict[str, Any]]:
+    from tacit.environments.registry import list_environments
+
+    return [
+        {"name": info.name, "summary": info.summary, "parameters": dict(info.parameters)}
+        for info in list_environments()
+    ]
+
+
+def _learners() -> list[dict[str, Any]]:
+    from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS
+
+    learners = [
+        {"name": name, "summary": entry.summary, "options": {key: list(v) for key, v in entry.options.items()}}
+        for name, entry in LEARNERS.items()
+    ]
+    return [*learners, *({"name": name, "summary": text, "options": {}} for name, text in REFERENCE_LEARNERS.items())]
+
+
+def _experiments() -> list[dict[str, Any]]:
+    from tacit.experiments.catalogue import EXPERIMENTS
+
+    return [
+        {
+            "name": name,
+            "summary": entry.summary,
+            "runs": len(entry.runs("paper")),
+            "figures": [figure.name for figure in entry.figures],
+        }
+        for name, entry in EXPERIMENTS.items()
+    ]
+
+
+def _mechanisms() -> list[dict[str, Any]]:
+    from tacit.privatizers.registry import MECHANISMS, NEVER_PURE
+
+    return [
+        {"name": name, "trust": trust, "default": name == names[0], "pure": name not in NEVER_PURE}
+        for trust, names in MECHANISMS.items()
+        for name in names
+    ]
+
+
+KINDS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
+    "environments": _environments,
+    "learners": _learners,
+    "experiments": _experiments,
+    "mechanisms": _mechanisms,
+}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={'|'.join(v) if isinstance(v, list) else v}" for key, v in value.items()) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,65 @@
+"""`tacit plot` and `tacit report`: results that are there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, say
+
+if TYPE_CHECKING:
+    from tacit.experiments.figures import Band, LogAxes
+    from tacit.experiments.result import Result
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("plot")(_plot)
+    app.command("report")(_report)
+
+
+def _plot(
+    directories: Annotated[list[Path], typer.Argument(help="Directories of runs or comparisons.")],
+    out: Annotated[Path | None, typer.Option(help="A .png, .svg or .pdf; DIR/regret.png by default.")] = None,
+    band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
+    log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
+    per_episode: Annotated[bool, typer.Option("--per-episode", help="Regret of an episode, not cumulative.")] = False,
+    title: Annotated[str | None, typer.Option(help="Above the figure.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Draw the regret of one or several results in one figure."""
+    from tacit.experiments.comparison import load
+    from tacit.experiments.figures import check_choices, plot
+
+    check_choices(band, log)
+    results: list[Result] = []
+    for directory in directories:
+        found = load(directory)
+        results += [found] if not hasattr(found, "results") else list(found.results)
+    default = "regret-per-episode.png" if per_episode else "regret.png"
+    target = directories[0] / default if out is None else out
+    plot(results, target, band=cast("Band", band), per_episode=per_episode, log=cast("LogAxes", log), title=title)
+    if json:
+        print_json({"figure": str(target), "runs": [result.label for result in results]})
+    else:
+        say(f"figure: {target}")
+
+
+def _report(
+    directory: Annotated[Path, typer.Argument(help="The directory of a run or a comparison.")],
+    out: Annotated[Path | None, typer.Option(help="The page; DIR/report.html by default.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
+    from tacit.experiments.comparison import load
+    from tacit.experiments.report import write_report
+
+    target = write_report(load(directory), directory / "report.html" if out is None else out)
+    if json:
+        print_json({"report": str(target)})
+    else:
+        say(f"report: {target}")

@@ -1,0 +1,130 @@
+"""The experiments that tacit can repeat by name. One literal table; a miss suggests the nearest name.
+
+An experiment is a function from a scale to its runs: `smoke` takes about a minute, `paper` is the full size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from tacit.errors import UnknownName
+from tacit.experiments.comparison import FIGURE, Comparison, Run, run_comparison
+from tacit.experiments.config import RunConfig, as_seeds
+from tacit.experiments.figures import FigureSpec
+from tacit.experiments.runner import Notify, silent
+
+__all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
+
+Scale = Literal["smoke", "paper"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What runs, and which figures are drawn of it."""
+
+    summary: str
+    runs: Callable[[Scale], tuple[Run, ...]]
+    figures: tuple[FigureSpec, ...] = (FIGURE,)
+
+
+def _baselines(scale: Scale) -> tuple[Run, ...]:
+    """Every baseline on the two smallest environments, none of them private."""
+    episodes, seeds = {"smoke": (2_000, 3), "paper": (200_000, 20)}[scale]
+    learners = {
+        "UCBVI Hoeffding, theory": ("ucbvi:bonus=hoeffding", "theory"),
+        "UCBVI Bernstein, theory": ("ucbvi:bonus=bernstein", "theory"),
+        "UCBVI, practical": ("ucbvi", "practical"),
+        "PSRL": ("psrl", "none"),
+        "uniform": ("uniform", "none"),
+    }
+    return tuple(
+        Run(
+            label=label,
+            config=RunConfig(
+                environment=environment,
+                learner=learner,
+                episodes=episodes,
+                seeds=as_seeds(seeds),
+                constants=constants,  # type: ignore[arg-type]
+            ),
+        )
+        for environment in ("riverswim", "random-mdp")
+        for label, (learner, constants) in learners.items()
+    )
+
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "foundation/baselines": Experiment(
+        summary="UCBVI with both bonuses and the practical rule, PSRL and the uniform policy, without privacy",
+        runs=_baselines,
+        figures=(FIGURE, FigureSpec(name="regret-per-episode", band="minmax", per_episode=True)),
+    ),
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of this name."""
+    if name not in EXPERIMENTS:
+        raise UnknownName("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+def default_directory(name: str, scale: str) -> Path:
+    """Where an experiment is kept unless another place is named."""
+    _require_scale(scale)
+    return Path("tacit-results") / name / scale
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: Scale = "smoke",
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    notify: Notify = silent,
+    command: str | None = None,
+) -> Comparison:
+    """Run an experiment of the catalogue, resumable run by run, and draw its figures beside it.
+
+    Parameters
+    ----------
+    name, scale
+        Which experiment, and whether to try it out (`"smoke"`) or to run it at full size (`"paper"`).
+    out
+        Its directory; None: `tacit-results/<name>/<scale>`.
+    workers, progress
+        As in `tacit.run`.
+    notify
+        Told what was found in the directory and what was drawn.
+    command
+        The command line to record.
+    """
+    experiment = experiment_named(name)
+    _require_scale(scale)
+    directory = default_directory(name, scale) if out is None else Path(out)
+    comparison = run_comparison(
+        experiment.runs(scale),
+        name=name,
+        out=directory,
+        scale=scale,
+        command=command or f"tacit reproduce {name} --scale {scale}",
+        workers=workers,
+        progress=progress,
+        notify=notify,
+    )
+    for spec in experiment.figures:
+        target = directory / f"{spec.name}.png"
+        if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
+            title = spec.title or f"{name} ({scale})"
+            comparison.plot(target, band=spec.band, per_episode=spec.per_episode, log=spec.log, title=title)
+        notify(f"figure: {target}")
+    return comparison
+
+
+def _require_scale(scale: str) -> None:
+    if scale not in get_args(Scale):
+        raise UnknownName("scale", scale, get_args(Scale))
