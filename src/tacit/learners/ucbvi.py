@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, require, require_real
+from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.learners.contract import Constants, KernelLearner
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
@@ -195,7 +195,8 @@ class UCBVI(KernelLearner[UCBVIBelief]):
         require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         # L = ln(5 S A T / δ) with T = K H; rows of different stages count as different states
         rows = shape.stages * shape.num_states * shape.num_actions
-        log_term = math.log(5.0 * rows * episodes * shape.horizon / failure_prob)
+        steps = require_count("episodes", episodes) * shape.horizon
+        log_term = math.log(5.0 * rows * steps / failure_prob)
         rule = PRACTICAL if constants == "practical" else {"hoeffding": HOEFFDING, "bernstein": BERNSTEIN}[bonus]
         super().__init__(
             name="ucbvi",

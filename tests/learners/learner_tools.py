@@ -1,0 +1,60 @@
+"""Sizes, worlds and statistics that the tests of the learners share."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from tacit.data.counts import flow_counts
+from tacit.environments.tabular import TabularMDP
+from tacit.learners.registry import LEARNERS, LearnerRequest, make_learner
+from tacit.policies import Policy
+from tacit.privatizers.none import Unprotected
+from tacit.randomness import SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics
+
+
+def small_mdp(seed: int = 0, *, states: int = 3, actions: int = 2, horizon: int = 4) -> TabularMDP:
+    """A random stage-dependent MDP."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(states, 0.5), size=(horizon, states, actions))
+    return TabularMDP(P=P, r=rng.random((horizon, states, actions)), rho=rng.dirichlet(np.ones(states)), horizon=horizon)
+
+
+def homogeneous_mdp(seed: int = 0, *, states: int = 3, actions: int = 2, horizon: int = 4) -> TabularMDP:
+    """The same at every step."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(states, 0.5), size=(states, actions))
+    return TabularMDP(P=P, r=rng.random((states, actions)), rho=rng.dirichlet(np.ones(states)), horizon=horizon)
+
+
+def shape_of(mdp: TabularMDP, *, staged: bool) -> CountShape:
+    return CountShape(horizon=mdp.horizon, num_states=mdp.num_states, num_actions=mdp.num_actions, staged=staged)
+
+
+def exact_statistics(mdp: TabularMDP, policy: Policy, users: int, *, staged: bool, seed: int = 0) -> CountStatistics:
+    """What the unprotected release says about this many users of one policy."""
+    privatizer = Unprotected(shape=shape_of(mdp, staged=staged))
+    batch = flow_counts(mdp, policy, users, np.random.default_rng(seed))
+    _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
+    return released
+
+
+def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
+    """(label, learner) for every registered learner with every combination of its options and constants."""
+    for name, entry in LEARNERS.items():
+        for values in itertools.product(*entry.options.values()):
+            options = dict(zip(entry.options, values, strict=True))
+            shape = shape_of(mdp, staged=options.get("staged", "true") == "true")
+            for constants, z in ((None, None), ("practical", 0.5)):
+                request = LearnerRequest(
+                    shape=shape, episodes=episodes, constants=constants, z=z, users_per_batch=1, noisy=noisy,
+                    options=options,
+                )  # fmt: skip
+                try:
+                    learner = make_learner(name, request)
+                except ValueError:
+                    continue  # a learner without confidence widths refuses constants
+                label = f"{name}:" + ",".join(f"{key}={value}" for key, value in options.items())
+                yield f"{label} {learner.constants}", learner

@@ -1,0 +1,92 @@
+"""What holds for every registered learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from learner_tools import every_learner, exact_statistics, shape_of, small_mdp
+
+from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.contract import KernelLearner, Plan, copy_state
+from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS, LearnerRequest, make_learner
+from tacit.policies import DeterministicPolicy, uniform_policy
+
+MDP = small_mdp()
+EVERY = list(every_learner(MDP, episodes=100))
+
+
+def bits(state):
+    return [field.tobytes() if isinstance(field, np.ndarray) else field for field in state]
+
+
+@pytest.mark.parametrize(("label", "learner"), EVERY, ids=[label for label, _ in EVERY])
+def test_state_goes_in_and_comes_out(label, learner):
+    released = exact_statistics(MDP, uniform_policy(4, 3, 2), 50, staged=learner.shape.staged)
+    given, told = learner.begin(), bits(released)
+    before = bits(given)
+    planned, plan = learner.plan(given, np.random.default_rng(0))
+    assert bits(given) == before
+    between = bits(planned)
+    updated = learner.update(planned, released)
+    assert bits(planned) == between
+    assert bits(released) == told
+    assert bits(updated) != between
+    # The plan owns its policy: planning again does not rewrite what users already hold.
+    assert isinstance(plan, Plan)
+    assert isinstance(plan.policy, DeterministicPolicy)
+    held = plan.policy.actions.copy()
+    for field in planned:
+        if isinstance(field, np.ndarray):
+            field[...] = 0
+    np.testing.assert_array_equal(plan.policy.actions, held)
+    # Same belief, same coins, same plan.
+    once, again = (learner.plan(updated, np.random.default_rng(5))[1].policy.actions for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+
+
+def test_a_copied_state_shares_nothing():
+    belief = EVERY[0][1].begin()
+    copied = copy_state(belief)
+    assert type(copied) is type(belief)
+    shared = [np.shares_memory(a, b) for a, b in zip(belief, copied, strict=True) if isinstance(a, np.ndarray)]
+    assert shared
+    assert not any(shared)
+
+
+def test_every_kernel_learner_records_its_constants():
+    for _, learner in EVERY:
+        assert isinstance(learner, KernelLearner)
+        assert learner.constants in ("theory", "practical", "none")
+        assert (learner.z is not None) == (learner.constants == "practical")
+
+
+def request(**changes) -> LearnerRequest:
+    settings = {
+        "shape": shape_of(MDP, staged=True), "episodes": 10, "constants": None, "z": None, "users_per_batch": 1,
+        "noisy": False, "options": {},
+    }  # fmt: skip
+    return LearnerRequest(**settings | changes)
+
+
+def test_the_table_refuses_what_it_does_not_know():
+    with pytest.raises(UnknownName, match="did you mean 'ucbvi'"):
+        make_learner("ucbvy", request())
+    with pytest.raises(UnknownName, match="did you mean 'bonus'"):
+        make_learner("ucbvi", request(options={"bonsu": "bernstein"}))
+    with pytest.raises(InvalidInput, match="hoeffding, bernstein"):
+        make_learner("ucbvi", request(options={"bonus": "magic"}))
+    with pytest.raises(InvalidInput, match="know nothing of privacy noise"):
+        make_learner("ucbvi", request(noisy=True, constants="theory"))
+    with pytest.raises(InvalidInput, match="prior"):
+        make_learner("psrl", request(constants="practical"))
+    assert make_learner("ucbvi", request()).constants == "theory"
+    assert make_learner("ucbvi", request(noisy=True)).constants == "practical"
+
+
+def test_every_option_lists_its_default_first():
+    for name, entry in LEARNERS.items():
+        assert name not in REFERENCE_LEARNERS
+        defaults = {option: values[0] for option, values in entry.options.items()}
+        plain, spelt = make_learner(name, request()), make_learner(name, request(options=defaults))
+        assert plain.parameters == spelt.parameters
+        assert entry.summary
