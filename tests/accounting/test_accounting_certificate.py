@@ -73,6 +73,37 @@ def test_a_false_printed_guarantee_is_called_false() -> None:
     assert certificate.verdict in certificate.render()
 
 
+def test_a_pure_guarantee_in_print_is_judged_as_pure() -> None:
+    # Verdict table, row 11: bandit feedback prints 1-LDP (pure); it is really 2.00, and 1.37 at delta 1e-6.
+    scale = 3.0 * H
+    events = ((LaplaceEvent(scale=scale, shift=1.0, discrete=False), 6 * H),)
+    certificate = certify(events, (), claim("local"), calibration="paper", paper_says="1-LDP", paper_delta=0.0)
+    assert certificate.epsilon == pytest.approx(1.37, abs=5e-3)
+    assert not certificate.holds
+    assert certificate.printed is not None
+    assert certificate.paper_says == "1-LDP"
+    assert certificate.printed.certified == pytest.approx(2.0, rel=1e-12)
+    assert not certificate.printed.true
+    assert "The printed guarantee (1-LDP) is FALSE" in certificate.verdict
+    assert "The claim is FALSE" in certificate.verdict
+    assert Certificate.from_dict(json.loads(json.dumps(certificate.to_dict()))) == certificate
+
+
+def test_a_claim_may_be_true_where_the_print_is_false() -> None:
+    # Row 9: the same noise in a tree of 14 levels prints 1-JDP; pure it is 2.00, at delta 1e-6 the claim of 1 is true.
+    tree = LaplaceEvent(scale=3.0 * H * 14, shift=1.0, discrete=False)
+    loss = LaplaceEvent(scale=3.0 * H, shift=1.0, discrete=False)
+    events = ((tree, 4 * H * 14), (loss, 2 * H))
+    certificate = certify(events, (), claim("central"), calibration="paper", paper_says="1-JDP", paper_delta=0.0)
+    assert certificate.epsilon == pytest.approx(0.766, abs=2e-3)
+    assert certificate.holds
+    assert "The claim is true" in certificate.verdict
+    assert (
+        "The printed guarantee (1-JDP) is FALSE: the accountant certifies no better than epsilon 2 "
+        in certificate.verdict
+    )
+
+
 def test_half_the_noise_and_half_the_count_are_caught() -> None:
     honest = Binomial.calibrate(THREE, 1.0, 1e-6)
     assert shuffled(honest).holds
@@ -127,7 +158,8 @@ def test_json_keeps_the_certificate_and_refuses_other_words() -> None:
     certificate = shuffled(Binomial(bits=2600, probability=0.5), calibration="paper", paper_says="something")
     plain = json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
     assert Certificate.from_dict(plain) == certificate
-    for change in ({"holds": False}, {"verdict": "fine"}, {"epsilon": 0.5}):
+    lie = {"printed": plain["printed"] | {"true": not plain["printed"]["true"]}}
+    for change in ({"holds": False}, {"verdict": "fine"}, {"epsilon": 0.5}, lie):
         with pytest.raises(InvalidInput):
             Certificate.from_dict(plain | change)
     with pytest.raises(InvalidInput):

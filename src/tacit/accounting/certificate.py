@@ -18,7 +18,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.errors import require, require_real
 
-__all__ = ["Calibration", "Certificate", "CertifiedFamily", "certify"]
+__all__ = ["Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify"]
 
 Calibration: TypeAlias = Literal["tight", "paper", "none"]
 
@@ -49,12 +49,27 @@ class CertifiedFamily:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedGuarantee:
+    """What a paper prints, in words and numbers, and the epsilon that the accountant certifies at the printed delta."""
+
+    says: str
+    epsilon: float
+    delta: float
+    certified: float
+
+    @property
+    def true(self) -> bool:
+        """Whether the printed guarantee holds."""
+        return self.certified <= self.epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """What the accountant certifies; make one with `certify`.
 
-    `curve` holds pairs (delta, epsilon). `paper_says` is the guarantee that a paper prints for this calibration, in
-    words, and None if no paper is followed. `local_epsilon` is the pure guarantee of each single message that is left
-    when learner and shuffler collude (None: there is no such floor).
+    `curve` holds pairs (delta, epsilon). `printed` is the guarantee that a paper prints for this calibration (None if
+    no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
+    shuffler collude (None: there is no such floor).
     """
 
     claim: PrivacyClaim
@@ -64,7 +79,7 @@ class Certificate:
     method: str
     families: tuple[CertifiedFamily, ...]
     calibration: Calibration
-    paper_says: str | None
+    printed: PrintedGuarantee | None
     local_epsilon: float | None
 
     @property
@@ -73,23 +88,21 @@ class Certificate:
         return self.claim.trust == "none" or self.epsilon <= self.claim.epsilon
 
     @property
-    def verdict(self) -> str:
-        """Whether what was claimed (or printed in a paper) is true, in words.
+    def paper_says(self) -> str | None:
+        """The guarantee that a paper prints for this calibration, in words."""
+        return None if self.printed is None else self.printed.says
 
-        The certificate speaks about a claim; whether the printed sentence is true is a question of the same number.
-        """
+    @property
+    def verdict(self) -> str:
+        """Whether what was claimed, and what a paper prints, is true: in words."""
         if self.claim.trust == "none":
             return "No protection is claimed and none is given."
-        number = _number(self.epsilon)
-        what = "The claim" if self.paper_says is None else f"The printed guarantee ({self.paper_says})"
-        if self.holds:
-            slack = self.claim.epsilon / self.epsilon if self.epsilon > 0.0 else math.inf
-            more = f", {slack:.3g} times stronger than claimed" if slack > 1.05 else ""
-            return f"{what} is true: the accountant certifies epsilon {number} at delta {self.delta:g}{more}."
-        return (
-            f"{what} is FALSE: the accountant certifies no better than epsilon {number} at delta {self.delta:g}, "
-            f"where epsilon {self.claim.epsilon:g} is claimed."
-        )
+        claimed = (self.claim.epsilon, self.delta, self.epsilon)
+        if self.printed is None:
+            return _judge("The claim", *claimed)
+        printed = (self.printed.epsilon, self.printed.delta, self.printed.certified)
+        sentence = _judge(f"The printed guarantee ({self.printed.says})", *printed)
+        return sentence if printed == claimed else f"{_judge('The claim', *claimed)} {sentence}"
 
     @property
     def words(self) -> str:
@@ -116,7 +129,7 @@ class Certificate:
             "method": self.method,
             "families": [asdict(family) for family in self.families],
             "calibration": self.calibration,
-            "paper_says": self.paper_says,
+            "printed": None if self.printed is None else _printed_to_plain(self.printed),
             "local_epsilon": self.local_epsilon,
             "holds": self.holds,
             "verdict": self.verdict,
@@ -136,7 +149,7 @@ class Certificate:
             method=plain["method"],
             families=tuple(CertifiedFamily(**family) for family in plain["families"]),
             calibration=plain["calibration"],
-            paper_says=plain["paper_says"],
+            printed=None if plain["printed"] is None else _printed_from_plain(plain["printed"]),
             local_epsilon=plain["local_epsilon"],
         )
         said = {name: plain[name] for name in ("holds", "verdict", "collusion")}
@@ -148,7 +161,8 @@ class Certificate:
         """The certificate as a plain text table."""
         claim = self.claim
         stated = f"epsilon {_number(claim.epsilon)}, delta {claim.delta:g}"
-        unit = f"unit {claim.unit.trajectories} trajectory(ies), {claim.neighbours}"
+        count = claim.unit.trajectories
+        unit = f"unit {count} {'trajectory' if count == 1 else 'trajectories'}, {claim.neighbours}"
         lines = [
             f"claim        {claim.notion}: {stated} ({unit})",
             f"certified    epsilon {_number(self.epsilon)} at delta {self.delta:g} ({self.method})",
@@ -176,11 +190,14 @@ def certify(
     *,
     calibration: Calibration,
     paper_says: str | None = None,
+    paper_delta: float | None = None,
     local_epsilon: float | None = None,
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
     The events describe the change of one unit of the claim; for a unit of g trajectories, shifts are g times as large.
+    `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
+    prints, if that is not the claim's (0 where the paper promises pure differential privacy).
 
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import LaplaceEvent
@@ -207,6 +224,11 @@ def certify(
         # The two views of one curve must agree on the private side: a broken accountant is not certified.
         agreed = math.isinf(epsilon) or delta_of(events, epsilon) <= claim.delta
         require(agreed, "the accountant must agree with itself", given=f"{method} at delta {claim.delta:g}")
+    printed = None
+    if paper_says is not None:
+        at = claim.delta if paper_delta is None else paper_delta
+        certified = epsilon if at == claim.delta else epsilon_of(events, at)
+        printed = PrintedGuarantee(says=paper_says, epsilon=claim.epsilon, delta=at, certified=certified)
     return Certificate(
         claim=claim,
         epsilon=epsilon,
@@ -215,7 +237,7 @@ def certify(
         method=method,
         families=tuple(families),
         calibration=calibration,
-        paper_says=paper_says,
+        printed=printed,
         local_epsilon=local_epsilon,
     )
 
@@ -226,6 +248,33 @@ _COLLUSION: Final[Mapping[Trust, str]] = {
     "shuffle": "If learner and shuffler collude, nothing is protected: there is no local floor.",
     "local": "Collusion changes nothing: nobody but the user's own device ever sees the data.",
 }
+
+
+def _judge(what: str, claimed: float, delta: float, certified: float) -> str:
+    if not certified <= claimed:
+        return (
+            f"{what} is FALSE: the accountant certifies no better than epsilon {_number(certified)} "
+            f"at delta {delta:g}, where epsilon {claimed:g} is claimed."
+        )
+    slack = claimed / certified if certified > 0.0 else math.inf
+    more = f", {slack:.3g} times stronger than claimed" if slack > 1.05 else ""
+    return f"{what} is true: the accountant certifies epsilon {_number(certified)} at delta {delta:g}{more}."
+
+
+def _printed_to_plain(printed: PrintedGuarantee) -> dict[str, object]:
+    plain = asdict(printed)
+    return plain | {"certified": _plain(printed.certified), "true": printed.true}
+
+
+def _printed_from_plain(plain: Mapping[str, Any]) -> PrintedGuarantee:
+    found = PrintedGuarantee(
+        says=plain["says"],
+        epsilon=float(plain["epsilon"]),
+        delta=float(plain["delta"]),
+        certified=float(plain["certified"]),
+    )
+    require(plain["true"] is found.true, "a certificate's words must follow from its numbers", given="other words")
+    return found
 
 
 def _number(epsilon: float) -> str:

@@ -1,4 +1,9 @@
-"""Noise primitives: numbered guarantees, sampler, precision and event in one file each."""
+"""Noise primitives: numbered guarantees, sampler, precision and event in one file each.
+
+One release: Laplace, Gaussian, Bounded, Binomial, RandomizedResponse, UnaryEncoding. Continual release, one number per
+user: LaplaceTree, GaussianTree, KaryTree, SquareRootFactorization, BufferedToeplitz. Exact samplers on the operating
+system's randomness, for deployments: `tacit.mechanisms.exact`.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +13,28 @@ from typing import Any, Final
 from tacit.errors import UnknownName
 from tacit.mechanisms.binomial import Binomial
 from tacit.mechanisms.bounded import Bounded
+from tacit.mechanisms.factorization import BufferedToeplitz, SquareRootFactorization
 from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.kary_tree import KaryTree
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.protocol import Mechanism
 from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.tree import GaussianTree, LaplaceTree
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 
 __all__ = [
     "MECHANISMS",
     "Binomial",
     "Bounded",
+    "BufferedToeplitz",
     "Gaussian",
+    "GaussianTree",
+    "KaryTree",
     "Laplace",
+    "LaplaceTree",
     "Mechanism",
     "RandomizedResponse",
+    "SquareRootFactorization",
     "UnaryEncoding",
     "mechanism_named",
 ]
