@@ -33,7 +33,8 @@ from tacit.errors import BudgetSpent, InvalidInput
 from tacit.kernels import kernel
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users
+from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
+from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -50,6 +51,9 @@ class CentralState(NamedTuple):
     exact: CountStatistics
     stream: Any
     released: CountStatistics
+
+    def __repr__(self) -> str:
+        return f"CentralState({int(self.released.users[0])} users published)"  # never what they did
 
 
 class Parameters(NamedTuple):
@@ -73,10 +77,14 @@ def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
+        if state.stream.time[0] > parameters.releases:
+            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
         add_trajectory(state.exact, states, actions, rewards)
         if state.stream.time[0] < parameters.releases:
             step(parameters.counter, state.stream, generator)
             publish(parameters, state)
+        else:
+            state.stream.time[0] += 1  # the last user: counted, never published (G2)
 
     return release
 
@@ -86,7 +94,8 @@ def publish(parameters: Parameters, state: CentralState) -> None:
     """Released totals = exact totals + the counters' current noise (G1)."""
     exact, released, noise = state.exact, state.released, state.stream.noise
     stages, S, A = exact.visits.shape
-    with_successor = stages if stages == 1 else stages - 1
+    cells = stages * S * A
+    with_successor = (noise.shape[0] - 2 * cells) // (S * A * S)  # 0 if there is only one step
     c = 0
     for h in range(with_successor):
         for s in range(S):
@@ -94,7 +103,6 @@ def publish(parameters: Parameters, state: CentralState) -> None:
                 for t in range(S):
                     released.transitions[h, s, a, t] = exact.transitions[h, s, a, t] + noise[c]
                     c += 1
-    cells = stages * S * A
     for h in range(stages):
         for s in range(S):
             for a in range(A):
@@ -154,7 +162,7 @@ class Central:
         """The largest standard deviation of any release."""
         std = self.counter.max_std
         visits = std * 2**0.5 if self.encoding == "complement" else std
-        return {"transitions": std, "visits": visits, "rewards": std}
+        return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
@@ -164,13 +172,11 @@ class Central:
 
     def begin(self) -> CentralState:
         """Nobody came yet."""
-        stages, S, A = self.shape.stages, self.shape.num_states, self.shape.num_actions
-        with_successor = stages - 1 if self.shape.staged else 1
-        dimension = with_successor * S * A * S + 2 * stages * S * A
+        stream = self.counter.begin(dimension_of(self.shape))
         released = empty_counts(self.shape)
         std = self.noise_std()
         released.variance[:] = [std["transitions"] ** 2, std["visits"] ** 2, std["rewards"] ** 2]
-        return CentralState(exact=empty_counts(self.shape), stream=self.counter.begin(dimension), released=released)
+        return CentralState(exact=empty_counts(self.shape), stream=stream, released=released)
 
     def release(self, state: CentralState, batch: Batch, noise: Noise) -> tuple[CentralState, CountStatistics]:
         """Count a batch: each trajectory is one step of the stream; aggregated counts are one step together."""
@@ -183,8 +189,11 @@ class Central:
             raise BudgetSpent("all releases of this counter are spent; calibrate for more batches")
         stream = copy_state(state.stream)
         released = copy_state(state.released)
-        after = CentralState(exact=add_batch(state.exact, batch, self.shape), stream=stream, released=released)
+        exact = add_batch(state.exact, require_shape(batch, self.shape), self.shape)
+        after = CentralState(exact=exact, stream=stream, released=released)
         if int(stream.time[0]) < self.counter.releases:
             self.counter.step(self.counter.params, stream, noise.generator)
             publish(self.parameters, after)
+        else:
+            stream.time[0] += 1  # the last batch: counted, never published (G2)
         return after, after.released

@@ -13,7 +13,7 @@ are arguments. Privatizers that release after every user also come as one kernel
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
+from tacit.errors import require
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -35,6 +36,7 @@ __all__ = [
     "StepPrivatizer",
     "copy_state",
     "release_users",
+    "require_shape",
 ]
 
 Batch = Trajectories | ExactCounts
@@ -114,10 +116,36 @@ def release_users(privatizer: StepPrivatizer, state: Any, batch: Trajectories, n
     """Run the kernel over a batch, user by user, on a copy of the state; the copy comes back. Simulation only."""
     if not isinstance(noise, SimulationNoise):
         raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
-    after, kernel = copy_state(state), privatizer.release_kernel
-    for states, actions, rewards in zip(batch.states, batch.actions, batch.rewards, strict=True):
-        kernel(privatizer.parameters, after, states, actions, rewards, noise.generator)
+    users = require_shape(batch, privatizer.shape)
+    after, kernel, parameters = copy_state(state), privatizer.release_kernel, privatizer.parameters
+    for states, actions, rewards in zip(users.states, users.actions, users.rewards, strict=True):
+        kernel(parameters, after, states, actions, rewards, noise.generator)
     return after
+
+
+BatchOf = TypeVar("BatchOf", Trajectories, ExactCounts)
+
+
+def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
+    """The batch, if its public shape is that of the release: a longer trajectory would move more than it may."""
+    H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    if isinstance(batch, ExactCounts):
+        fits = batch.visits.shape == batch.rewards.shape == (H, S, A) and batch.transitions.shape == (H, S, A, S)
+        require(fits, f"exact counts must have {H} steps, {S} states and {A} actions", batch.transitions.shape)
+        return batch
+    users = len(batch.actions)
+    fits = batch.actions.shape == batch.rewards.shape == (users, H) and batch.states.shape in (
+        (users, H),
+        (users, H + 1),
+    )
+    require(fits, f"trajectories must have {H} steps", batch.actions.shape)
+    whole = batch.states.dtype.kind in "iu" and batch.actions.dtype.kind in "iu"
+    require(whole, "states and actions must be integers", (batch.states.dtype.name, batch.actions.dtype.name))
+    return Trajectories(
+        states=np.asarray(batch.states, dtype=np.int64),
+        actions=np.asarray(batch.actions, dtype=np.int64),
+        rewards=np.asarray(batch.rewards, dtype=np.float64),
+    )
 
 
 def copy_state(value: Any) -> Any:

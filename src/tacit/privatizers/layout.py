@@ -3,9 +3,14 @@
     [ transitions (stages with a successor) | rewards | visits, or complements N - R ]
 
 Noise is drawn for the whole vector; families differ only in what is added to it and in what is read back.
+
+Whatever a user reports is clipped first, on the device or by the curator: states and actions into their public ranges,
+rewards into [0, 1], NaN to 0. So nothing raises on data, and no user can move more than `families()` says.
 """
 
 from __future__ import annotations
+
+import math  # noqa: F401  (for the doctests)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +18,16 @@ from numpy.typing import NDArray
 from tacit.kernels import kernel
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["add_vector", "dimension_of", "exact_vector", "outcome_cell", "transition_cell", "transition_cells"]
+__all__ = [
+    "add_vector",
+    "clipped_index",
+    "clipped_reward",
+    "dimension_of",
+    "exact_vector",
+    "outcome_cell",
+    "transition_cell",
+    "transition_cells",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,6 +41,26 @@ def dimension_of(shape: CountShape) -> int:
     """
     stages, S, A = shape.stages, shape.num_states, shape.num_actions
     return int(transition_cells(shape.horizon, stages, S, A)) + 2 * stages * S * A
+
+
+@kernel
+def clipped_index(index: int, size: int) -> int:
+    """A state or an action in 0..size-1, whatever was reported.
+
+    >>> [clipped_index(i, 4) for i in (-7, 2, 99)]
+    [0, 2, 3]
+    """
+    return min(max(index, 0), size - 1)
+
+
+@kernel
+def clipped_reward(reward: float) -> float:
+    """A reward in [0, 1], whatever was reported; NaN counts as 0.
+
+    >>> [clipped_reward(r) for r in (-3.0, 0.25, math.inf, math.nan)]
+    [0.0, 0.25, 1.0, 0.0]
+    """
+    return min(reward, 1.0) if reward > 0.0 else 0.0  # a comparison with NaN is false
 
 
 @kernel
@@ -59,13 +93,13 @@ def exact_vector(
     block = stages * S * A
     for h in range(horizon):
         stage = min(h, stages - 1)
-        s, a, r = states[h], actions[h], rewards[h]
+        s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
         cell = base + outcome_cell(stage, s, a, S, A)
         vector[cell] += r
         # Complement encoding: a visit with reward r puts r into R and 1 - r into N - R.
         vector[cell + block] += 1.0 - r if complement else 1.0
         if h < horizon - 1:
-            vector[transition_cell(stage, s, a, states[h + 1], S, A)] += 1.0
+            vector[transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)] += 1.0
 
 
 @kernel

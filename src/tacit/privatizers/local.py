@@ -26,7 +26,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import InvalidInput
 from tacit.kernels import kernel
 from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
@@ -34,7 +34,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users
+from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
 from tacit.privatizers.layout import add_vector, dimension_of
 from tacit.privatizers.local_aggregate import LocalMechanism, aggregate_messages
 from tacit.privatizers.local_encoders import (
@@ -190,7 +190,8 @@ class Local:
             outcome, moved = self.mechanism.variance, self.transition_mechanism.variance
             if isinstance(self.mechanism, RandomizedResponse):  # one noisy bit per step
                 outcome, moved = outcome * steps, moved * max(1, steps - 1)
-        return {"transitions": moved, "visits": outcome * (1 + (self.encoding == "complement")), "rewards": outcome}
+        visits = outcome * (1 + (self.encoding == "complement"))
+        return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
@@ -205,10 +206,14 @@ class Local:
     def encode(self, batch: Trajectories, noise: Noise) -> NDArray[np.float64]:
         """The device's side: one message per user, [users, counters]."""
         if not isinstance(noise, SimulationNoise):
-            raise NotSupported("this encoder simulates devices; real ones draw integers from tacit.mechanisms.exact")
-        messages = np.zeros((len(batch), dimension_of(self.shape)))
+            raise TypeError(
+                "this encoder simulates devices and takes SimulationNoise; "
+                f"real ones draw integers from tacit.mechanisms.exact, got {type(noise).__name__}"
+            )
+        users = require_shape(batch, self.shape)
+        messages = np.zeros((len(users), dimension_of(self.shape)))
         encode, parameters = self.encoder, self.parameters
-        for message, states, actions, rewards in zip(messages, batch.states, batch.actions, batch.rewards, strict=True):
+        for message, states, actions, rewards in zip(messages, users.states, users.actions, users.rewards, strict=True):
             encode(parameters, message, states, actions, rewards, noise.generator)
         return messages
 
@@ -230,6 +235,7 @@ class Local:
             return after, after.released
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
+        require_shape(batch, self.shape)
         vector = aggregate_messages(self.mechanism, self.transition_mechanism, self.encoding, self.shape, batch, noise)
         released = copy_state(state.released)
         add_vector(released, vector, self.encoding == "complement", self.shape.horizon)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.kernels import kernel
 from tacit.mechanisms.tree_stream import laplace_draw
-from tacit.privatizers.layout import exact_vector, outcome_cell, transition_cell, transition_cells
+from tacit.privatizers.layout import clipped_index, exact_vector, outcome_cell, transition_cell, transition_cells
 
 __all__ = [
     "EncoderParameters",
@@ -150,17 +150,17 @@ def _send_slot(
     horizon = actions.shape[0]
     h = slot // 2
     stage = min(h, stages - 1)
-    s, a = states[h], actions[h]
+    s, a = clipped_index(states[h], S), clipped_index(actions[h], A)
     base = transition_cells(horizon, stages, S, A)
     block = stages * S * A
     if slot % 2 == 1:
         first = transition_cell(stage, 0, 0, 0, S, A)
-        hot = transition_cell(stage, s, a, states[h + 1], S, A)
+        hot = transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)
         _send_bits(parameters, message, first, first + S * A * S, hot, generator)
         return
     first = base + outcome_cell(stage, 0, 0, S, A)
     cell = base + outcome_cell(stage, s, a, S, A)
-    one = generator.random() < rewards[h]
+    one = generator.random() < rewards[h]  # certain from 1 on, never for NaN: a clip of its own
     if parameters.complement:
         # (s,a) with reward 1, or (s,a) with reward 0: one of the two blocks holds the one
         _send_bits(parameters, message, first, first + S * A, cell if one else -1, generator)

@@ -16,7 +16,7 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.kernels import kernel
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users
+from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users, require_shape
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -87,7 +87,7 @@ class Unprotected:
 
     def noise_std(self) -> dict[str, float]:
         """No noise."""
-        return {family.name: 0.0 for family in self.families()}
+        return {"transitions": 0.0, "visits": 0.0, "rewards": 0.0}
 
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""
@@ -102,5 +102,5 @@ class Unprotected:
         if isinstance(batch, Trajectories):
             after: CountsState = release_users(self, state, batch, noise)
         else:
-            after = CountsState(released=add_batch(state.released, batch, self.shape))
+            after = CountsState(released=add_batch(state.released, require_shape(batch, self.shape), self.shape))
         return after, after.released

@@ -19,9 +19,9 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, require
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise
+from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, require_shape
 from tacit.privatizers.shuffle import Shuffle
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -41,6 +41,13 @@ class Shuffled:
     def __post_init__(self) -> None:
         if self.claim.trust != "shuffle":
             raise InvalidInput(f"Shuffled needs a claim with trust 'shuffle', got {self.claim.trust!r}")
+        spec, shape = self.protocol.spec, self.shape
+        sizes = (spec.horizon, spec.num_states, spec.num_actions)
+        wanted = (shape.horizon, shape.num_states, shape.num_actions)
+        require(sizes == wanted, f"the protocol must have the horizon, states, actions {wanted} of the release", sizes)
+        # Extra blocks cost a delta that no event describes: the certificate would leave it out.
+        none = self.protocol.overflow_prob == 0.0
+        require(none, "running totals take a protocol without overflowing blocks", self.protocol.overflow_prob)
 
     @property
     def name(self) -> str:
@@ -62,11 +69,13 @@ class Shuffled:
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation that one batch's noise adds to a counter of the totals."""
-        std = self.protocol.noise_std()
-        if self.shape.staged:
-            return std
-        H = self.shape.horizon
-        return {name: value * (H - 1 if name == "transitions" else H) ** 0.5 for name, value in std.items()}
+        std, H = self.protocol.noise_std(), self.shape.horizon
+        # How many layers add up; transitions of the last one are never part of the totals.
+        layers = {"transitions": min(1, H - 1) if self.shape.staged else H - 1}
+        return {
+            name: std.get(name, 0.0) * layers.get(name, 1 if self.shape.staged else H) ** 0.5
+            for name in ("transitions", "visits", "rewards")
+        }
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
@@ -84,10 +93,12 @@ class Shuffled:
         if isinstance(batch, Trajectories):
             noisy, users = self.protocol.protocol(batch, noise), len(batch)
         elif isinstance(noise, SimulationNoise):
+            require_shape(batch, self.shape)
             noisy = self.protocol.aggregate(batch, noise, constant_rewards=not batch.binary)
             users = batch.users
         else:
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
+        noisy.transitions[-1] = 0.0  # `paper` also sends the successors of the last step, which nobody uses
         transitions, visits, rewards = noisy
         if not self.shape.staged:
             transitions, visits, rewards = (part.sum(axis=0, keepdims=True) for part in noisy)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.kernels import kernel
+from tacit.privatizers.layout import clipped_index, clipped_reward
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Encoding", "add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
@@ -34,16 +35,17 @@ Ints = NDArray[np.int64]
 
 @kernel
 def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards: Floats) -> None:
-    """Add one user's exact statistics to the totals, in place."""
+    """Add one user's exact statistics to the totals, in place; what lies outside the public ranges is clipped."""
     horizon = actions.shape[0]
+    S, A = totals.visits.shape[1], totals.visits.shape[2]
     for h in range(horizon):
         stage = min(h, totals.visits.shape[0] - 1)
-        s, a = states[h], actions[h]
+        s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
         totals.visits[stage, s, a] += 1.0
-        totals.rewards[stage, s, a] += rewards[h]
-        totals.squares[stage, s, a] += rewards[h] * rewards[h]
+        totals.rewards[stage, s, a] += r
+        totals.squares[stage, s, a] += r * r
         if h < horizon - 1:
-            totals.transitions[stage, s, a, states[h + 1]] += 1.0
+            totals.transitions[stage, s, a, clipped_index(states[h + 1], S)] += 1.0
     totals.users[0] += 1
 
 
