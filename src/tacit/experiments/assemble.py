@@ -20,6 +20,8 @@ from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_lea
 from tacit.planning.dynamic import backward_induction, evaluate_stochastic
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import CountPrivatizer
+from tacit.privatizers.local import Local
+from tacit.privatizers.none import Unprotected
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.released.counts import CountShape
 
@@ -75,23 +77,6 @@ def assemble(config: RunConfig) -> Assembled:
         num_actions=mdp.num_actions,
         staged=options.get("staged", "true") != "false",
     )
-    if name in REFERENCE_LEARNERS:
-        learner: Learner[Any] = _reference(name, options, mdp, shape, config)
-    else:
-        learner = make_learner(
-            name,
-            LearnerRequest(
-                shape=shape,
-                episodes=config.episodes,
-                constants=None if config.constants == "none" else config.constants,
-                z=config.z,
-                users_per_batch=config.users_per_batch,
-                noisy=config.trust != "none",
-                options=options,
-            ),
-        )
-    if config.constants == "none" and learner.constants != "none":
-        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
     privatizer = make_privatizer(
         PrivacyRequest(
             trust=config.trust,
@@ -105,6 +90,24 @@ def assemble(config: RunConfig) -> Assembled:
             allow_large_delta=config.allow_large_delta,
         )
     )
+    if name in REFERENCE_LEARNERS:
+        learner: Learner[Any] = _reference(name, options, mdp, shape, config)
+    else:
+        learner = make_learner(
+            name,
+            LearnerRequest(
+                shape=shape,
+                episodes=config.episodes,
+                constants=None if config.constants == "none" else config.constants,
+                z=config.z,
+                users_per_batch=config.users_per_batch,
+                noisy=config.trust != "none",
+                precision=privatizer.precision() if isinstance(privatizer, Local | Unprotected) else None,
+                options=options,
+            ),
+        )
+    if config.constants == "none" and learner.constants != "none":
+        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
     return Assembled(mdp=mdp, learner=learner, privatizer=privatizer)
 
 

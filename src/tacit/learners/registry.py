@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tacit.errors import InvalidInput, UnknownName
+from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.contract import Constants, Learner
+from tacit.learners.ldp_obi import LDPOBI
 from tacit.learners.psrl import PSRL, RewardPosterior
 from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
+from tacit.released.precision import SumPrecision
 
 __all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner"]
 
@@ -30,6 +32,8 @@ class LearnerRequest:
     users_per_batch: int
     noisy: bool
     """Whether the statistics carry privacy noise."""
+    precision: SumPrecision | None = None
+    """How far the noise of sums over users can go, if the privatizer releases such sums."""
     options: Mapping[str, str]
 
 
@@ -69,6 +73,17 @@ def _psrl(request: LearnerRequest) -> Learner[Any]:
     )
 
 
+def _ldp_obi(request: LearnerRequest) -> Learner[Any]:
+    if request.constants == "practical":
+        # Under the shared rule the widths are those of UCBVI, and so is the learner.
+        return UCBVI(shape=request.shape, episodes=request.episodes, constants="practical", z=request.z, name="ldp-obi")
+    if request.z is not None:
+        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+    if request.precision is None:
+        raise NotSupported("ldp-obi adds up messages of single users: use trust 'local' (or 'none', without noise)")
+    return LDPOBI(shape=request.shape, precision=request.precision)
+
+
 STAGED: Final = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 
@@ -77,6 +92,11 @@ LEARNERS: Final[Mapping[str, LearnerEntry]] = {
         summary="optimistic value iteration on counts (Azar et al. 2017)",
         build=_ucbvi,
         options={**STAGED, "bonus": ("hoeffding", "bernstein")},
+    ),
+    "ldp-obi": LearnerEntry(
+        summary="optimism with locally private counts (Garcelon et al. 2021)",
+        build=_ldp_obi,
+        options=STAGED,
     ),
     "psrl": LearnerEntry(
         summary="posterior sampling (Osband et al. 2013)",

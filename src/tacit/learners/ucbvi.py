@@ -186,6 +186,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
         z: float | None = None,
         failure_prob: float = 0.05,
         users_per_batch: int = 1,
+        name: str = "ucbvi",
     ) -> None:
         require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
         require(bonus in ("hoeffding", "bernstein"), "bonus must be 'hoeffding' or 'bernstein'", bonus)
@@ -199,7 +200,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
         log_term = math.log(5.0 * rows * steps / failure_prob)
         rule = PRACTICAL if constants == "practical" else {"hoeffding": HOEFFDING, "bernstein": BERNSTEIN}[bonus]
         super().__init__(
-            name="ucbvi",
+            name=name,
             shape=shape,
             constants=constants,
             z=z if constants == "practical" else None,

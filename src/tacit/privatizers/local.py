@@ -46,9 +46,11 @@ from tacit.privatizers.local_encoders import (
     one_slot_encoder,
     randomized_response_encoder,
 )
+from tacit.privatizers.local_precision import local_precision
 from tacit.privatizers.statistics import Encoding, count_families
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import SumPrecision
 
 __all__ = ["LOCAL_MECHANISMS", "Local", "LocalState"]
 
@@ -192,6 +194,10 @@ class Local:
                 outcome, moved = outcome * steps, moved * max(1, steps - 1)
         visits = outcome * (1 + (self.encoding == "complement"))
         return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
+
+    def precision(self) -> SumPrecision:
+        """How far the noise of a sum over users can go: the c_{k,1..4} of [garcelon2021local] Assumption 3."""
+        return local_precision(self.mechanism, self.transition_mechanism, self.encoding, self.shape)
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""

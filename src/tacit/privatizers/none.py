@@ -19,6 +19,7 @@ from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users, require_shape
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import SumPrecision, exact_sums
 
 __all__ = ["Unprotected"]
 
@@ -88,6 +89,10 @@ class Unprotected:
     def noise_std(self) -> dict[str, float]:
         """No noise."""
         return {"transitions": 0.0, "visits": 0.0, "rewards": 0.0}
+
+    def precision(self) -> SumPrecision:
+        """Sums are exact."""
+        return exact_sums()
 
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""
