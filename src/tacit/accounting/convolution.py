@@ -79,14 +79,14 @@ class _Grid:
 
     @property
     def variance(self) -> float:
-        mean = float(np.dot(self.masses, self.index))
-        return float(np.dot(self.masses, (self.index - mean) ** 2))
+        mean = float((self.masses * self.index).sum())
+        return float((self.masses * (self.index - mean) ** 2).sum())
 
     def cumulant(self, tilt: float) -> float:
         """κ(tilt) = ln Σ mass e^(tilt · index)."""
         exponent = tilt * self.index
         top = float(exponent.max())
-        return top + math.log(float(np.dot(self.masses, np.exp(exponent - top))))
+        return top + math.log(float((self.masses * np.exp(exponent - top)).sum()))
 
 
 class _Reach(NamedTuple):

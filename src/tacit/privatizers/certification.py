@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
@@ -22,6 +23,13 @@ def certificate_of(privatizer: CountPrivatizer, *, noise: str, paper_says: str |
         for family in privatizer.families()
     ]
     events, claim = privatizer.events(), privatizer.claim
-    if paper_says is not None and claim.delta > 0.0 and (pure := pure_epsilon_of(events)) > claim.epsilon:
-        paper_says += f"; at delta 0 that is really {pure:.4g}, here it is read at delta {claim.delta:g}"
-    return certify(events, families, claim, calibration=privatizer.calibration, paper_says=paper_says)
+    # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.
+    pure = paper_says is not None and math.isfinite(pure_epsilon_of(events))
+    return certify(
+        events,
+        families,
+        claim,
+        calibration=privatizer.calibration,
+        paper_says=paper_says,
+        paper_delta=0.0 if pure else None,
+    )

@@ -201,7 +201,9 @@ class Local:
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
-        printed = f"epsilon {self.claim.epsilon:g}-LDP at delta {self.claim.delta:g}, {self.name} noise"
+        pure = isinstance(self.mechanism, Laplace | RandomizedResponse)
+        delta = "" if pure else f" at delta {self.claim.delta:g}"
+        printed = f"epsilon {self.claim.epsilon:g}-LDP{delta}, {self.name} noise"
         paper = printed if self.calibration == "paper" else None
         return certificate_of(self, noise=LOCAL_MECHANISMS[type(self.mechanism)], paper_says=paper)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
@@ -140,6 +141,7 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
     return request.mechanism
 
 
+@lru_cache(maxsize=256)  # calibrations are remembered
 def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Central:
     steps = max(2, math.ceil(request.episodes / request.users_per_batch))
     encoding: Encoding = "families" if calibration == "paper" else "complement"
@@ -173,6 +175,7 @@ _CENTRAL: Final[Mapping[str, Callable[[tuple[Family, ...], float, float, int], C
 }
 
 
+@lru_cache(maxsize=256)  # calibrations are remembered
 def _shuffle(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration) -> Shuffled:
     shape, users = request.shape, request.users_per_batch
     H, S, A = shape.horizon, shape.num_states, shape.num_actions
@@ -187,6 +190,7 @@ def _shuffle(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
     return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
 
 
+@lru_cache(maxsize=256)  # calibrations are remembered
 def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
     encoding: Encoding = "families" if calibration == "paper" else "complement"
     outcome, transition = (
