@@ -5,7 +5,7 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput
-from tacit.experiments.figures import _apart, plot, series
+from tacit.experiments.figures import FigureSpec, _apart, plot, series
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,13 @@ def test_zero_is_drawn_at_the_lower_edge_of_a_logarithmic_axis(results):
     optimal = ax.lines[-1].get_ydata()
     assert np.isfinite(optimal).all()
     np.testing.assert_allclose(optimal, ax.get_ylim()[0])
+
+
+def test_a_spec_selects_results_and_names_panels(results, tmp_path):
+    spec = FigureSpec(name="f", select=lambda r: len(r.seeds) > 1, panel=lambda r: f"{len(r.seeds)} seeds", log="none")
+    figure = spec.draw(results, tmp_path / "f.png", title="given")
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["4 seeds", "2 seeds"]
+    assert figure.get_suptitle() == "given"
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])

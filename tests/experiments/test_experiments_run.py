@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,6 +19,7 @@ from tacit.cli import main
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.experiments import schedule
+from tacit.experiments.progress import progress_bar
 from tacit.experiments.runner import Cell, run_cells
 from tacit.experiments.schedule import SeedFailed, Task, run_tasks
 from tacit.experiments.storage import COLUMNS, write_whole
@@ -39,8 +42,11 @@ def kept(tmp_path_factory):
 
 
 def test_the_same_seeds_give_the_same_rows_for_any_number_of_workers(kept, tmp_path):
+    """From a prompt, too: workers must not need a script, let alone one with a guard."""
     _, out = kept
-    tacit.run(**SMALL, seeds=[2, 0, 7], workers=2, out=tmp_path / "two")
+    script = f"import tacit\ntacit.run(**{SMALL}, seeds=[2, 0, 7], workers=2, out={str(tmp_path / 'two')!r})\n"
+    done = subprocess.run([sys.executable, "-"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "two" / "results.parquet").read_bytes() == (out / "results.parquet").read_bytes()
 
 
@@ -175,16 +181,35 @@ def test_a_failure_in_a_worker_is_named(kind, words, monkeypatch):
 
 
 def test_long_work_without_a_number_of_workers_moves_to_processes(monkeypatch):
-    monkeypatch.setattr(schedule, "TRIAL_SECONDS", -1.0)
+    handed: list[int] = []
+
+    def processes(tasks, workers, finished, advanced):
+        handed.extend(task.seed for task in tasks)
+        schedule._run_here(tasks, finished, advanced)
+
+    monkeypatch.setattr(schedule, "_run_on_processes", processes)
     monkeypatch.setattr(schedule, "default_workers", lambda tasks: 2)
     config = tacit.RunConfig(**SMALL, seeds=(2, 0, 7))
-    here, there, total = {}, {}, []
     tasks = [Task(config=config, seed=seed) for seed in config.seeds]
-    run_tasks(tasks, workers=None, finished=lambda t, r: there.setdefault(t.seed, r.regret), advanced=total.append)
-    run_tasks(tasks, workers=1, finished=lambda t, r: here.setdefault(t.seed, r.regret), advanced=lambda done: None)
-    assert total[-1] == 900
-    for seed in config.seeds:
-        np.testing.assert_array_equal(here[seed], there[seed])
+    for seconds, moved in [(math.inf, []), (-1.0, [2, 0, 7])]:
+        monkeypatch.setattr(schedule, "TRIAL_SECONDS", seconds)
+        done, total = [], []
+        handed.clear()
+        run_tasks(tasks, workers=None, finished=lambda t, r: done.append(t.seed), advanced=total.append)  # noqa: B023
+        assert (handed, done, total[-1]) == (moved, [2, 0, 7], 900)
+
+
+def test_the_bar_is_drawn_for_whoever_watches_and_for_nobody_else(monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for screen, show, drawn in [(Screen(), True, True), (Screen(), False, False), (io.StringIO(), True, False)]:
+        monkeypatch.setattr(sys, "stderr", screen)
+        with progress_bar(50, "two seeds", show=show) as advanced:
+            advanced(50)
+        assert ("two seeds" in screen.getvalue()) is drawn
+        assert bool(screen.getvalue()) is drawn
 
 
 def test_a_model_that_was_handed_over_is_kept_with_the_run(tmp_path):
@@ -260,7 +285,7 @@ def test_a_killed_run_resumes_and_redoes_no_finished_seed(tmp_path, capsys):
     finished = [name for name in before if name.endswith(".parquet")]
     assert 2 <= len(finished) < 6, "the run must be killed in the middle"
     assert "results.parquet" not in before
-    resumed = main(["run", *LONG, "--workers", "2", "--out", str(killed)])
+    resumed = main(["run", *LONG, "--workers", "1", "--out", str(killed)])
     assert resumed == 0
     assert f"{len(finished)} of 6 seeds are there already" in capsys.readouterr().err
     after = contents(killed)

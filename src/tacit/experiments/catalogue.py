@@ -119,8 +119,7 @@ def reproduce(
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"
         if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
-            title = spec.title or f"{name} ({scale})"
-            comparison.plot(target, band=spec.band, per_episode=spec.per_episode, log=spec.log, title=title)
+            spec.draw(comparison.results, target, title=f"{name} ({scale})")
         notify(f"figure: {target}")
     return comparison
 

@@ -21,7 +21,7 @@ from tacit.experiments.config import RunConfig
 from tacit.experiments.figures import Band, FigureSpec, LogAxes, plot
 from tacit.experiments.result import Result
 from tacit.experiments.runner import Cell, Notify, check_cells, run_cells, silent
-from tacit.experiments.storage import RESULTS, RunDirectory, read_json, write_json
+from tacit.experiments.storage import RESULTS, RunDirectory, read_json, write_json, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,7 +115,7 @@ def run_comparison(
         for run, place in zip(runs, places, strict=True)
     ]
     if root is not None:
-        check_cells(cells, experiment=name)
+        check_cells(cells, experiment=name, workers=workers)
         _check_root(root, name, scale)
         _write_index(root, name=name, scale=scale, places=places, command=command)
         if all(RunDirectory(root / place).finished for place in places):
@@ -171,9 +171,7 @@ def _check_root(root: Path, name: str, scale: str | None) -> None:
 
 
 def _write_index(root: Path, *, name: str, scale: str | None, places: Sequence[str], command: str) -> None:
-    try:
+    with writing_to(root):
         root.mkdir(parents=True, exist_ok=True)
         index = {"format": 1, "name": name, "scale": scale, "runs": list(places)}
         write_json(root / INDEX, {**index, "version": __version__, "command": command})
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {root}: {error.strerror or error}") from error

@@ -6,7 +6,8 @@ style sheet, so drawing a figure cannot change another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -16,18 +17,22 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.experiments.result import Result
+from tacit.experiments.storage import check_writable, write_whole, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Band", "FigureSpec", "LogAxes", "check_choices", "plot", "series"]
+__all__ = ["Band", "FigureSpec", "LogAxes", "Panel", "check_choices", "plot", "series"]
 
 Band = Literal["std", "minmax", "bootstrap", "none"]
 """± one standard deviation, least to greatest, or the 95% bootstrap interval of the mean."""
 
 LogAxes = Literal["none", "x", "y", "xy"]
 """Which axes are logarithmic."""
+
+Panel = Callable[[Result], str]
+"""The name of the panel that a result belongs to."""
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +71,22 @@ class FigureSpec:
     per_episode: bool = False
     log: LogAxes = "xy"
     title: str | None = None
+    select: Callable[[Result], bool] | None = None
+    """Which results it shows; None: all."""
+    panel: Panel | None = None
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw the figure of these results; `title` serves if it has none of its own."""
+        shown = [result for result in results if self.select is None or self.select(result)]
+        return plot(
+            shown,
+            path,
+            band=self.band,
+            per_episode=self.per_episode,
+            log=self.log,
+            title=self.title or title,
+            panel=self.panel,
+        )
 
 
 def plot(
@@ -76,6 +97,7 @@ def plot(
     per_episode: bool = False,
     log: LogAxes = "xy",
     title: str | None = None,
+    panel: Panel | None = None,
 ) -> Figure:
     """Draw the regret of several runs in one figure (simulation only) and, given a path, save it there.
 
@@ -93,6 +115,8 @@ def plot(
         Which axes are logarithmic; values that are not positive are drawn at the lower edge then.
     title
         Above the figure.
+    panel
+        Which panel a result belongs to, by the panel's name; None: one panel per environment.
     """
     require(len(results) > 0, "a figure needs at least one result", len(results))
     check_choices(band, log)
@@ -101,7 +125,8 @@ def plot(
 
     panels: dict[str, list[Result]] = {}
     for result in results:
-        panels.setdefault(result.config.environment_name, []).append(result)
+        name = result.config.environment_name if panel is None else panel(result)
+        panels.setdefault(name, []).append(result)
     styles = _styles(results)
     figure = Figure(figsize=(8.0, 0.6 + 3.6 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
@@ -280,12 +305,9 @@ def _target(path: Path) -> Path:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    import io
-
-    from tacit.experiments.storage import check_writable, write_whole
-
     check_writable(path.parent)
-    path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=160)
-    write_whole(path, buffer.getvalue())
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, buffer.getvalue())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tacit.experiments.comparison import Comparison
 from tacit.experiments.figures import plot
 from tacit.experiments.result import Result
-from tacit.experiments.storage import check_writable, write_whole
+from tacit.experiments.storage import check_writable, write_whole, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,8 +65,9 @@ def write_report(found: Result | Comparison, path: str | Path) -> Path:
     target = Path(path)
     check_writable(target.parent)
     page = render_report(found)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, page.encode())
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, page.encode())
     return target
 
 

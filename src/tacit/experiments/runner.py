@@ -15,7 +15,7 @@ from typing import Any
 
 from tacit.accounting.claims import Trust
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, require
+from tacit.errors import require, require_count
 from tacit.experiments.archive import make_header, make_labels, make_privacy, read_result
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig, Seeds, as_seeds
@@ -144,7 +144,7 @@ def run_cells(
     command
         The command line to record; None: the one that makes each cell alone.
     """
-    headers = check_cells(cells, experiment=experiment, command=command)
+    headers = check_cells(cells, experiment=experiment, workers=workers, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
     tasks: list[Task] = []
     for number, (cell, header) in enumerate(zip(cells, headers, strict=True)):
@@ -166,8 +166,12 @@ def run_cells(
     )
 
 
-def check_cells(cells: Sequence[Cell], *, experiment: str, command: str | None = None) -> list[dict[str, Any]]:
+def check_cells(
+    cells: Sequence[Cell], *, experiment: str, workers: int | None, command: str | None = None
+) -> list[dict[str, Any]]:
     """Raise unless every cell can be built and its directory fits; returns what config.json will say."""
+    if workers is not None:
+        require_count("workers", workers)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
     headers = [_header(cell, experiment, command) for cell in cells]
@@ -215,8 +219,5 @@ def _collect(cell: Cell, header: Mapping[str, Any], runs: Mapping[int, SeedRun],
     if cell.directory is None:
         return result_of(cell.config, runs, experiment=experiment, label=cell.label, command=header["command"])
     place = RunDirectory(cell.directory)
-    try:
-        place.finish(cell.config.seeds)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {place.path}: {error.strerror or error}") from error
+    place.finish(cell.config.seeds)
     return read_result(place.path)

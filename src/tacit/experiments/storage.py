@@ -12,11 +12,12 @@ Parquet is read by DuckDB, Polars and pandas alike.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +32,16 @@ from tacit.loop.simulate import SeedRun
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "RESULTS", "RunDirectory", "check_writable", "read_json", "write_json", "write_whole"]
+__all__ = [
+    "COLUMNS",
+    "RESULTS",
+    "RunDirectory",
+    "check_writable",
+    "read_json",
+    "write_json",
+    "write_whole",
+    "writing_to",
+]
 
 COLUMNS: Final[Mapping[str, str]] = {
     "experiment": "string",
@@ -102,14 +112,12 @@ class RunDirectory:
         """Write what is known before the first episode; config.json comes last and makes it a run."""
         if self.begun:
             return
-        try:
+        with writing_to(self.path):
             (self.path / "seeds").mkdir(parents=True, exist_ok=True)
             if model is not None:
                 write_whole(self.path / MODEL, _model_bytes(model))
             write_json(self.path / PRIVACY, privacy)
             write_json(self.path / CONFIG, header)
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def model(self) -> TabularMDP | None:
         """The environment that was handed over, if it was."""
@@ -135,8 +143,10 @@ class RunDirectory:
 
     def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
         """Store a finished seed: its seconds first, then its rows, which count."""
-        write_json(self._part(run.seed).with_suffix(".json"), {"seconds": run.seconds, "changes": run.policy_changes})
-        write_whole(self._part(run.seed), _parquet_bytes(_rows(run, labels)))
+        part, details = self._part(run.seed), {"seconds": run.seconds, "changes": run.policy_changes}
+        with writing_to(self.path):
+            write_json(part.with_suffix(".json"), details)
+            write_whole(part, _parquet_bytes(_rows(run, labels)))
 
     def finish(self, seeds: Sequence[int]) -> None:
         """Join the parts in the order of the seeds."""
@@ -145,9 +155,12 @@ class RunDirectory:
         if self.finished:
             return
         details = {str(seed): read_json(self._part(seed).with_suffix(".json")) for seed in seeds}
-        write_json(self.path / TIMING, details)
         parts = [_read_parquet(self._part(seed)) for seed in seeds]
-        write_whole(self.path / RESULTS, _parquet_bytes(pa.concat_tables(parts)))
+        with writing_to(self.path):
+            for left_by_a_kill in self.path.rglob(f"{TEMPORARY}*"):
+                left_by_a_kill.unlink(missing_ok=True)
+            write_json(self.path / TIMING, details)
+            write_whole(self.path / RESULTS, _parquet_bytes(pa.concat_tables(parts)))
 
     def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Seed, episode and regret of every row."""
@@ -172,6 +185,15 @@ def check_writable(path: Path) -> None:
         raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with --out")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with --out")
+
+
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Say in one line that a place cannot be written to, whatever the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {path}: {error.strerror or error}") from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+API = Path(__file__).parents[2] / "docs" / "api.md"
+CPU_SECONDS = 1.0
+
+
+def test_public_names_are_sorted_and_complete():
+    assert list(tacit.__all__) == sorted(tacit.__all__)
+    assert dir(tacit) == sorted(tacit.__all__)
+    assert set(tacit._HOMES) | {"__version__"} == set(tacit.__all__)
+
+
+@pytest.mark.parametrize("name", tacit.__all__)
+def test_every_public_name_is_there_and_documented(name):
+    found = getattr(tacit, name)
+    if name != "__version__":
+        assert (inspect.getdoc(found) or "").strip(), f"{name} has no docstring"
+    rows = [line for line in API.read_text().splitlines() if line.startswith(f"| `tacit.{name}` |")]
+    assert len(rows) == 1, f"docs/api.md must describe tacit.{name} in one row"
+    assert len(rows[0].split("|")[2].split()) >= 2
+
+
+def test_the_page_names_nothing_else():
+    rows = [line for line in API.read_text().splitlines() if line.startswith("| `tacit.")]
+    assert {row.split("`")[1].removeprefix("tacit.") for row in rows} == set(tacit.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'rum'"):
+        _ = tacit.rum
+
+
+def test_importing_is_cheap_and_compiles_nothing():
+    script = (
+        "import resource, sys\n"
+        "def cpu():\n"
+        "    usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    return usage.ru_utime + usage.ru_stime\n"
+        "before = cpu()\n"
+        "import tacit\n"
+        "heavy = {'numba', 'matplotlib', 'pyarrow', 'gymnasium', 'typer', 'scipy'} & set(sys.modules)\n"
+        "print(cpu() - before, sorted(heavy))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    seconds, _, heavy = done.stdout.partition(" ")
+    assert float(seconds) < CPU_SECONDS
+    assert heavy.strip() == "[]"
