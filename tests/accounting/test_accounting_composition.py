@@ -131,7 +131,7 @@ def test_mixtures_agree_with_the_oracle() -> None:
     ]
     whole = parts[0].compose(parts[1]).compose(parts[2])
     for delta in (1e-8, 1e-6, 1e-4):
-        assert epsilon_of(events, delta) == pytest.approx(whole.get_epsilon_for_delta(delta), rel=1e-3)
+        assert epsilon_of(events, delta) == pytest.approx(whole.get_epsilon_for_delta(delta), rel=1e-4)
     assert method_of(events, 1e-6) == "PLD (FFT, pessimistic)"
 
 
