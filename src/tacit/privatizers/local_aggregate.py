@@ -4,10 +4,13 @@
     Gaussian   the sum of n has standard deviation σ√n
     bounded    no closed form: n draws per counter, added up
     rr         of the bits that are one (zero), a binomial number arrives as one
-    oue        users choose their slot multinomially; the ones among them are hypergeometric; bits then binomial
+    oue        users choose their slot multinomially; what each group holds is hypergeometric, layer by layer; bits
+               then binomial
 
-The one-bit mechanisms round rewards on the device. From sums of rewards alone that rounding can be drawn exactly only
-when all visits of a cell earn the same reward or 0 and 1 (both kinds of rewards that environments have).
+Counts do not say who did what. Where that matters (oue), all users of the batch must have followed one Markov policy in
+one environment, as those of a simulated batch do. The one-bit mechanisms round rewards on the device. From sums of
+rewards alone that rounding can be drawn exactly only when all visits of a cell earn the same reward or 0 and 1 (both
+kinds of rewards that environments have).
 """
 
 from __future__ import annotations
@@ -46,8 +49,15 @@ def aggregate_messages(
 ) -> Floats:
     """The sum of the messages of all users of a batch, as one flat vector."""
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
-        slots = [slot.astype(np.int64) for slot in _slots(encoding, _rounded(batch, noise.generator))]
-        return _flatten(shape, _sent(mechanism, slots, batch.users, noise.generator))
+        generator = noise.generator
+        bits = _rounded(batch, generator)
+        slots = [slot.astype(np.int64) for slot in _slots(encoding, bits)]
+        senders = np.full(len(slots), batch.users)
+        if isinstance(mechanism, UnaryEncoding):
+            senders = generator.multinomial(batch.users, np.full(len(slots), 1.0 / len(slots)))
+            slots = _one_slot_each(bits, senders, generator)
+        sent = zip(slots, senders, strict=True)
+        return _flatten(shape, [_debiased(mechanism, ones, int(count), generator) for ones, count in sent])
     blocks = _flatten(shape, _slots(encoding, batch))
     first = len(blocks) - 2 * shape.stages * shape.num_states * shape.num_actions
     blocks[:first] += _summed(transition_mechanism, first, batch.users, noise)
@@ -87,25 +97,61 @@ def _rounded(batch: ExactCounts, generator: np.random.Generator) -> ExactCounts:
     return replace(batch, rewards=generator.binomial(batch.visits, mean).astype(np.float64), binary=True)
 
 
-def _sent(
-    mechanism: RandomizedResponse | UnaryEncoding, slots: list[Ints], users: int, generator: np.random.Generator
-) -> list[Floats]:
-    """The de-biased sum of every slot's bits over the users who sent it."""
-    if isinstance(mechanism, RandomizedResponse):
-        keep, rise, gain = 1.0 - mechanism.flip, mechanism.flip, mechanism.gain
-        senders = np.full(len(slots), users)
-    else:
-        keep, rise, gain = mechanism.keep, mechanism.rise, mechanism.gain
-        senders = generator.multinomial(users, np.full(len(slots), 1.0 / len(slots)))
-    estimates: list[Floats] = []
-    for ones, count in zip(slots, senders, strict=True):
-        among = ones
-        if count < users:
-            # Each user holds a one in one cell of the slot: who sends is a draw without replacement.
-            among = generator.multivariate_hypergeometric(ones.ravel(), count, method="marginals").reshape(ones.shape)
-        arrived = generator.binomial(among, keep) + generator.binomial(count - among, rise)
-        estimates.append(gain * (arrived - count * rise))
-    return estimates
+def _one_slot_each(batch: ExactCounts, senders: Ints, generator: np.random.Generator) -> list[Ints]:
+    """What the senders of each slot hold in it: the groups flow through the layers, drawn without replacement.
+
+    Slots of one user depend on each other, and sums over the steps show it: so the groups cannot be drawn slot by slot.
+    Given the counts, users in one state are exchangeable, because they follow one Markov policy in one environment.
+    """
+    H, S, A = batch.visits.shape
+    at = _shared(batch.visits[0].sum(axis=1), senders, generator)  # [groups, S]: where they are
+    slots: list[Ints] = []
+    for h in range(H):
+        at[0], at[1 : 2 * h] = at[: max(1, 2 * h)].sum(axis=0), 0  # those who have sent: one group, of no interest
+        outcomes, moved = np.zeros((2, S, A), dtype=np.int64), np.zeros((S, A, S), dtype=np.int64)
+        after = np.zeros_like(at)
+        for s in range(S):
+            acted = _shared(batch.visits[h, s], at[:, s], generator)  # [groups, A]
+            for a in range(A):
+                ones, held = int(batch.rewards[h, s, a]), int(acted[2 * h, a])
+                earned = generator.hypergeometric(ones, int(batch.visits[h, s, a]) - ones, held)
+                outcomes[:, s, a] = earned, held - earned
+                if h < H - 1:
+                    led = _shared(batch.transitions[h, s, a], acted[:, a], generator)  # [groups, S]
+                    moved[s, a] = led[2 * h + 1]
+                    after += led
+        slots += [outcomes, moved] if h < H - 1 else [outcomes]
+        at = after
+    return slots
+
+
+def _shared(cells: Ints, groups: Ints, generator: np.random.Generator) -> Ints:
+    """How groups of these sizes share cells of these sizes, when who is in which cell is drawn at random."""
+    table = np.zeros((len(groups), len(cells)), dtype=np.int64)
+    filled = np.flatnonzero(cells)
+    if len(filled) <= 1:  # nothing to draw: a deterministic policy, or nobody there
+        table[:, filled] = groups[:, np.newaxis]
+        return table
+    left = cells.astype(np.int64)
+    present = np.flatnonzero(groups)
+    for g in present[:-1]:
+        table[g] = generator.multivariate_hypergeometric(left, int(groups[g]), method="marginals")
+        left = left - table[g]
+    table[present[-1]] = left
+    return table
+
+
+def _debiased(
+    mechanism: RandomizedResponse | UnaryEncoding, ones: Ints, senders: int, generator: np.random.Generator
+) -> Floats:
+    """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
+    one, zero = (
+        (1.0 - mechanism.flip, mechanism.flip)
+        if isinstance(mechanism, RandomizedResponse)
+        else (mechanism.keep, mechanism.rise)
+    )
+    arrived = generator.binomial(ones, one) + generator.binomial(senders - ones, zero)
+    return np.asarray(mechanism.gain * (arrived - senders * zero))
 
 
 def _flatten(shape: CountShape, slots: list[Floats]) -> Floats:
