@@ -16,12 +16,12 @@ Reference: [bai2024shuffle] Alg. 4 and its repair.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
 from tacit.accounting.gaussian import gaussian_mu
-from tacit.accounting.losses import Floats
+from tacit.accounting.losses import LEAST_DELTA, Floats
 from tacit.accounting.pld import PLD, compose
 from tacit.accounting.search import least_integer, least_real
 from tacit.errors import InvalidInput, require, require_count, require_real
@@ -38,7 +38,7 @@ __all__ = [
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
 
 
-@cache
+@lru_cache(maxsize=64)
 def binomial_pld(bits: int, probability: float, up: int, down: int) -> PLD:
     """The privacy loss of `up` counters that gain one and `down` counters that lose one, each under its own noise.
 
@@ -88,7 +88,7 @@ def hoeffding_bits(epsilon: float, delta: float) -> int:
     return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def least_bits(epsilon: float, delta: float, up: int, down: int) -> int:
     """The fewest fair noise bits per counter, over all users together, that are (epsilon, delta)-private.
 
@@ -104,7 +104,7 @@ def least_bits(epsilon: float, delta: float, up: int, down: int) -> int:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def least_probability(epsilon: float, delta: float, up: int, down: int, users: int) -> float:
     """The least probability of one noise bit per user and counter that is (epsilon, delta)-private, rounded up.
 
@@ -129,7 +129,7 @@ def least_probability(epsilon: float, delta: float, up: int, down: int, users: i
     return least_real(excess, 0.5 * (1.0 - math.sqrt(1.0 - 4.0 * variance / users)))
 
 
-@cache
+@lru_cache(maxsize=16)
 def _counter(bits: int, probability: float) -> PLD:
     """One up counter: Binomial(bits, probability) against itself plus one."""
     N, p = require_count("bits", bits), require_real("probability of a noise bit", probability, low=0.0, high=1.0)
@@ -164,7 +164,6 @@ def _excess(pld: PLD, epsilon: float, delta: float) -> float:
 
 def _checked_mu(epsilon: float, delta: float) -> float:
     require_real("epsilon", epsilon, low=0.0, open_low=True)
-    require_real(
-        "delta", delta, low=0.0, high=1.0, open_low=True, hint="binomial noise is bounded and cannot give delta = 0"
-    )
+    hint = "binomial noise is bounded and cannot give delta = 0; use Laplace"
+    require_real("delta", delta, low=LEAST_DELTA, high=1.0, hint=hint)
     return gaussian_mu(epsilon, delta)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
 from tacit.accounting.density import integrate, shifted_pld
 from tacit.accounting.gaussian import gaussian_mu
-from tacit.accounting.losses import Floats
+from tacit.accounting.losses import LEAST_DELTA, Floats
 from tacit.accounting.pld import PLD, compose
 from tacit.accounting.search import least_real
 from tacit.errors import require, require_real
@@ -45,7 +45,7 @@ def bounded_density(x: Floats, radius: float = 1.0) -> Floats:
     return _weight(np.asarray(x, float) / radius) / (radius * BOUNDED_NORMALISER)
 
 
-@cache
+@lru_cache(maxsize=64)
 def bounded_pld(radius: float, shift: float) -> PLD:
     """The privacy loss of one counter that moves by `shift` under the noise.
 
@@ -87,15 +87,13 @@ def least_radius(epsilon: float, delta: float, shifts: Iterable[float]) -> float
     82.3
     """
     require_real("epsilon", epsilon, low=0.0, open_low=True)
-    require_real(
-        "delta", delta, low=0.0, high=1.0, open_low=True, hint="bounded noise cannot give delta = 0; use Laplace"
-    )
+    require_real("delta", delta, low=LEAST_DELTA, high=1.0, hint="bounded noise cannot give delta = 0; use Laplace")
     counts = Counter(abs(require_real("shift", shift)) for shift in shifts)
     require(any(counts), "at least one shift must differ from zero", dict(counts))
     return _least_radius(epsilon, delta, tuple(sorted(counts.items())))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _least_radius(epsilon: float, delta: float, counts: tuple[tuple[float, int], ...]) -> float:
     shifts = Counter(dict(counts))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,7 +25,7 @@ __all__ = ["laplace_epsilon", "laplace_pld"]
 CELLS = 4096
 
 
-@cache
+@lru_cache(maxsize=256)
 def laplace_pld(scale: float, shift: float, *, discrete: bool) -> PLD:
     """The privacy loss of one counter that moves by `shift` under Laplace noise.
 

@@ -11,16 +11,18 @@ Guarantee: δ and ε are never below the values that belong to the exact atoms; 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUND_UP", "ULP", "Floats", "Losses", "frozen"]
+__all__ = ["LEAST_DELTA", "ROUND_UP", "ULP", "Floats", "Losses", "frozen"]
 
 Floats = NDArray[np.float64]
 
 ULP = 2.0**-52
+LEAST_DELTA = 1e-16  # below it a composition by Fourier transform has nothing to say except "pure or not"
 ROUND_UP = 1.0 + 2.0**-40  # covers the rounding of exp, log and sums in a mass
 
 
@@ -81,14 +83,14 @@ class Losses:
             return 0.0
         if delta < self.infinity * ROUND_UP:
             return self.ceiling
-        positive = int(np.searchsorted(self.losses, 0.0, side="right"))
-        losses, masses = self.losses[positive:], self.masses[positive:]
-        # Between two atoms, δ(ε) = ∞-mass + A − e^ε B with A = Σ mass and B = Σ mass e^(−ℓ) over the atoms above ε.
-        A, B = (np.cumsum(x[::-1])[::-1] for x in (masses, masses * np.exp(-losses)))
-        private = self.infinity + A - np.exp(losses) * B <= delta / ROUND_UP
-        place = int(np.argmax(private)) if private.any() else losses.size - 1
-        excess = float(A[place]) + self.infinity - delta / ROUND_UP
-        epsilon = max(0.0, math.log(excess / float(B[place]))) if excess > 0.0 else 0.0
+        # δ(ε) falls; between two losses it is ∞-mass + A − e^(ε−ℓ) B with A = Σ mass and B = Σ mass e^(ℓ−loss) over the
+        # losses from ℓ, the upper one of the two.
+        place = bisect_left(self.losses, True, key=lambda loss: loss > 0.0 and self.delta(float(loss)) <= delta)
+        place = min(place, self.losses.size - 1)
+        loss, masses = float(self.losses[place]), self.masses[place:]
+        excess = float(masses.sum()) + self.infinity - delta / ROUND_UP
+        weight = float(np.dot(masses, np.exp(loss - self.losses[place:])))
+        epsilon = max(0.0, loss + math.log(excess / weight)) if excess > 0.0 else 0.0
         step = ULP
         while self.delta(epsilon) > delta:
             epsilon, step = epsilon + step * (1.0 + epsilon), 2.0 * step

@@ -10,7 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tacit.errors import require
+
 __all__ = ["least_integer", "least_real"]
+
+FIRST_STEP = 0.05
+MOST_GROWTH = 1e9
 
 
 def least_real(excess: Callable[[float], float], guess: float, *, tolerance: float = 1e-6) -> float:
@@ -41,24 +46,30 @@ def _least(
     """Bracket by growing steps, then secant steps in ln x that test both sides of the estimated root."""
     low, value_low = 0.0, math.inf
     high = max(around(guess)[1], absolute)
-    value_high, step = excess(high), 0.02
+    value_high, step = excess(high), FIRST_STEP
     while value_high > 0.0:
+        require(high < MOST_GROWTH * max(guess, absolute), "some amount of noise must reach the target", "none found")
+        ahead = _growth(low, value_low, high, value_high, step)
         low, value_low = high, value_high
-        high, step = max(around(high * (1.0 + step))[1], high + absolute), 2.0 * step
+        high, step = max(around(high * ahead)[1], high + absolute), 2.0 * step
         value_high = excess(high)
-    while value_low == math.inf and (lower := around(high / (1.0 + step))[0]) > 0.0:
+    upper, value_upper, step = 0.0, math.inf, FIRST_STEP
+    while low == 0.0:
+        lower = around(high / _growth(upper, value_upper, high, value_high, step))[0]
+        if lower <= 0.0:
+            break
         value, step = excess(lower), 2.0 * step
         if value > 0.0:
             low, value_low = lower, value
         else:
-            high, value_high = lower, value
+            upper, value_upper, high, value_high = high, value_high, lower, value
     attempt = 0
     while high - low > max(absolute, relative * high) and low < 0.5 * (low + high) < high:
         # Follow the secant; bisect every fourth time, and where there is no slope to follow.
         attempt += 1
         finite = math.isfinite(value_low) and math.isfinite(value_high)
         root = low * (high / low) ** (value_low / (value_low - value_high)) if finite and attempt % 4 else 0.0
-        candidates = around(root) if root else (around(0.5 * (low + high))[0], 0.5 * (low + high))
+        candidates = around(root) if root else around(0.5 * (low + high))[1:]
         for x in candidates:
             if low < x < high:
                 value = excess(x)
@@ -66,3 +77,11 @@ def _least(
                     (x, value, high, value_high) if value > 0.0 else (low, value_low, x, value)
                 )
     return high
+
+
+def _growth(x: float, value_x: float, y: float, value_y: float, step: float) -> float:
+    """The factor from y to a little beyond the root that the secant of (x, y) promises; 1 + step without a secant."""
+    if not (math.isfinite(value_x) and math.isfinite(value_y)) or value_x == value_y or x == y:
+        return 1.0 + step
+    reach = abs(value_y / (value_x - value_y) * math.log(y / x))
+    return math.exp(min(1.1 * reach + 1e-9, 1.0))
