@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit.data.counts import flow_counts
 from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput
 from tacit.learners.registry import LEARNERS, LearnerRequest, make_learner
 from tacit.policies import Policy
 from tacit.privatizers.none import Unprotected
@@ -19,7 +20,9 @@ def small_mdp(seed: int = 0, *, states: int = 3, actions: int = 2, horizon: int 
     """A random stage-dependent MDP."""
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.full(states, 0.5), size=(horizon, states, actions))
-    return TabularMDP(P=P, r=rng.random((horizon, states, actions)), rho=rng.dirichlet(np.ones(states)), horizon=horizon)
+    return TabularMDP(
+        P=P, r=rng.random((horizon, states, actions)), rho=rng.dirichlet(np.ones(states)), horizon=horizon
+    )
 
 
 def homogeneous_mdp(seed: int = 0, *, states: int = 3, actions: int = 2, horizon: int = 4) -> TabularMDP:
@@ -49,12 +52,19 @@ def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
             shape = shape_of(mdp, staged=options.get("staged", "true") == "true")
             for constants, z in ((None, None), ("practical", 0.5)):
                 request = LearnerRequest(
-                    shape=shape, episodes=episodes, constants=constants, z=z, users_per_batch=1, noisy=noisy,
+                    shape=shape,
+                    episodes=episodes,
+                    constants=constants,
+                    z=z,
+                    users_per_batch=1,
+                    noisy=noisy,
+                    precision=Unprotected(shape=shape).precision(),
                     options=options,
-                )  # fmt: skip
+                )
                 try:
                     learner = make_learner(name, request)
-                except ValueError:
-                    continue  # a learner without confidence widths refuses constants
+                except InvalidInput:
+                    assert constants is not None  # a learner without confidence widths refuses constants
+                    continue
                 label = f"{name}:" + ",".join(f"{key}={value}" for key, value in options.items())
                 yield f"{label} {learner.constants}", learner

@@ -112,9 +112,7 @@ def test_a_stored_step_axis_changes_nothing():
     mdp = riverswim()
     once, often = np.array(mdp.stage_P), np.ascontiguousarray(mdp.P)
     r_once, r_often = np.array(mdp.stage_r), np.ascontiguousarray(mdp.r)
-    for left, right in zip(
-        backward_induction(once, r_once, 6), backward_induction(often, r_often, 6), strict=True
-    ):
+    for left, right in zip(backward_induction(once, r_once, 6), backward_induction(often, r_often, 6), strict=True):
         np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(
         greatest_visit_probabilities(once, mdp.rho, 6), greatest_visit_probabilities(often, mdp.rho, 6)

@@ -1,0 +1,115 @@
+"""The kernel cache: a second process hits it, an edit anywhere below misses it, closures do not collide.
+
+A miniature `tacit` (the real `kernels.py` beside three one-line modules) is run in fresh processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit.kernels
+
+FILES = {
+    "__init__.py": "",
+    "top.py": "from tacit.kernels import kernel\nfrom tacit.middle import middle\n\n\n"
+    "@kernel\ndef top(x):\n    return 10 * middle(x)\n",
+    "middle.py": "from tacit.bottom import bottom\nfrom tacit.kernels import kernel\n\n\n"
+    "@kernel\ndef middle(x):\n    return bottom(x) + 1\n",
+    "bottom.py": "from tacit.kernels import kernel\n\n\n@kernel\ndef bottom(x):\n    return 2 * x\n\n\n"
+    "@kernel\ndef other(x):\n    return 3 * x\n",
+    "closures.py": "from tacit.kernels import kernel\n\n\ndef squared(inner):\n"
+    "    @kernel\n    def outer(x):\n        return inner(x) * inner(x)\n\n    return outer\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    room = tmp_path / "tacit"
+    room.mkdir()
+    shutil.copy(Path(tacit.kernels.__file__), room / "kernels.py")
+    for name, text in FILES.items():
+        (room / name).write_text(text, encoding="utf-8")
+    return room
+
+
+def python(package: Path, script: str) -> list[str]:
+    """What a fresh process prints, which imports the miniature first."""
+    environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=package.parent, check=True, capture_output=True, text=True
+    )
+    return done.stdout.split()
+
+
+CALL = "from tacit.top import top\nprint(top(1), sum(top.stats.cache_hits.values()))"
+
+
+def test_a_second_process_hits_and_an_edit_far_below_misses(package):
+    assert python(package, CALL) == ["30", "0"]
+    assert python(package, CALL) == ["30", "1"]
+    bottom = package / "bottom.py"
+    bottom.write_text(bottom.read_text(encoding="utf-8").replace("2 * x", "5 * x"), encoding="utf-8")
+    assert python(package, CALL) == ["60", "0"]
+    assert python(package, CALL) == ["60", "1"]
+
+
+def test_sources_edited_under_a_running_process_never_reach_the_cache(package):
+    bottom = (package / "bottom.py").as_posix()
+    script = (
+        "from tacit.top import top\nimport pathlib, time\ntime.sleep(0.05)\n"
+        f"path = pathlib.Path({bottom!r})\n"
+        "path.write_text(path.read_text().replace('2 * x', '7 * x'))\nprint(top(1))"
+    )
+    assert python(package, script) == ["30"]  # what this process imported
+    assert python(package, CALL) == ["80", "0"]  # and what the next one does
+
+
+CLOSURES = """
+from tacit.bottom import bottom, other
+from tacit.closures import squared
+deep, deeper = squared(squared(bottom)), squared(squared(other))
+kernels = [squared(bottom), squared(other), deep, deeper]
+print(*[k(2) for k in kernels], *[sum(k.stats.cache_hits.values()) for k in kernels])
+"""
+
+
+def test_closures_over_different_kernels_do_not_collide(package):
+    values = ["16", "36", "256", "1296"]
+    assert python(package, CLOSURES) == [*values, "0", "0", "0", "0"]
+    assert python(package, CLOSURES) == [*values, "1", "1", "1", "1"]
+
+
+def test_the_stamp_reads_every_way_of_importing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tacit.kernels, "PACKAGE_ROOT", tmp_path)
+    (tmp_path / "room").mkdir()
+    for name in ("a", "b", "c", "d", "room/__init__", "room/e"):
+        (tmp_path / f"{name}.py").write_text("", encoding="utf-8")
+    ways = {
+        "a": "from tacit.a import x",
+        "b": "import tacit.b",
+        "c": "from tacit import (\n    c,\n    errors,\n)",
+        "d": "def f():\n    from tacit import d",
+        "room/__init__": "from tacit.room import e",
+        "room/e": "from tacit.room import e",
+    }
+    for name, line in ways.items():
+        start = tmp_path / f"start_{name.replace('/', '_')}.py"
+        start.write_text(line, encoding="utf-8")
+        before = tacit.kernels.source_stamp([start])
+        tacit.kernels._read.cache_clear()
+        (tmp_path / f"{name}.py").write_text("changed = 1", encoding="utf-8")
+        assert tacit.kernels.source_stamp([start]) != before, line
+    tacit.kernels._read.cache_clear()
+
+
+def test_a_kernel_keeps_its_readable_original():
+    from tacit.planning.widths import practical_width
+
+    assert practical_width.py_func(1.0, 3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0) == 3.0

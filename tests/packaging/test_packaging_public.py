@@ -1,0 +1,90 @@
+"""The front door: cheap to open, sorted, documented; every module says what it offers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "src" / "tacit").rglob("*.py"))
+
+
+def test_all_is_sorted_and_documented():
+    assert list(tacit.__all__) == sorted(tacit.__all__)
+    assert len(set(tacit.__all__)) == len(tacit.__all__)
+    assert dir(tacit) == list(tacit.__all__)
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8") if (ROOT / "docs" / "api.md").exists() else None
+    for name in tacit.__all__:
+        found = getattr(tacit, name)
+        if name != "__version__":
+            assert (found.__doc__ or "").strip(), f"tacit.{name} has no docstring"
+        if page is not None:
+            assert name in page, f"docs/api.md does not mention tacit.{name}"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nothing_here"):
+        _ = tacit.nothing_here
+
+
+def test_the_types_see_what_the_lazy_door_opens():
+    tree = ast.parse((ROOT / "src" / "tacit" / "__init__.py").read_text(encoding="utf-8"))
+    typed = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert typed | {"__version__"} == set(tacit.__all__)
+
+
+SCRIPT = """
+import resource
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+before = cpu()
+import tacit
+spent = cpu() - before
+print(spent)
+"""
+
+
+def test_import_takes_less_than_a_second_and_compiles_nothing():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 1.0
+    opened = (
+        "from numba.core.dispatcher import Dispatcher\nimport tacit, gc\n"
+        "[getattr(tacit, name) for name in tacit.__all__]\n"
+        "print(sum(len(d.overloads) for d in gc.get_objects() if isinstance(d, Dispatcher)))"
+    )
+    done = subprocess.run([sys.executable, "-c", opened], check=True, capture_output=True, text=True)
+    assert done.stdout.split()[-1] == "0", "importing the public names compiled a kernel"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT / "src")) for path in MODULES])
+def test_every_module_says_what_it_is_and_offers(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), "a module starts with what it is"
+    if path.name in ("__init__.py", "__main__.py", "_version.py"):
+        return
+    offered = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert offered, "a module has an __all__"
+    assert len(offered) == 1
+
+
+def test_the_package_is_typed_and_licensed():
+    assert (ROOT / "src" / "tacit" / "py.typed").exists()
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
