@@ -53,7 +53,7 @@ def _demo(
     from tacit.experiments.comparison import run_comparison
 
     if not json:
-        tell(f"RiverSwim, {episodes:,} users one after the other, {seeds} seeds, each trust model at epsilon 1")
+        tell(f"RiverSwim, {episodes:,} users, {seeds} seeds, each trust model at epsilon 1")
     with resumable(out):
         comparison = run_comparison(
             demo_runs(episodes, seeds),
