@@ -220,4 +220,4 @@ def _number(value: float | None) -> str:
 def _up(epsilon: float | str) -> str:
     """Four digits, rounded up: what is printed must not promise more than what is certified."""
     with localcontext(prec=4, rounding=ROUND_CEILING):
-        return f"{+Decimal(epsilon):g}"
+        return f"{float(+Decimal(epsilon)):.4g}"
