@@ -85,16 +85,34 @@ class Losses:
             return self.ceiling
         # δ(ε) falls; between two losses it is ∞-mass + A − e^(ε−ℓ) B with A = Σ mass and B = Σ mass e^(ℓ−loss) over the
         # losses from ℓ, the upper one of the two.
-        place = bisect_left(self.losses, True, key=lambda loss: loss > 0.0 and self.delta(float(loss)) <= delta)
-        place = min(place, self.losses.size - 1)
+        place = min(self._first_private(delta), self.losses.size - 1)
         loss, masses = float(self.losses[place]), self.masses[place:]
         excess = float(masses.sum()) + self.infinity - delta / ROUND_UP
-        weight = float(np.dot(masses, np.exp(loss - self.losses[place:])))
+        weight = float((masses * np.exp(loss - self.losses[place:])).sum())
         epsilon = max(0.0, loss + math.log(excess / weight)) if excess > 0.0 else 0.0
         step = ULP
         while self.delta(epsilon) > delta:
             epsilon, step = epsilon + step * (1.0 + epsilon), 2.0 * step
         return min(epsilon, self.ceiling)
+
+    def _first_private(self, delta: float) -> int:
+        """The first positive loss at which δ is at most delta; their number if there is none."""
+        start = int(np.searchsorted(self.losses, 0.0, side="right"))
+        losses, masses = self.losses[start:], self.masses[start:]
+        if losses.size == 0:
+            return start
+        # Running sums find it at once unless they cancel or overflow; so the guess is tested, and bisection decides.
+        with np.errstate(all="ignore"):
+            mass, weight = (np.cumsum(x[::-1])[::-1] for x in (masses, masses * np.exp(-losses)))
+            guess = start + int(np.argmax(self.infinity + mass - np.exp(losses) * weight <= delta / ROUND_UP))
+
+        def private(place: int) -> bool:
+            return self.delta(float(self.losses[place])) <= delta
+
+        low, high = (start, guess) if private(guess) else (guess + 1, self.losses.size)
+        if low < high == guess and not private(guess - 1):
+            return guess
+        return low + bisect_left(range(low, high), True, key=private)
 
 
 def frozen(values: Floats) -> Floats:

@@ -94,15 +94,20 @@ class PLD:
         """The same pair with P and Q exchanged: a counter that goes down instead of up."""
         return PLD(self.backward, self.forward)
 
+    @property
+    def _directions(self) -> set[Losses]:
+        """Both directions, or the one that they share."""
+        return {self.forward, self.backward}
+
     def delta(self, epsilon: float) -> float:
         """δ at this ε in the worse direction, rounded up."""
         require_real("epsilon", epsilon, low=0.0)
-        return max(self.forward.delta(epsilon), self.backward.delta(epsilon))
+        return max(losses.delta(epsilon) for losses in self._directions)
 
     def epsilon(self, delta: float) -> float:
         """The least ε at this δ in the worse direction, rounded up; infinite if no ε has so small a δ."""
         require_real("delta", delta, low=0.0, high=1.0)
-        return max(self.forward.epsilon(delta), self.backward.epsilon(delta))
+        return max(losses.epsilon(delta) for losses in self._directions)
 
     def compose(self, other: PLD) -> PLD:
         """Both pairs, independently."""

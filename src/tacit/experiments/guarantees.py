@@ -126,9 +126,9 @@ In every row one person's contribution is replaced by any other (replace-one); t
 ## Reading the table
 
 - **true?** follows from the numbers: the certified epsilon at the claimed delta against the claimed one. Pure and
-  Gaussian numbers are exact, PLD numbers are upper bounds that agree with lower bounds to about six digits. Row 3 is a
-  lower bound on delta; row 7 has no finite sensitivity; in row 6 the adversary knows the replaced user's action (if it
-  is secret and drawn from the policy, no violation is known, and none is excluded).
+  Gaussian numbers are exact, PLD numbers are upper bounds that agree with an independent accountant's upper and lower
+  bounds to 1e-4. Row 3 is a lower bound on delta; row 7 has no finite sensitivity; in row 6 the adversary knows the
+  replaced user's action (if it is secret and drawn from the policy, no violation is known, and none is excluded).
 - **paper std** is printed after the least repair that lets the mechanism run: rows 1, 2 and 4 send every bit as its own
   message (row 3 is what happens otherwise), trees put user k at leaf k-1.
 - **tight std** names the least noise that tacit certifies for the same claim, and better encodings where there are any.

@@ -1,4 +1,4 @@
-"""Rows 1 to 7: batches of fresh users: shuffled bits [bai2024shuffle, bai2025secure], noisy gradients [he2025policy]."""
+"""Rows 1 to 7, batches of fresh users: shuffled bits [bai2024shuffle, bai2025secure], gradients [he2025policy]."""
 
 from __future__ import annotations
 
