@@ -1,0 +1,226 @@
+"""What the conformance suite looks through: users of every kind, replayed releases, and released counters by family.
+
+A privatizer is released twice from the same seed with one user replaced. Noise that does not depend on data is then the
+same in both, so the difference of the two releases is what the replaced user moves: exactly, without knowing the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.families import Family
+from tacit.data.counts import ExactCounts, count_trajectories
+from tacit.data.trajectories import Trajectories
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.randomness import SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics, empty_counts
+
+__all__ = [
+    "CANARY",
+    "Probe",
+    "counted",
+    "counts_of",
+    "covered",
+    "exact_counts",
+    "hostile_users",
+    "one_user",
+    "ordinary_users",
+    "stacked",
+    "users_at",
+]
+
+Floats = NDArray[np.float64]
+
+CANARY = 0.8315927406
+"""A reward that occurs nowhere else: if its digits turn up in words, somebody talked."""
+
+_JOINT = ("rewards and complements", "outcomes")
+_NO_NOISE = 60.0  # an epsilon at which randomized response flips nothing: e⁻⁶⁰ vanishes beside 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A privatizer under examination; everything is drawn from `seed`."""
+
+    privatizer: Any
+    seed: int
+    replicates: int
+    false_alarm: float
+
+    @property
+    def shape(self) -> CountShape:
+        """The public shape of the statistics."""
+        shape: CountShape = self.privatizer.shape
+        return shape
+
+    @property
+    def batch_size(self) -> int:
+        """How many users the first release takes."""
+        return self.users_at_step(0)
+
+    def users_at_step(self, step: int) -> int:
+        """How many users it takes until the next release, by the public schedule."""
+        ends = (0, *getattr(self.privatizer, "ends", ()))
+        return ends[step + 1] - ends[step] if len(ends) > 1 else int(getattr(self.privatizer, "users_per_batch", 1))
+
+    @property
+    def steps(self) -> int:
+        """How many releases a continual counter makes; 0 where there is none."""
+        counter = getattr(self.privatizer, "counter", None)
+        return 0 if counter is None else len(getattr(self.privatizer, "ends", range(counter.releases)))
+
+    @property
+    def one_slot(self) -> bool:
+        """Whether a user sends one slot of the trajectory only."""
+        return isinstance(getattr(self.privatizer, "mechanism", None), UnaryEncoding)
+
+    @property
+    def unit(self) -> float:
+        """By how much one changed bit moves a de-biased counter; 1 where noise is added to the counts."""
+        gain: float = self.privatizer.mechanism.gain if self.one_slot else 1.0
+        return gain
+
+    @property
+    def bits(self) -> int:
+        """How many bits a shuffled batch draws, with what handling them costs; 0 where nothing is shuffled."""
+        protocol = getattr(self.privatizer, "protocol", None)
+        return 0 if protocol is None else self.batch_size * (int(protocol.transport().noise_bits) + 5000)
+
+    def users(self) -> Trajectories:
+        """Users of every kind; only the corners of the ordinary ones where each of them costs a million bits."""
+        return stacked(
+            [ordinary_users(self.shape, 16 if self.bits < 500_000 else 0, self.seed), hostile_users(self.shape)]
+        )
+
+    def noise(self, number: int) -> SimulationNoise:
+        """The number-th source of noise; the same number replays it."""
+        return SimulationNoise(np.random.default_rng([self.seed, number]))
+
+    def release(self, batch: Any, number: int = 0, state: Any = None) -> CountStatistics:
+        """What is released of a batch, after `state` or as the first one."""
+        before = self.privatizer.begin() if state is None else state
+        released: CountStatistics = self.privatizer.release(before, batch, self.noise(number))[1]
+        return released
+
+    def quiet(self) -> Probe:
+        """The same privatizer with randomized response switched off (its bits are the data's own), layer by layer.
+
+        Shuffled messages are counted by layer, whether or not the totals add the layers up afterwards.
+        """
+        if self.bits > 0:
+            return replace(self, privatizer=replace(self.privatizer, shape=replace(self.shape, staged=True)))
+        mechanism = getattr(self.privatizer, "mechanism", None)
+        if not isinstance(mechanism, RandomizedResponse):
+            return self
+        plain = replace(mechanism, epsilon=_NO_NOISE)
+        return replace(self, privatizer=replace(self.privatizer, mechanism=plain, transition_mechanism=plain))
+
+    def moved(self, users: Trajectories, number: int) -> dict[str, Floats]:
+        """By family: the counters [users, counters] that are released when each of these users comes first."""
+        rows: dict[str, list[Floats]] = {}
+        crowd = one_user(self.shape, state=0, action=0, reward=0.0)
+        for i in range(len(users)):
+            batch = stacked([users_at(users, i)] + [crowd] * (self.batch_size - 1))
+            for name, values in counted(self.privatizer.families(), self.shape, self.release(batch, number)).items():
+                rows.setdefault(name, []).append(values / self.unit)
+        return {name: np.array(values) for name, values in rows.items()}
+
+
+def counted(families: Sequence[Family], shape: CountShape, statistics: CountStatistics) -> dict[str, Floats]:
+    """The released statistics as counters of the stated families; what no family covers stands under "uncovered"."""
+    moves = statistics.transitions[: shape.stages - 1] if shape.staged else statistics.transitions
+    transitions = moves.ravel() if shape.horizon > 1 else np.zeros(0)
+    visits, rewards = statistics.visits.ravel(), statistics.rewards.ravel()
+    parts: dict[str, Floats] = {}
+    for family in families:
+        if family.name in _JOINT:
+            parts[family.name] = np.concatenate([rewards, visits - rewards])
+        elif family.name in ("transitions", "visits", "rewards"):
+            parts[family.name] = {"transitions": transitions, "visits": visits, "rewards": rewards}[family.name]
+    every = {"transitions": transitions, "visits": visits, "rewards": rewards}
+    parts["uncovered"] = np.concatenate(
+        [values for name, values in every.items() if name not in covered(families)]
+        # Squares must follow from the rewards, and the last step has no successor.
+        + [(statistics.squares - statistics.rewards).ravel(), statistics.transitions.ravel()[transitions.size :]]
+    )
+    return parts
+
+
+def covered(families: Sequence[Family]) -> frozenset[str]:
+    """The statistics that these families cover."""
+    names = {family.name for family in families}
+    return frozenset(names | ({"visits", "rewards"} if names & set(_JOINT) else set()))
+
+
+def exact_counts(shape: CountShape, batch: Trajectories) -> CountStatistics:
+    """The statistics of a batch as they are, clipped into the public ranges; written apart from every kernel."""
+    totals = empty_counts(shape)
+    H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    s, a = np.clip(batch.states, 0, S - 1), np.clip(batch.actions, 0, A - 1)
+    r = np.nan_to_num(np.clip(batch.rewards, 0.0, 1.0), nan=0.0)
+    stage = np.broadcast_to(np.arange(H) if shape.staged else np.zeros(H, dtype=np.int64), a.shape)
+    np.add.at(totals.visits, (stage, s[:, :H], a), 1.0)
+    np.add.at(totals.rewards, (stage, s[:, :H], a), r)
+    np.add.at(totals.squares, (stage, s[:, :H], a), r)
+    if H > 1:
+        np.add.at(totals.transitions, (stage[:, :-1], s[:, : H - 1], a[:, :-1], s[:, 1:H]), 1.0)
+    totals.users[0] = len(batch)
+    return totals
+
+
+def one_user(shape: CountShape, *, state: int, action: int, reward: float) -> Trajectories:
+    """A user who stays in one cell and always earns the same: all of the own weight in one place."""
+    H = shape.horizon
+    return Trajectories(
+        np.full((1, H + 1), state, dtype=np.int64), np.full((1, H), action, dtype=np.int64), np.full((1, H), reward)
+    )
+
+
+def ordinary_users(shape: CountShape, count: int, seed: int) -> Trajectories:
+    """Users within the ranges: the corners of the trajectory space first, then random ones."""
+    H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    generator = np.random.default_rng([seed, 1])
+    corners = [
+        one_user(shape, state=s, action=a, reward=r)
+        for s, a in ((0, 0), (S - 1, A - 1), (0, A - 1))
+        for r in (0.0, 1.0, 0.5)
+    ]
+    wanderers = Trajectories(
+        generator.integers(0, S, (count, H + 1)),
+        generator.integers(0, A, (count, H)),
+        generator.choice([0.0, 1.0, 0.3, CANARY], (count, H)),
+    )
+    return stacked([*corners, wanderers])
+
+
+def hostile_users(shape: CountShape) -> Trajectories:
+    """Users who report what they must not: rewards and indices far outside their ranges."""
+    S, A = shape.num_states, shape.num_actions
+    rewards = (7.0, -3.0, np.nan, np.inf, -np.inf, 1e300)
+    return stacked(
+        [one_user(shape, state=s, action=a, reward=r) for s, a in ((0, 0), (S - 1, A - 1)) for r in rewards]
+        + [one_user(shape, state=s, action=a, reward=1.0) for s, a in ((-5, 0), (S + 7, A + 3), (2**40, -(2**40)))]
+    )
+
+
+def stacked(parts: Sequence[Trajectories]) -> Trajectories:
+    """Several batches as one."""
+    fields = ("states", "actions", "rewards")
+    return Trajectories(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+
+
+def users_at(users: Trajectories, index: int) -> Trajectories:
+    """One user of a batch, as a batch."""
+    one = slice(index, index + 1)
+    return Trajectories(users.states[one], users.actions[one], users.rewards[one])
+
+
+def counts_of(shape: CountShape, batch: Trajectories) -> ExactCounts:
+    """A batch in aggregate."""
+    return count_trajectories(batch, shape.num_states, shape.num_actions)
