@@ -25,7 +25,7 @@ import numba
 from numba.core import caching, config
 from numba.core.serialize import dumps
 
-__all__ = ["kernel", "source_stamp"]
+__all__ = ["kernel", "lean_kernel", "source_stamp"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,10 +43,32 @@ def kernel(function: F) -> F:
     >>> twice(21), twice.py_func(21)
     (42, 42)
     """
+    return _compiled(function)
+
+
+def lean_kernel(function: F) -> F:
+    """A kernel that allocates nothing, compiled without reference counts: those cost more than small kernels do.
+
+    Every array must come from outside, and stays alive there; an allocation inside fails to compile.
+
+    >>> @lean_kernel
+    ... def add(total, values):
+    ...     for i in range(len(values)):
+    ...         total[i] += values[i]
+    >>> import numpy as np
+    >>> total = np.zeros(2)
+    >>> add(total, np.ones(2))
+    >>> total.tolist()
+    [1.0, 1.0]
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: F, **flags: bool) -> F:
     if config.DISABLE_JIT:
         function.py_func = function  # type: ignore[attr-defined]
         return function
-    compiled = numba.njit(function)
+    compiled = numba.njit(**flags)(function)
     if PACKAGE_ROOT in Path(function.__code__.co_filename).parents:
         compiled._cache = _StampedCache(function)
     return cast("F", compiled)

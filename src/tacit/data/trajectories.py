@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.data.world import World, alias_draw
 from tacit.errors import require, require_count
-from tacit.kernels import kernel
+from tacit.kernels import kernel, lean_kernel
 from tacit.policies import DeterministicPolicy, Policy
 
 __all__ = ["Trajectories", "roll_out", "walk"]
@@ -33,7 +33,7 @@ class Trajectories:
         return len(self.actions)
 
 
-@kernel
+@lean_kernel
 def walk(
     world: World, policy: Ints, generator: np.random.Generator, states: Ints, actions: Ints, rewards: Floats
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
-from tacit.kernels import kernel
+from tacit.kernels import kernel, lean_kernel
 
 __all__ = ["World", "alias_draw", "prepare_world"]
 
@@ -50,7 +50,7 @@ def prepare_world(mdp: TabularMDP) -> World:
     )
 
 
-@kernel
+@lean_kernel
 def alias_draw(cut: Floats, other: Ints, uniform: float) -> int:
     """The outcome that a uniform number in [0, 1) selects."""
     scaled = uniform * cut.shape[0]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
@@ -61,7 +61,7 @@ class LDPOBIBelief(NamedTuple):
     bonus_p: Floats
 
 
-@kernel
+@lean_kernel
 def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatistics) -> None:
     """Eq. 4 and Prop. 4 for every row; the coming episode is k = users + 1."""
     stages, S, A = released.visits.shape
@@ -75,14 +75,16 @@ def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatisti
     c2 = sum_radius(precision, VISIT, users, L_rows)
     c3 = sum_radius(precision, ROW, users, L_rows)
     c4 = sum_radius(precision, CELL, users, L_cells)
+    noise_r, noise_p = (alpha + 1.0) * c2 + c1, S * c4 + (alpha + 1.0) * c3
     for h in range(stages):
         for s in range(S):
             for a in range(A):
                 n_r = released.visits[h, s, a] + alpha * c2
                 if n_r > 0.0:
-                    belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n_r
+                    inverse = 1.0 / n_r
+                    belief.r_tilde[h, s, a] = released.rewards[h, s, a] * inverse
                     # β^r = √(2ℓ/n) + ((α+1) c₂ + c₁)/n
-                    belief.bonus_r[h, s, a] = math.sqrt(2.0 * width / n_r) + ((alpha + 1.0) * c2 + c1) / n_r
+                    belief.bonus_r[h, s, a] = math.sqrt(2.0 * width * inverse) + noise_r * inverse
                 else:
                     belief.bonus_r[h, s, a] = np.inf
                 total = 0.0
@@ -90,15 +92,16 @@ def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatisti
                     total += released.transitions[h, s, a, t]
                 n_p = total + alpha * c3
                 if n_p > 0.0:
+                    inverse = 1.0 / n_p
                     for t in range(S):
-                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n_p
+                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] * inverse
                     # β^p = √(14 S ℓ/n) + (S c₄ + (α+1) c₃)/n
-                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * S * width / n_p) + (S * c4 + (alpha + 1.0) * c3) / n_p
+                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * S * width * inverse) + noise_p * inverse
                 else:
                     belief.bonus_p[h, s, a] = np.inf
 
 
-@kernel
+@lean_kernel
 def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Generator) -> None:
     """Eq. 5: optimistic backward induction; ties between actions are broken at random."""
     H, S = belief.policy.shape

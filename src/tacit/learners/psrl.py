@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -51,7 +51,7 @@ class PSRLBelief(NamedTuple):
     r_sample: Floats
 
 
-@kernel
+@lean_kernel
 def update(parameters: Parameters, belief: PSRLBelief, released: CountStatistics) -> None:
     """Copy the rows of the statistics that changed, negative counts as zero."""
     stages, S, A = released.visits.shape
@@ -71,7 +71,7 @@ def update(parameters: Parameters, belief: PSRLBelief, released: CountStatistics
                     belief.transitions[h, s, a, t] = max(0.0, released.transitions[h, s, a, t])
 
 
-@kernel
+@lean_kernel
 def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Generator) -> None:
     """Sample a model from the posterior and solve it; ties are broken at random."""
     H, S = belief.policy.shape
@@ -101,7 +101,7 @@ def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Genera
             belief.V[h, s] = best
 
 
-@kernel
+@lean_kernel
 def _sample_stage(
     parameters: Parameters, belief: PSRLBelief, h: int, successors: bool, generator: np.random.Generator
 ) -> None:
@@ -128,7 +128,7 @@ def _sample_stage(
                 belief.r_sample[s, a] = _normal_gamma(n, reward_sum, belief.squares[h, s, a], generator)
 
 
-@kernel
+@lean_kernel
 def _beta(ones: float, zeros: float, generator: np.random.Generator) -> float:
     """A mean from the posterior Beta(1 + ones, 1 + zeros)."""
     # Beta(1, b) is 1 - U^(1/b), and -ln U is an exponential variate
@@ -140,7 +140,7 @@ def _beta(ones: float, zeros: float, generator: np.random.Generator) -> float:
     return high / (high + low)
 
 
-@kernel
+@lean_kernel
 def _gamma(shape: float, generator: np.random.Generator) -> float:
     """A standard gamma variate; the method of Marsaglia and Tsang (2000) in place, twice as fast as the library's."""
     if shape == 1.0:
@@ -163,7 +163,7 @@ def _gamma(shape: float, generator: np.random.Generator) -> float:
             return d * v
 
 
-@kernel
+@lean_kernel
 def _normal_gamma(n: float, total: float, squares: float, generator: np.random.Generator) -> float:
     """A mean from the Normal-Gamma posterior with prior μ₀ = 0, λ₀ = 1, α₀ = 1, β₀ = 1."""
     # λ = λ₀ + n;  μ = Σr/λ;  α = α₀ + n/2;  β = β₀ + ½ Σ(r - r̄)² + λ₀ n r̄²/(2λ)

@@ -1,6 +1,6 @@
 """Where each counter of a release stands in one flat vector.
 
-    [ transitions (stages with a successor) | rewards | visits, or complements N - R ]
+    [ transitions (stages with a successor) | rewards | visits, or complements N - R | squares of rewards, if released ]
 
 Noise is drawn for the whole vector; families differ only in what is added to it and in what is read back.
 
@@ -15,7 +15,7 @@ import math  # noqa: F401  (for the doctests)
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import kernel
+from tacit.kernels import kernel, lean_kernel
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = [
@@ -33,14 +33,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def dimension_of(shape: CountShape) -> int:
-    """The length of the vector.
+def dimension_of(shape: CountShape, *, squares: bool = False) -> int:
+    """The length of the vector; a vector that is longer by one block of cells holds squares of rewards in it.
 
     >>> dimension_of(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))
     256
     """
     stages, S, A = shape.stages, shape.num_states, shape.num_actions
-    return int(transition_cells(shape.horizon, stages, S, A)) + 2 * stages * S * A
+    return int(transition_cells(shape.horizon, stages, S, A)) + (3 if squares else 2) * stages * S * A
 
 
 @kernel
@@ -83,7 +83,7 @@ def outcome_cell(stage: int, s: int, a: int, S: int, A: int) -> int:
     return (stage * S + s) * A + a
 
 
-@kernel
+@lean_kernel
 def exact_vector(
     vector: Floats, stages: int, S: int, A: int, complement: bool, states: Ints, actions: Ints, rewards: Floats
 ) -> None:
@@ -98,11 +98,13 @@ def exact_vector(
         vector[cell] += r
         # Complement encoding: a visit with reward r puts r into R and 1 - r into N - R.
         vector[cell + block] += 1.0 - r if complement else 1.0
+        if vector.shape[0] > base + 2 * block:
+            vector[cell + 2 * block] += r * r
         if h < horizon - 1:
             vector[transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)] += 1.0
 
 
-@kernel
+@lean_kernel
 def add_vector(released: CountStatistics, vector: Floats, complement: bool, horizon: int) -> None:
     """The analyzer: add a (noisy) vector to the released totals."""
     stages, S, A = released.visits.shape
@@ -115,12 +117,14 @@ def add_vector(released: CountStatistics, vector: Floats, complement: bool, hori
                         released.transitions[h, s, a, t] += vector[c]
                         c += 1
     block = stages * S * A
+    squares = vector.shape[0] > c + 2 * block
     for h in range(stages):
         for s in range(S):
             for a in range(A):
                 reward, other = vector[c], vector[c + block]
                 released.rewards[h, s, a] += reward
-                released.squares[h, s, a] += reward
+                # Not released: rewards count as binary, their own squares.
+                released.squares[h, s, a] += vector[c + 2 * block] if squares else reward
                 # Ñ = R̃ + (N - R)~
                 released.visits[h, s, a] += reward + other if complement else other
                 c += 1

@@ -27,7 +27,7 @@ from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
@@ -42,7 +42,7 @@ from tacit.privatizers.local_encoders import (
     additive_encoder,
     bounded_unit,
     gaussian_unit,
-    laplace_unit,
+    laplace_encoder,
     one_slot_encoder,
     randomized_response_encoder,
 )
@@ -77,7 +77,7 @@ class LocalState(NamedTuple):
 def local_kernel(encode: Callable[..., None]) -> Callable[..., None]:
     """The release kernel over one encoder."""
 
-    @kernel
+    @lean_kernel
     def release(
         parameters: EncoderParameters,
         state: LocalState,
@@ -115,6 +115,8 @@ class Local:
             raise InvalidInput("all families must use the same kind of noise")
         if isinstance(self.mechanism, UnaryEncoding) and self.encoding != "complement":
             raise InvalidInput("one slot of unary encoding needs the complement encoding, where a slot is one-hot")
+        if isinstance(self.mechanism, RandomizedResponse) and self.encoding == "squares":
+            raise InvalidInput("randomized response rounds rewards to 0 or 1, their own squares; release no squares")
 
     @property
     def name(self) -> str:
@@ -134,7 +136,7 @@ class Local:
         if isinstance(self.mechanism, UnaryEncoding):
             return one_slot_encoder
         if isinstance(self.mechanism, Laplace):
-            return additive_encoder(laplace_unit)
+            return laplace_encoder
         return additive_encoder(gaussian_unit if isinstance(self.mechanism, Gaussian) else bounded_unit)
 
     @property
@@ -193,7 +195,8 @@ class Local:
             if isinstance(self.mechanism, RandomizedResponse):  # one noisy bit per step
                 outcome, moved = outcome * steps, moved * max(1, steps - 1)
         visits = outcome * (1 + (self.encoding == "complement"))
-        return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
+        found = {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
+        return found | {"squares": outcome} if self.encoding == "squares" else found
 
     def precision(self) -> SumPrecision:
         """How far the noise of a sum over users can go: the c_{k,1..4} of [garcelon2021local] Assumption 3."""
@@ -207,9 +210,14 @@ class Local:
         paper = printed if self.calibration == "paper" else None
         return certificate_of(self, noise=LOCAL_MECHANISMS[type(self.mechanism)], paper_says=paper)
 
+    @property
+    def dimension(self) -> int:
+        """How many counters a message has."""
+        return dimension_of(self.shape, squares=self.encoding == "squares")
+
     def begin(self) -> LocalState:
         """Nobody came yet."""
-        return LocalState(message=np.zeros(dimension_of(self.shape)), released=empty_counts(self.shape))
+        return LocalState(message=np.zeros(self.dimension), released=empty_counts(self.shape))
 
     def encode(self, batch: Trajectories, noise: Noise) -> NDArray[np.float64]:
         """The device's side: one message per user, [users, counters]."""
@@ -219,7 +227,7 @@ class Local:
                 f"real ones draw integers from tacit.mechanisms.exact, got {type(noise).__name__}"
             )
         users = require_shape(batch, self.shape)
-        messages = np.zeros((len(users), dimension_of(self.shape)))
+        messages = np.zeros((len(users), self.dimension))
         encode, parameters = self.encoder, self.parameters
         for message, states, actions, rewards in zip(messages, users.states, users.actions, users.rewards, strict=True):
             encode(parameters, message, states, actions, rewards, noise.generator)

@@ -60,6 +60,10 @@ def aggregate_messages(
         return _flatten(shape, [_debiased(mechanism, ones, int(count), generator) for ones, count in sent])
     blocks = _flatten(shape, _slots(encoding, batch))
     first = len(blocks) - 2 * shape.stages * shape.num_states * shape.num_actions
+    if encoding == "squares":
+        # All visits of a cell earn the same reward, whose squares add up to R²/N, or 0 and 1.
+        squares = batch.rewards if batch.binary else batch.rewards**2 / np.maximum(batch.visits, 1)
+        blocks = np.concatenate([blocks, (squares if shape.staged else squares.sum(axis=0)).ravel()])
     blocks[:first] += _summed(transition_mechanism, first, batch.users, noise)
     blocks[first:] += _summed(mechanism, len(blocks) - first, batch.users, noise)
     return blocks

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import kernel
+from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.tree_stream import laplace_draw
 from tacit.privatizers.layout import clipped_index, exact_vector, outcome_cell, transition_cell, transition_cells
 
@@ -24,6 +24,7 @@ __all__ = [
     "additive_encoder",
     "bounded_unit",
     "gaussian_unit",
+    "laplace_encoder",
     "laplace_unit",
     "one_slot_encoder",
     "randomized_response_encoder",
@@ -31,6 +32,10 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+SIGNS = 52
+"""So many fair coins are taken from one uniform number, which has 53 random bits."""
+COINS = 2.0**SIGNS
 
 
 class EncoderParameters(NamedTuple):
@@ -77,11 +82,33 @@ def bounded_unit(generator: np.random.Generator) -> float:
             return x
 
 
+@lean_kernel
+def laplace_encoder(
+    parameters: EncoderParameters,
+    message: Floats,
+    states: Ints,
+    actions: Ints,
+    rewards: Floats,
+    generator: np.random.Generator,
+) -> None:
+    """Independent Laplace noise in every counter, as exponential variates with random signs: no logarithms."""
+    stages, S, A = parameters.stages, parameters.S, parameters.A
+    first, size = transition_cells(actions.shape[0], stages, S, A), message.shape[0]
+    for start in range(0, size, SIGNS):
+        coins = int(generator.random() * COINS)
+        for c in range(start, min(size, start + SIGNS)):
+            scale = parameters.transition_scale if c < first else parameters.scale
+            # Lap(b) = ± b Exp(1)
+            message[c] = (1.0 - 2.0 * (coins & 1)) * scale * generator.standard_exponential()
+            coins >>= 1
+    exact_vector(message, stages, S, A, parameters.complement, states, actions, rewards)
+
+
 @cache
 def additive_encoder(unit: Callable[[np.random.Generator], float]) -> Callable[..., None]:
     """The encoder that adds independent noise, `scale` times `unit`, to every counter."""
 
-    @kernel
+    @lean_kernel
     def encode(
         parameters: EncoderParameters,
         message: Floats,
@@ -101,7 +128,7 @@ def additive_encoder(unit: Callable[[np.random.Generator], float]) -> Callable[.
     return encode
 
 
-@kernel
+@lean_kernel
 def randomized_response_encoder(
     parameters: EncoderParameters,
     message: Floats,
@@ -119,7 +146,7 @@ def randomized_response_encoder(
             _send_slot(parameters, message, 2 * h + 1, states, actions, rewards, generator)
 
 
-@kernel
+@lean_kernel
 def one_slot_encoder(
     parameters: EncoderParameters,
     message: Floats,
@@ -135,7 +162,7 @@ def one_slot_encoder(
     _send_slot(parameters, message, slot, states, actions, rewards, generator)
 
 
-@kernel
+@lean_kernel
 def _send_slot(
     parameters: EncoderParameters,
     message: Floats,
@@ -170,7 +197,7 @@ def _send_slot(
         _send_bits(parameters, message, first + block, first + block + S * A, cell + block, generator)
 
 
-@kernel
+@lean_kernel
 def _send_bits(
     parameters: EncoderParameters, message: Floats, first: int, last: int, hot: int, generator: np.random.Generator
 ) -> None:

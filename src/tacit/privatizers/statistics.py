@@ -4,9 +4,11 @@
     visits       N(s,a)     over the H steps
     rewards      R(s,a)     over the H steps, each reward in [0, 1]
 
-Two encodings. `families` releases the three as they are. `complement` releases transitions, rewards R and complements
-N - R, from which visits follow as a sum: a visit moves R and N - R by r and 1 - r, together by one, so that the two
-families cost as much as one and every counter needs less noise at the same guarantee.
+    squares      R₂(s,a)    sums of squared rewards, only for learners that ask for them (LDP-PSRL)
+
+Three encodings. `families` releases the first three as they are, `squares` all four. `complement` releases transitions,
+rewards R and complements N - R, from which visits follow as a sum: a visit moves R and N - R by r and 1 - r, together
+by one, so that the two families cost as much as one and every counter needs less noise at the same guarantee.
 
 Kept apart by step (`staged`), replacing one trajectory moves two counters per step and family by one; pooled over the
 steps, the worst replacement moves two counters of a family by the number of steps (a user may sit in one cell).
@@ -21,19 +23,19 @@ from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.privatizers.layout import clipped_index, clipped_reward
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Encoding", "add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
 
-Encoding = Literal["families", "complement"]
+Encoding = Literal["families", "complement", "squares"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@kernel
+@lean_kernel
 def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards: Floats) -> None:
     """Add one user's exact statistics to the totals, in place; what lies outside the public ranges is clipped."""
     horizon = actions.shape[0]
@@ -77,7 +79,7 @@ def pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Float
 
 
 def count_families(shape: CountShape, encoding: Encoding) -> tuple[Family, ...]:
-    """What one user can change, at worst: 6H - 2 counters in three families, 4H - 2 in the complement encoding.
+    """What one user can change, at worst: 6H - 2 counters in three families, 8H - 2 in four, 4H - 2 with complements.
 
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> [f.l1 for f in count_families(shape, "families")], [f.l1 for f in count_families(shape, "complement")]
@@ -88,6 +90,8 @@ def count_families(shape: CountShape, encoding: Encoding) -> tuple[Family, ...]:
     if encoding == "complement":
         # r + (1 - r) = 1 in the visited cell: the worst case puts all of it into one of the two counters
         steps = {"transitions": H - 1, "rewards and complements": H}
+    elif encoding == "squares":
+        steps["squares"] = H
     return tuple(family_of(name, count, staged=shape.staged) for name, count in steps.items() if count > 0)
 
 
