@@ -48,6 +48,8 @@ bench: $(VENV)/.dev
 bench-peers: $(VENV)/.dev
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target .venv-peers/rlberry-0.6.0 rlberry==0.6.0
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.learners.contract import Constants, KernelLearner
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.released.counts import CountShape, CountStatistics
@@ -65,9 +65,13 @@ class UCBVIBelief(NamedTuple):
     variance: Floats
     coins: Floats
     """[H, S]: one uniform number for each state, to break ties."""
+    ties: Ints
+    """[H, S]: how many actions are best."""
+    stale: Ints
+    """[H or 1, S]: 1 for a state with a row that changed since the last plan."""
 
 
-@kernel
+@lean_kernel
 def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistics) -> None:
     """Refresh the rows of the model whose counts changed."""
     stages, S, A = released.visits.shape
@@ -81,6 +85,7 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
             for a in range(A):
                 if exact and released.visits[h, s, a] == belief.seen[h, s, a]:
                     continue
+                belief.stale[h, s] = 1
                 belief.arrivals[h, s] += released.visits[h, s, a] - belief.seen[h, s, a]
                 belief.seen[h, s, a] = released.visits[h, s, a]
                 n, r = row_model(
@@ -111,18 +116,27 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
                 belief.doubt[h, s] = min(bound / belief.arrivals[h, s], float(H * H))
 
 
-@kernel
+@lean_kernel
 def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Generator) -> None:
-    """Optimistic backward induction; ties between actions are broken at random."""
+    """Optimistic backward induction; ties between actions are broken at random.
+
+    Only states whose rows, or whose successors' values, changed since the last plan are computed again: with widths at
+    the ceiling, as they are for long under theory constants, that is one state per step.
+    """
     # Arrays are indexed in full, not through row views: views cost a reference count each, in the innermost loops.
     H, S, A = belief.Q.shape
     stages = belief.P_hat.shape[0]
     for h in range(H):
         for s in range(S):
             belief.coins[h, s] = generator.random()
+    everything = parameters.rule == BERNSTEIN  # its last term looks at the arrivals of all successors
+    moved = everything
     for h in range(H - 1, -1, -1):
         stage, following = min(h, stages - 1), min(h + 1, stages - 1)
+        moving = everything
         for s in range(S):
+            if not moved and belief.stale[stage, s] == 0:
+                continue
             best = -1.0
             ties = 0
             for a in range(A):
@@ -153,15 +167,22 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
                 belief.Q[h, s, a] = Q
                 ties = 1 if Q > best else ties + int(Q == best)
                 best = max(best, Q)
-            belief.V[h, s] = best
+            belief.ties[h, s] = ties
+            if best != belief.V[h, s]:
+                belief.V[h, s] = best
+                moving = True
+        moved = moving
+        for s in range(S):
             # One of the tied actions, all alike; without a branch that no processor could predict.
-            skip = int(belief.coins[h, s] * ties)
-            choice = 0
+            best, skip, choice = belief.V[h, s], int(belief.coins[h, s] * belief.ties[h, s]), 0
             for a in range(A):
                 tied = int(belief.Q[h, s, a] == best)
                 choice = a if tied & (skip == 0) else choice
                 skip -= tied
             belief.policy[h, s] = choice
+    for stage in range(stages):
+        for s in range(S):
+            belief.stale[stage, s] = 0
 
 
 class UCBVI(KernelLearner[UCBVIBelief]):
@@ -227,4 +248,6 @@ class UCBVI(KernelLearner[UCBVIBelief]):
             doubt=np.full(model[:2], float(H * H)),
             variance=np.zeros(3),
             coins=np.zeros((H, S)),
+            ties=np.zeros((H, S), dtype=np.int64),
+            stale=np.ones(model[:2], dtype=np.int64),
         )

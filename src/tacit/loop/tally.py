@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.planning.dynamic import backward_induction, evaluate_deterministic, evaluate_stochastic
 from tacit.policies import Policy
 
@@ -58,17 +58,17 @@ def begin_tally(mdp: TabularMDP) -> Tally:
     )
 
 
-@kernel
+@lean_kernel
 def refresh(truth: Truth, tally: Tally, policy: Ints) -> None:
     """Recompute the gaps if the policy differs from the one they belong to."""
     H, S = policy.shape
-    changed = False
+    difference = 0
     for h in range(H):
         for s in range(S):
-            if policy[h, s] != tally.policy[h, s]:
-                changed = True
-                tally.policy[h, s] = policy[h, s]
-    if changed:
+            # Without a branch: under random ties no processor could predict it.
+            difference |= policy[h, s] ^ tally.policy[h, s]
+            tally.policy[h, s] = policy[h, s]
+    if difference != 0:
         tally.changes[0] += 1
         evaluate_deterministic(truth.P, truth.r, policy, tally.V)
         for s in range(S):
