@@ -22,6 +22,7 @@ from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import CountPrivatizer
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
+from tacit.privatizers.precision import count_precision
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.released.counts import CountShape
 
@@ -103,6 +104,7 @@ def assemble(config: RunConfig) -> Assembled:
                 users_per_batch=config.users_per_batch,
                 noisy=config.trust != "none",
                 precision=privatizer.precision() if isinstance(privatizer, Local | Unprotected) else None,
+                counts=count_precision(privatizer),
                 options=options,
             ),
         )

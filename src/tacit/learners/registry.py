@@ -11,11 +11,15 @@ from typing import Any, Final, cast
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.contract import Constants, Learner
+from tacit.learners.dp_ucbvi import DPUCBVI, Rows
 from tacit.learners.ldp_obi import LDPOBI
+from tacit.learners.private_po import PrivateUCBPO
+from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import PSRL, RewardPosterior
+from tacit.learners.pucb import PUCB
 from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
-from tacit.released.precision import SumPrecision
+from tacit.released.precision import CountPrecision, SumPrecision
 
 __all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner"]
 
@@ -34,6 +38,8 @@ class LearnerRequest:
     """Whether the statistics carry privacy noise."""
     precision: SumPrecision | None = None
     """How far the noise of sums over users can go, if the privatizer releases such sums."""
+    counts: CountPrecision | None = None
+    """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
     options: Mapping[str, str]
 
 
@@ -84,6 +90,54 @@ def _ldp_obi(request: LearnerRequest) -> Learner[Any]:
     return LDPOBI(shape=request.shape, precision=request.precision)
 
 
+def _dp_ucbvi(request: LearnerRequest) -> Learner[Any]:
+    return DPUCBVI(
+        shape=request.shape,
+        episodes=request.episodes,
+        precision=request.counts,
+        constants=_constants(request),
+        rows=cast("Rows", request.options.get("rows", "projected")),
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+    )
+
+
+def _private_ucb_po(request: LearnerRequest) -> Learner[Any]:
+    return PrivateUCBPO(
+        shape=request.shape,
+        episodes=request.episodes,
+        precision=request.counts,
+        constants=_constants(request),
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+    )
+
+
+def _fixed_bonus(name: str, learner: type[PrivateUCBVI] | type[PUCB]) -> Callable[[LearnerRequest], Learner[Any]]:
+    def build(request: LearnerRequest) -> Learner[Any]:
+        users = request.users_per_batch
+        if _constants(request) == "practical":
+            # Under the shared rule the widths are those of UCBVI, and so is the learner.
+            return UCBVI(
+                shape=request.shape,
+                episodes=request.episodes,
+                constants="practical",
+                z=request.z,
+                users_per_batch=users,
+                name=name,
+            )
+        if request.z is not None:
+            raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+        return learner(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)
+
+    return build
+
+
+def _constants(request: LearnerRequest) -> Constants:
+    """Theory constants learn nothing at published sizes under noise: there the practical rule is the default."""
+    return request.constants or ("practical" if request.noisy else "theory")
+
+
 STAGED: Final = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 
@@ -97,6 +151,26 @@ LEARNERS: Final[Mapping[str, LearnerEntry]] = {
         summary="optimism with locally private counts (Garcelon et al. 2021)",
         build=_ldp_obi,
         options=STAGED,
+    ),
+    "dp-ucbvi": LearnerEntry(
+        summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
+        build=_dp_ucbvi,
+        options={"rows": ("projected", "kept")},
+    ),
+    "private-ucb-vi": LearnerEntry(
+        summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
+        build=_fixed_bonus("private-ucb-vi", PrivateUCBVI),
+        options={},
+    ),
+    "private-ucb-po": LearnerEntry(
+        summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
+        build=_private_ucb_po,
+        options={},
+    ),
+    "pucb": LearnerEntry(
+        summary="UBEV with private counters (Vietri et al. 2020)",
+        build=_fixed_bonus("pucb", PUCB),
+        options={},
     ),
     "psrl": LearnerEntry(
         summary="posterior sampling (Osband et al. 2013)",

@@ -90,7 +90,7 @@ def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
 
 
 @kernel
-def publish(parameters: Parameters, state: CentralState) -> None:
+def publish(parameters: Any, state: CentralState) -> None:
     """Released totals = exact totals + the counters' current noise (G1)."""
     exact, released, noise = state.exact, state.released, state.stream.noise
     stages, S, A = exact.visits.shape

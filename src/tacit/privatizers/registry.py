@@ -2,6 +2,7 @@
 
     trust     mechanisms (the default of `tight` first)               calibration `paper`: three families, and
     central   factorization, kary-tree, gaussian-tree, laplace-tree   laplace-tree of scale 3H⌈log₂K⌉/ε
+              batched, batched-factorization
     shuffle   binomial                                                τ = 96 ln(2/β)/ε'² noise bits
     local     oue, laplace, gaussian, rr, bounded                     as printed in [garcelon2021local]
 
@@ -20,6 +21,7 @@ from typing import Final
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+from tacit.mechanisms.accumulated import AccumulatedNoise
 from tacit.mechanisms.bounded import Bounded, paper_bounded_limit
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.mechanisms.factorization import BufferedToeplitz
@@ -30,6 +32,7 @@ from tacit.mechanisms.randomized_response import RandomizedResponse, paper_respo
 from tacit.mechanisms.tree import GaussianTree, LaplaceTree, tree_levels
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central
+from tacit.privatizers.central_batches import CentralBatches, geometric_ends
 from tacit.privatizers.contract import Calibration, CountPrivatizer
 from tacit.privatizers.local import Local
 from tacit.privatizers.local_aggregate import LocalMechanism
@@ -44,13 +47,13 @@ __all__ = ["MECHANISMS", "PrivacyRequest", "make_claim", "make_privatizer"]
 
 MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
     "none": (),
-    "central": ("factorization", "kary-tree", "gaussian-tree", "laplace-tree"),
+    "central": ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization"),
     "shuffle": ("binomial",),
     "local": ("oue", "laplace", "gaussian", "rr", "bounded"),
 }
 """The mechanisms of each trust model, the default of `tight` first."""
 
-NEVER_PURE: Final = ("factorization", "gaussian-tree", "binomial", "gaussian", "bounded")
+NEVER_PURE: Final = ("factorization", "batched-factorization", "gaussian-tree", "binomial", "gaussian", "bounded")
 """Mechanisms that need a delta above zero."""
 
 
@@ -94,6 +97,9 @@ def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
     calibration: Calibration = request.calibration or "tight"
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
     claim, mechanism = make_claim(request), _mechanism(request, calibration)
+    if mechanism in BATCHED:
+        require(calibration == "tight", "no paper prints batched central counters", calibration, "use 'tight'")
+        return _batches(request, claim, mechanism)
     if request.trust == "central":
         return _central(request, claim, calibration, mechanism)
     if request.trust == "shuffle":
@@ -163,6 +169,30 @@ def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
         mechanism=mechanism,
     )
 
+
+@lru_cache(maxsize=256)  # calibrations are remembered
+def _batches(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> CentralBatches:
+    growth, calibrate = BATCHED[mechanism]
+    episodes = max(2, request.episodes)
+    ends = geometric_ends(episodes, first=max(1, min(FIRST_BATCH, episodes // 16)), growth=growth)
+    families = count_families(request.shape, "complement")
+    return CentralBatches(
+        shape=request.shape,
+        claim=claim,
+        calibration="tight",
+        encoding="complement",
+        counter=calibrate(families, claim.epsilon, claim.delta, len(ends)),
+        ends=ends,
+        mechanism=mechanism,
+    )
+
+
+FIRST_BATCH: Final = 64
+BATCHED: Final[Mapping[str, tuple[float, Callable[[tuple[Family, ...], float, float, int], ContinualCounter]]]] = {
+    "batched": (1.5, AccumulatedNoise.calibrate),
+    "batched-factorization": (1.05, BufferedToeplitz.calibrate),
+}
+"""The counters over batches, with the growth of their public schedule; the first batch has `FIRST_BATCH` users."""
 
 # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
 _CENTRAL: Final[Mapping[str, Callable[[tuple[Family, ...], float, float, int], ContinualCounter]]] = {

@@ -22,8 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.kernels import kernel
+from tacit.released.counts import CountShape
 
-__all__ = ["CELL", "REWARD", "ROW", "VISIT", "SumPrecision", "exact_sums", "sum_radius"]
+__all__ = [
+    "CELL",
+    "REWARD",
+    "ROW",
+    "VISIT",
+    "CountPrecision",
+    "SumPrecision",
+    "exact_counts",
+    "exact_sums",
+    "now_radius",
+    "precision_log_term",
+    "sum_radius",
+]
 
 REWARD, VISIT, ROW, CELL = 0, 1, 2, 3
 """The statistics of c_{k,1}, c_{k,2}, c_{k,3}, c_{k,4}: R(s,a), N(s,a), Σ_s' N(s,a,s'), N(s,a,s')."""
@@ -51,3 +64,40 @@ def sum_radius(precision: SumPrecision, statistic: int, users: float, log_term: 
     """
     spread = 2.0 * users * float(precision.variance[statistic]) * log_term
     return math.sqrt(spread) + float(precision.scale[statistic]) * log_term
+
+
+class CountPrecision(NamedTuple):
+    """Sub-gamma scales of the noise in one cell of transitions, visits and rewards; variances come with the release.
+
+    A sum of independent noises keeps the largest scale of its terms, so the scale does not grow with time; what grows
+    is the variance, which `CountStatistics.variance` states as of now.
+    """
+
+    scale: NDArray[np.float64]
+
+
+def exact_counts() -> CountPrecision:
+    """Scales of Gaussian noise, or of none at all."""
+    return CountPrecision(scale=np.zeros(3))
+
+
+@kernel
+def now_radius(precision: CountPrecision, variance: NDArray[np.float64], family: int, log_term: float) -> float:
+    """√(2 v L) + c L: exceeded by the noise of one released number with probability at most 2 e^{-L}.
+
+    >>> now_radius(CountPrecision(scale=np.array([0.0, 1.0, 1.0])), np.array([2.0, 2.0, 8.0]), 2, 4.0)
+    12.0
+    """
+    return math.sqrt(2.0 * float(variance[family]) * log_term) + float(precision.scale[family]) * log_term
+
+
+def precision_log_term(shape: CountShape, releases: int, failure_prob: float) -> float:
+    """The L for which every number of every release is within its radius, but for this probability.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> round(precision_log_term(shape, 20_000, 0.05), 2)
+    19.25
+    """
+    rows = shape.stages * shape.num_states * shape.num_actions
+    numbers = rows * shape.num_states + 2 * rows
+    return math.log(2.0 * numbers * releases / failure_prob)

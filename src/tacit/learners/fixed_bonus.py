@@ -1,0 +1,124 @@
+"""Optimistic backward induction with bonuses that do not depend on V: what private UCB-VI and PUCB have in common.
+
+    Q̃_h(s,a) = min{ H - h + 1, max{ 0, r̃_h(s,a) + Σ_s' P̃_h(s'|s,a) Ṽ_{h+1}(s') + b_h(s,a) } }
+
+P̃ may be a signed measure (noisy counts can be negative); a row that is not known yet has an infinite bonus.
+Cost: O(H S² A) per plan; nothing but coins for ties while no new statistics are published.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import require
+from tacit.kernels import lean_kernel
+from tacit.learners.contract import KernelLearner
+from tacit.planning.ties import break_ties
+from tacit.released.counts import CountShape
+from tacit.released.precision import CountPrecision
+
+__all__ = ["FixedBonusBelief", "FixedBonusLearner", "FixedBonusParameters", "is_news", "plan_with_fixed_bonus"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class FixedBonusParameters(NamedTuple):
+    """Public constants of the learner."""
+
+    log_term: float
+    """The logarithm of the sampling widths."""
+    log_precision: float
+    precision: CountPrecision
+
+
+class FixedBonusBelief(NamedTuple):
+    """The private model, its bonuses and the current policy."""
+
+    policy: Ints
+    Q: Floats
+    V: Floats
+    P_tilde: Floats
+    r_tilde: Floats
+    bonus: Floats
+    """[H, S, A]: infinite for a row that is not known."""
+    users: Ints
+    """[1]: how many users the statistics at hand cover."""
+    fresh: Ints
+    """[1]: 1 if statistics came since the last plan."""
+    coins: Floats
+    ties: Ints
+
+
+@lean_kernel
+def is_news(users: Ints, fresh: Ints, published: int) -> bool:
+    """Whether the totals were published anew since the last look; remembers that they were seen."""
+    if published == users[0]:
+        return False
+    users[0] = published
+    fresh[0] = 1
+    return True
+
+
+@lean_kernel
+def plan_with_fixed_bonus(
+    parameters: FixedBonusParameters, belief: FixedBonusBelief, generator: np.random.Generator
+) -> None:
+    """Optimistic backward induction; ties between actions are broken at random."""
+    H, S, A = belief.Q.shape
+    if belief.fresh[0] == 1:
+        belief.fresh[0] = 0
+        for h in range(H - 1, -1, -1):
+            ceiling = float(H - h)
+            for s in range(S):
+                best = -1.0
+                ties = 0
+                for a in range(A):
+                    Q = belief.r_tilde[h, s, a] + belief.bonus[h, s, a]
+                    # The last step leads nowhere.
+                    if h < H - 1 and Q < np.inf:
+                        for t in range(S):
+                            Q += belief.P_tilde[h, s, a, t] * belief.V[h + 1, t]
+                    Q = min(ceiling, max(0.0, Q))
+                    belief.Q[h, s, a] = Q
+                    ties = 1 if Q > best else ties + int(Q == best)
+                    best = max(best, Q)
+                belief.V[h, s] = best
+                belief.ties[h, s] = ties
+    break_ties(belief.Q, belief.V, belief.ties, belief.coins, belief.policy, generator)
+
+
+class FixedBonusLearner(KernelLearner[FixedBonusBelief]):
+    """A learner with the theorem's widths; subclasses say how rows and bonuses follow from the released counts."""
+
+    plan_kernel = plan_with_fixed_bonus
+
+    def __init__(self, *, name: str, shape: CountShape, parameters: FixedBonusParameters, users_per_batch: int) -> None:
+        require(shape.staged, f"{name} keeps the steps of an episode apart: staged must be true", shape.staged)
+        super().__init__(
+            name=name,
+            shape=shape,
+            constants="theory",
+            z=None,
+            parameters=parameters,
+            users_per_batch=users_per_batch,
+        )
+
+    def begin(self) -> FixedBonusBelief:
+        """Nothing is known."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        return FixedBonusBelief(
+            policy=np.zeros((H, S), dtype=np.int64),
+            Q=np.zeros((H, S, A)),
+            V=np.zeros((H + 1, S)),
+            P_tilde=np.zeros((H, S, A, S)),
+            r_tilde=np.zeros((H, S, A)),
+            bonus=np.full((H, S, A), np.inf),
+            users=np.zeros(1, dtype=np.int64),
+            fresh=np.ones(1, dtype=np.int64),
+            coins=np.zeros((H, S)),
+            ties=np.zeros((H, S), dtype=np.int64),
+        )
