@@ -22,7 +22,7 @@ from tacit.data.world import prepare_world
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
-from tacit.learners.psrl import PSRL, _gamma
+from tacit.learners.psrl import PSRL, gamma_draw
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
 from tacit.policies import uniform_policy
@@ -203,7 +203,7 @@ def floor(world, policy, episodes, uniforms, gammas, world_coins, learner_coins)
         for _ in range(uniforms):
             total += learner_coins.random()
         for _ in range(gammas):
-            total += _gamma(1.5, learner_coins)
+            total += gamma_draw(1.5, learner_coins)
     return total
 
 

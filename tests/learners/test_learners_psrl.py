@@ -12,7 +12,7 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.learners.psrl import PSRL, _beta, _gamma
+from tacit.learners.psrl import PSRL, beta_draw, gamma_draw
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
@@ -31,7 +31,7 @@ def fits(sample, distribution) -> float:
 def test_gamma_variates_are_gamma(shape):
     # Kolmogorov-Smirnov on 20,000 draws, false-alarm rate 1e-4 for each shape; a scale 25% off is rejected.
     rng = np.random.default_rng(1)
-    sample = np.array([_gamma(shape, rng) for _ in range(20_000)])
+    sample = np.array([gamma_draw(shape, rng) for _ in range(20_000)])
     assert fits(sample, scipy.stats.gamma(shape)) > 1e-4
     assert fits(1.25 * sample, scipy.stats.gamma(shape)) < 1e-9
 
@@ -41,7 +41,7 @@ def test_gamma_variates_are_gamma(shape):
 def test_beta_variates_are_beta(ones, zeros):
     # False-alarm rate 1e-4 each; the posterior with one observation more is rejected.
     rng = np.random.default_rng(2)
-    sample = np.array([_beta(ones, zeros, rng) for _ in range(20_000)])
+    sample = np.array([beta_draw(ones, zeros, rng) for _ in range(20_000)])
     assert fits(sample, scipy.stats.beta(1 + ones, 1 + zeros)) > 1e-4
     assert fits(sample, scipy.stats.beta(2 + ones, 1 + zeros)) < 1e-9
 

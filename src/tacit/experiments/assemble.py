@@ -16,7 +16,7 @@ from tacit.errors import InvalidInput
 from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import Learner
 from tacit.learners.fixed import FixedPolicy
-from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_learner
+from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_learner, needs_squares
 from tacit.planning.dynamic import backward_induction, evaluate_stochastic
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import CountPrivatizer
@@ -89,6 +89,7 @@ def assemble(config: RunConfig) -> Assembled:
             mechanism=config.mechanism,
             users_per_batch=config.users_per_batch,
             allow_large_delta=config.allow_large_delta,
+            squares=needs_squares(name, options),
         )
     )
     if name in REFERENCE_LEARNERS:

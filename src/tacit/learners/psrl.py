@@ -20,7 +20,7 @@ from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["PSRL", "RewardPosterior"]
+__all__ = ["PSRL", "RewardPosterior", "beta_draw", "gamma_draw", "normal_gamma_draw"]
 
 RewardPosterior = Literal["beta", "normal-gamma"]
 
@@ -112,7 +112,7 @@ def _sample_stage(
                 # P(·|s,a) ~ Dirichlet(α₀ + N(s,a,·)) as normalised gamma variates
                 total = 0.0
                 for t in range(S):
-                    draw = _gamma(parameters.prior + belief.transitions[h, s, a, t], generator)
+                    draw = gamma_draw(parameters.prior + belief.transitions[h, s, a, t], generator)
                     belief.P_sample[s, a, t] = draw
                     total += draw
                 if total > 0.0:
@@ -123,25 +123,25 @@ def _sample_stage(
                     belief.P_sample[s, a, int(generator.random() * S)] = 1.0
             n, reward_sum = belief.visits[h, s, a], belief.rewards[h, s, a]
             if parameters.beta_rewards:
-                belief.r_sample[s, a] = _beta(reward_sum, n - reward_sum, generator)
+                belief.r_sample[s, a] = beta_draw(reward_sum, n - reward_sum, generator)
             else:
                 belief.r_sample[s, a] = _normal_gamma(n, reward_sum, belief.squares[h, s, a], generator)
 
 
 @lean_kernel
-def _beta(ones: float, zeros: float, generator: np.random.Generator) -> float:
+def beta_draw(ones: float, zeros: float, generator: np.random.Generator) -> float:
     """A mean from the posterior Beta(1 + ones, 1 + zeros)."""
     # Beta(1, b) is 1 - U^(1/b), and -ln U is an exponential variate
     if ones == 0.0:
         return -math.expm1(-generator.standard_exponential() / (1.0 + zeros))
     if zeros == 0.0:
         return math.exp(-generator.standard_exponential() / (1.0 + ones))
-    high, low = _gamma(1.0 + ones, generator), _gamma(1.0 + zeros, generator)
+    high, low = gamma_draw(1.0 + ones, generator), gamma_draw(1.0 + zeros, generator)
     return high / (high + low)
 
 
 @lean_kernel
-def _gamma(shape: float, generator: np.random.Generator) -> float:
+def gamma_draw(shape: float, generator: np.random.Generator) -> float:
     """A standard gamma variate; the method of Marsaglia and Tsang (2000) in place, twice as fast as the library's."""
     if shape == 1.0:
         return generator.standard_exponential()
@@ -174,8 +174,16 @@ def _normal_gamma(n: float, total: float, squares: float, generator: np.random.G
     if n > 0.0:
         scatter = max(0.0, squares - total * total / n)
         rate += 0.5 * scatter + 0.5 * total * total / (n * precision)
+    return normal_gamma_draw(mean, precision, shape, rate, generator)
+
+
+@lean_kernel
+def normal_gamma_draw(
+    mean: float, precision: float, shape: float, rate: float, generator: np.random.Generator
+) -> float:
+    """The mean of a Normal-Gamma variate."""
     # τ ~ Gamma(α, rate β);  r ~ N(μ, 1/(λτ))
-    tau = generator.standard_gamma(shape) / rate
+    tau = gamma_draw(shape, generator) / rate
     return mean + generator.standard_normal() / math.sqrt(precision * tau)
 
 

@@ -13,6 +13,7 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.contract import Constants, Learner
 from tacit.learners.dp_ucbvi import DPUCBVI, Rows
 from tacit.learners.ldp_obi import LDPOBI
+from tacit.learners.ldp_psrl import LDPPSRL, CountPrior
 from tacit.learners.private_po import PrivateUCBPO
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import PSRL, RewardPosterior
@@ -21,7 +22,7 @@ from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, SumPrecision
 
-__all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner"]
+__all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner", "needs_squares"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,20 @@ def _constants(request: LearnerRequest) -> Constants:
     return request.constants or ("practical" if request.noisy else "theory")
 
 
+def _ldp_psrl(request: LearnerRequest) -> Learner[Any]:
+    if request.constants is not None or request.z is not None:
+        raise InvalidInput("ldp-psrl has a prior instead of confidence widths; leave constants and z out")
+    if request.precision is None:
+        raise NotSupported("ldp-psrl adds up messages of single users: use trust 'local' (or 'none', without noise)")
+    return LDPPSRL(
+        shape=request.shape,
+        precision=request.precision,
+        episodes=request.episodes,
+        reward_posterior=cast("RewardPosterior", request.options.get("rewards", "normal-gamma")),
+        prior=cast("CountPrior", request.options.get("prior", "printed")),
+    )
+
+
 STAGED: Final = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 
@@ -172,6 +187,11 @@ LEARNERS: Final[Mapping[str, LearnerEntry]] = {
         build=_fixed_bonus("pucb", PUCB),
         options={},
     ),
+    "ldp-psrl": LearnerEntry(
+        summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
+        build=_ldp_psrl,
+        options={**STAGED, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
+    ),
     "psrl": LearnerEntry(
         summary="posterior sampling (Osband et al. 2013)",
         build=_psrl,
@@ -184,6 +204,15 @@ REFERENCE_LEARNERS: Final[Mapping[str, str]] = {
     "optimal": "the true optimum, given by the simulator (simulation only)",
 }
 """Policies that learn nothing; the simulator builds them, since a learner cannot see the environment."""
+
+
+def needs_squares(name: str, options: Mapping[str, str]) -> bool:
+    """Whether a learner with these options uses squares of rewards that a device must release as a fourth family.
+
+    >>> needs_squares("ldp-psrl", {}), needs_squares("ldp-psrl", {"rewards": "beta"}), needs_squares("ucbvi", {})
+    (True, False, False)
+    """
+    return name == "ldp-psrl" and options.get("rewards", "normal-gamma") == "normal-gamma"
 
 
 def make_learner(name: str, request: LearnerRequest) -> Learner[Any]:

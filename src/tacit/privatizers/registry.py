@@ -7,7 +7,9 @@
     local     oue, laplace, gaussian, rr, bounded                     as printed in [garcelon2021local]
 
 Without a mechanism, `tight` takes the first one that can give the requested delta: with delta = 0 (pure differential
-privacy) central trust uses the k-ary tree, since no Gaussian noise is ever pure.
+privacy) central trust uses the k-ary tree, since no Gaussian noise is ever pure. Local trust takes the one of oue,
+laplace and gaussian whose transitions vary least: that is laplace at a large epsilon, where sending one slot costs more
+than noise does.
 """
 
 from __future__ import annotations
@@ -72,6 +74,8 @@ class PrivacyRequest:
     mechanism: str | None
     users_per_batch: int
     allow_large_delta: bool = False
+    squares: bool = False
+    """Whether the learner needs squares of rewards (LDP-PSRL); only local trust charges for them."""
 
 
 def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
@@ -132,11 +136,9 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
                 f"trust '{request.trust}' cannot give pure differential privacy (delta 0); "
                 "give a delta such as 1e-6, or choose trust central or local"
             )
-        return (
-            {"central": "laplace-tree", "local": "laplace"}.get(request.trust, able[0])
-            if calibration == "paper"
-            else able[0]
-        )
+        if calibration == "paper":
+            return {"central": "laplace-tree", "local": "laplace"}.get(request.trust, able[0])
+        return _quietest(request, able) if request.trust == "local" else able[0]
     if request.mechanism not in known:
         raise UnknownName(f"mechanism of trust '{request.trust}'", request.mechanism, known)
     if request.mechanism not in able:
@@ -145,6 +147,20 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
             + (f", or use {able[0]}" if able else ", or choose trust central or local")
         )
     return request.mechanism
+
+
+def _quietest(request: PrivacyRequest, able: list[str]) -> str:
+    """The local mechanism whose transitions (or rewards, if there are none) vary least."""
+    claim = make_claim(request)
+    candidates = [name for name in ("oue", "laplace", "gaussian") if name in able]
+    if request.squares:
+        candidates.remove("oue")
+
+    def noise(name: str) -> tuple[float, float]:
+        transitions, _, rewards = _local(request, claim, "tight", name).parameters.variance
+        return float(transitions), float(rewards)
+
+    return min(candidates, key=noise)
 
 
 @lru_cache(maxsize=256)  # calibrations are remembered
@@ -223,6 +239,8 @@ def _shuffle(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
 @lru_cache(maxsize=256)  # calibrations are remembered
 def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
     encoding: Encoding = "families" if calibration == "paper" else "complement"
+    if request.squares:
+        encoding = "squares"
     outcome, transition = (
         _paper_local(request, claim, mechanism) if calibration == "paper" else _tight_local(request, claim, mechanism)
     )
@@ -237,7 +255,7 @@ def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibratio
 
 
 def _tight_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> tuple[LocalMechanism, LocalMechanism]:
-    families = count_families(request.shape, "complement")
+    families = count_families(request.shape, "squares" if request.squares else "complement")
     chosen: LocalMechanism
     match mechanism:
         case "laplace":
@@ -260,9 +278,13 @@ def _tight_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -
 def _paper_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> tuple[LocalMechanism, LocalMechanism]:
     H, S, A = request.shape.horizon, request.shape.num_states, request.shape.num_actions
     chosen: LocalMechanism
+    if request.squares and mechanism != "laplace":
+        raise NotSupported("squares of rewards are printed with laplace noise only; use calibration 'tight'")
     match mechanism:
         case "laplace":
-            chosen = Laplace(scale=paper_laplace_scale(H, claim.epsilon), discrete=False)
+            # 6H/ε, or 8H/ε with the squares of LDP-PSRL
+            families = 4 if request.squares else 3
+            chosen = Laplace(scale=paper_laplace_scale(H, claim.epsilon, families=families), discrete=False)
         case "gaussian":
             # The proof's constant, the one that the paper's curves can only have used; its claim is false.
             chosen = Gaussian(sigma=paper_gaussian_sigma(H, claim.epsilon, claim.delta, proved_constant=True))

@@ -1,0 +1,264 @@
+"""LDP-PSRL: posterior sampling from locally private counts ([garcelon2021local] Alg. 7 and appendix G).
+
+    α̃(s') = α₀ + Ñ^p(s')      λ̃ = λ₀ + Ñ^r      ν̃ = ν₀ + Ñ^r/2      μ̃ = R̃ / λ̃
+    β̃ = β₀ + ½ R̃₂ - R̃² / (2 λ̃)                                                                     (Eq. 102, μ₀ = 0)
+    P ~ Dirichlet(α̃),    τ ~ Gamma(ν̃, rate β̃),    r ~ N(μ̃, 1/(λ̃τ));    with `beta`:  r ~ Beta(λ₀ + R̃, λ₀ + Ñ^r - R̃)
+
+Sampling is post-processing: the privacy is that of the counts. `normal-gamma` needs four families (R₂, the squares of
+rewards, is released too); `beta` is for rewards in {0, 1}, whose squares are themselves: R₂ is dropped, and the
+complement encoding and every local mechanism can be used. No regret bound is known.
+
+Two priors. `printed` makes noisy parameters positive by pseudo-counts as large as the noise of all K users can become,
+
+    α₀ = 2σ max{√(KS), L'} √L',   λ₀ = ν₀ = β₀/5 = 2σ max{√K, L} √L,   L = ln(6SA/δ), L' = ln(6S²A/δ)       (103)-(107)
+
+with the noise's standard deviation σ per user (Laplace noise of scale b = 1/ε₀: 2σ = √8 b, as printed). `noise-aware`
+is ours: pseudo-counts of one, and counts are themselves drawn from what the noise leaves possible, N ~ N(Ñ, kσ²).
+
+Deviations: parameters are floored at 1 (post-processing; printed priors make them positive only with high probability);
+without noise all priors are 1 and this is PSRL. Cost: as PSRL, O(H S² A) per plan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import require, require_count, require_real
+from tacit.kernels import lean_kernel
+from tacit.learners.contract import KernelLearner
+from tacit.learners.psrl import RewardPosterior, beta_draw, gamma_draw, normal_gamma_draw
+from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import CELL, REWARD, VISIT, SumPrecision
+
+__all__ = ["LDPPSRL", "CountPrior", "printed_prior"]
+
+CountPrior = Literal["printed", "noise-aware"]
+FLOOR = 1.0
+"""Posterior parameters never fall below this."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Parameters(NamedTuple):
+    """Public constants of the learner."""
+
+    alpha: float
+    """α₀: pseudo-counts of every successor."""
+    strength: float
+    """λ₀ and ν₀ (Normal-Gamma), or the pseudo-counts of both outcomes (Beta)."""
+    rate: float
+    """β₀."""
+    beta_rewards: bool
+    noise_aware: bool
+
+
+class LDPPSRLBelief(NamedTuple):
+    """The released counts, the spread of their noise, and the policy of the last sample."""
+
+    policy: Ints
+    V: Floats
+    transitions: Floats
+    visits: Floats
+    rewards: Floats
+    squares: Floats
+    std: Floats
+    """[3]: standard deviation of the noise in a cell of transitions, visits or zeros N - R, rewards; 0 if ignored."""
+    P_sample: Floats
+    r_sample: Floats
+
+
+@lean_kernel
+def update(parameters: Parameters, belief: LDPPSRLBelief, released: CountStatistics) -> None:
+    """Take over the noisy counts."""
+    stages, S, A = released.visits.shape
+    if parameters.noise_aware:
+        # Rewards and zeros N - R: either both are released (visits, their sum, vary more), or N - R is a difference.
+        rewards, visits = released.variance[2], released.variance[1]
+        zeros = visits - rewards if visits > rewards else visits + rewards
+        belief.std[0] = math.sqrt(released.variance[0])
+        belief.std[1] = math.sqrt(zeros if parameters.beta_rewards else visits)
+        belief.std[2] = math.sqrt(rewards)
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                belief.visits[h, s, a] = released.visits[h, s, a]
+                belief.rewards[h, s, a] = released.rewards[h, s, a]
+                belief.squares[h, s, a] = released.squares[h, s, a]
+                for t in range(S):
+                    belief.transitions[h, s, a, t] = released.transitions[h, s, a, t]
+
+
+@lean_kernel
+def plan(parameters: Parameters, belief: LDPPSRLBelief, generator: np.random.Generator) -> None:
+    """Alg. 7, line 2: sample a model from the posterior and solve it; ties are broken at random."""
+    H, S = belief.policy.shape
+    stages, A = belief.visits.shape[0], belief.visits.shape[2]
+    if stages == 1:
+        _sample_stage(parameters, belief, 0, H > 1, generator)
+    for h in range(H - 1, -1, -1):
+        if stages > 1:
+            _sample_stage(parameters, belief, h, h < H - 1, generator)
+        for s in range(S):
+            best = -np.inf
+            ties = 0
+            for a in range(A):
+                # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
+                Q = belief.r_sample[s, a]
+                if h < H - 1:
+                    for t in range(S):
+                        Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
+                if Q > best:
+                    best = Q
+                    ties = 1
+                    belief.policy[h, s] = a
+                elif Q == best:
+                    ties += 1
+                    if generator.random() * ties < 1.0:
+                        belief.policy[h, s] = a
+            belief.V[h, s] = best
+
+
+@lean_kernel
+def _sample_stage(
+    parameters: Parameters, belief: LDPPSRLBelief, h: int, successors: bool, generator: np.random.Generator
+) -> None:
+    S, A = belief.visits.shape[1], belief.visits.shape[2]
+    for s in range(S):
+        for a in range(A):
+            if successors:
+                # P(·|s,a) ~ Dirichlet(α̃) as normalised gamma variates; α̃ = α₀ + Ñ^p
+                total = 0.0
+                for t in range(S):
+                    count = _count(belief.transitions[h, s, a, t], belief.std[0], generator)
+                    draw = gamma_draw(max(FLOOR, parameters.alpha + count), generator)
+                    belief.P_sample[s, a, t] = draw
+                    total += draw
+                for t in range(S):
+                    belief.P_sample[s, a, t] /= total
+            if parameters.beta_rewards:
+                belief.r_sample[s, a] = _beta_reward(parameters, belief, h, s, a, generator)
+            else:
+                belief.r_sample[s, a] = _normal_gamma_reward(parameters, belief, h, s, a, generator)
+
+
+@lean_kernel
+def _count(noisy: float, std: float, generator: np.random.Generator) -> float:
+    """A count that may hide behind a noisy one (the noisy one itself where noise is ignored)."""
+    if std == 0.0:
+        return noisy
+    # A count is not negative, whatever the noise.
+    return max(0.0, noisy + std * generator.standard_normal())
+
+
+@lean_kernel
+def _beta_reward(
+    parameters: Parameters, belief: LDPPSRLBelief, h: int, s: int, a: int, generator: np.random.Generator
+) -> float:
+    reward = belief.rewards[h, s, a]
+    ones = _count(reward, belief.std[2], generator)
+    zeros = _count(belief.visits[h, s, a] - reward, belief.std[1], generator)
+    # beta_draw has pseudo-counts of one of its own
+    ones, zeros = max(FLOOR, parameters.strength + ones) - 1.0, max(FLOOR, parameters.strength + zeros) - 1.0
+    return beta_draw(ones, zeros, generator)
+
+
+@lean_kernel
+def _normal_gamma_reward(
+    parameters: Parameters, belief: LDPPSRLBelief, h: int, s: int, a: int, generator: np.random.Generator
+) -> float:
+    n = _count(belief.visits[h, s, a], belief.std[1], generator)
+    total = _count(belief.rewards[h, s, a], belief.std[2], generator)
+    squares = _count(belief.squares[h, s, a], belief.std[2], generator)
+    # λ̃ = λ₀ + Ñ;  μ̃ = R̃/λ̃;  ν̃ = ν₀ + Ñ/2;  β̃ = β₀ + ½ R̃₂ - R̃²/(2λ̃)
+    precision = max(FLOOR, parameters.strength + n)
+    shape = max(FLOOR, parameters.strength + 0.5 * n)
+    rate = max(FLOOR, parameters.rate + 0.5 * squares - total * total / (2.0 * precision))
+    return normal_gamma_draw(total / precision, precision, shape, rate, generator)
+
+
+class LDPPSRL(KernelLearner[LDPPSRLBelief]):
+    """Posterior sampling from noisy sums of known precision, stage-dependent or time-homogeneous.
+
+    >>> exact = SumPrecision(variance=np.zeros(4), scale=np.zeros(4))
+    >>> learner = LDPPSRL(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=False),
+    ...                   precision=exact, episodes=100)
+    >>> belief, plan = learner.plan(learner.begin(), np.random.default_rng(0))
+    >>> plan.policy.actions.shape, learner.parameters.alpha
+    ((2, 3), 1.0)
+    """
+
+    plan_kernel = plan
+    update_kernel = update
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        precision: SumPrecision,
+        episodes: int,
+        reward_posterior: RewardPosterior = "normal-gamma",
+        prior: CountPrior = "printed",
+        failure_prob: float = 0.05,
+    ) -> None:
+        known = reward_posterior in ("beta", "normal-gamma")
+        require(known, "reward_posterior must be beta or normal-gamma", reward_posterior)
+        require(prior in ("printed", "noise-aware"), "prior must be printed or noise-aware", prior)
+        if prior == "printed":
+            alpha, strength, rate = printed_prior(shape, precision, episodes=episodes, failure_prob=failure_prob)
+        else:
+            alpha = strength = rate = FLOOR
+        super().__init__(
+            name="ldp-psrl",
+            shape=shape,
+            constants="none",
+            z=None,
+            parameters=Parameters(
+                alpha=alpha,
+                strength=strength,
+                rate=rate,
+                beta_rewards=reward_posterior == "beta",
+                noise_aware=prior == "noise-aware",
+            ),
+            users_per_batch=1,
+        )
+
+    def begin(self) -> LDPPSRLBelief:
+        """The prior."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        rows = (self.shape.stages, S, A)
+        return LDPPSRLBelief(
+            policy=np.zeros((H, S), dtype=np.int64),
+            V=np.zeros((H + 1, S)),
+            transitions=np.zeros((*rows, S)),
+            visits=np.zeros(rows),
+            rewards=np.zeros(rows),
+            squares=np.zeros(rows),
+            std=np.zeros(3),
+            P_sample=np.zeros((S, A, S)),
+            r_sample=np.zeros((S, A)),
+        )
+
+
+def printed_prior(
+    shape: CountShape, precision: SumPrecision, *, episodes: int, failure_prob: float = 0.05
+) -> tuple[float, float, float]:
+    """α₀, λ₀ = ν₀ and β₀ of (103)-(107), never below 1; kept apart by step, SA becomes SAH (footnote 3).
+
+    >>> laplace = SumPrecision(variance=np.full(4, 2.0 * 8.0**2), scale=np.full(4, 8.0))  # 8H/ε at H = ε = 2
+    >>> shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
+    >>> [round(value) for value in printed_prior(shape, laplace, episodes=10**8, failure_prob=0.1)]
+    [795107, 529725, 2648626]
+    """
+    K = require_count("episodes", episodes)
+    delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
+    S, rows = shape.num_states, shape.stages * shape.num_states * shape.num_actions
+    cells, pairs = math.log(6.0 * rows * S / delta), math.log(6.0 * rows / delta)
+    std = np.sqrt(precision.variance)
+    alpha = 2.0 * float(std[CELL]) * max(math.sqrt(K * S), cells) * math.sqrt(cells)
+    spread = 2.0 * max(math.sqrt(K), pairs) * math.sqrt(pairs)
+    return max(FLOOR, alpha), max(FLOOR, spread * float(std[VISIT])), max(FLOOR, 5.0 * spread * float(std[REWARD]))
