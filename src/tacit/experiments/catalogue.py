@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tacit.errors import UnknownName
+from tacit.experiments import frontier_central
 from tacit.experiments.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.experiments.config import RunConfig, as_seeds
 from tacit.experiments.figures import FigureSpec
@@ -61,6 +62,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="UCBVI with both bonuses and the practical rule, PSRL and the uniform policy, without privacy",
         runs=_baselines,
         figures=(FIGURE, FigureSpec(name="regret-per-episode", band="minmax", per_episode=True)),
+    ),
+    "frontier/central": Experiment(
+        summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
     ),
 }
 
