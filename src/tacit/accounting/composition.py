@@ -40,12 +40,14 @@ from tacit.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     PureEvent,
+    SampledGaussianEvent,
     UnprotectedEvent,
 )
 from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from tacit.accounting.gaussian_losses import gaussian_pld
 from tacit.accounting.laplace import laplace_pld
 from tacit.accounting.pld import PLD, compose
+from tacit.accounting.sampled import sampled_gaussian_pld
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 __all__ = [
@@ -194,7 +196,8 @@ def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
 
 
 def _costs(event: Event) -> bool:
-    return not ((isinstance(event, PureEvent) and event.epsilon == 0.0) or getattr(event, "shift", 1.0) == 0.0)
+    sizes = (getattr(event, name, 1.0) for name in ("shift", "norm"))
+    return not ((isinstance(event, PureEvent) and event.epsilon == 0.0) or 0.0 in sizes)
 
 
 def _unprotected(events: Events) -> bool:
@@ -242,6 +245,8 @@ def _event_pld(event: Event) -> PLD:
         return binomial_pld(event.bits, event.probability, up=int(event.shift > 0), down=int(event.shift < 0))
     if isinstance(event, BoundedEvent):
         return bounded_pld(event.radius, event.shift)
+    if isinstance(event, SampledGaussianEvent):
+        return sampled_gaussian_pld(event.norm / event.sigma, event.rate)
     raise TypeError(f"no PLD for {type(event).__name__}")
 
 

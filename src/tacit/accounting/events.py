@@ -20,6 +20,7 @@ __all__ = [
     "GaussianEvent",
     "LaplaceEvent",
     "PureEvent",
+    "SampledGaussianEvent",
     "UnprotectedEvent",
 ]
 
@@ -91,6 +92,25 @@ class BoundedEvent:
         require_real("shift", self.shift, low=0.0)
 
 
-Event: TypeAlias = UnprotectedEvent | PureEvent | LaplaceEvent | GaussianEvent | BinomialEvent | BoundedEvent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGaussianEvent:
+    """Gaussian noise over the sum of a Poisson sample: each user takes part with probability `rate`, independently.
+
+    `norm` bounds the vector that one user adds when taking part.
+    """
+
+    sigma: float
+    norm: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        require_real("sigma", self.sigma, low=0.0, open_low=True)
+        require_real("norm", self.norm, low=0.0)
+        require_real("sampling rate", self.rate, low=0.0, high=1.0, open_low=True)
+
+
+Event: TypeAlias = (
+    UnprotectedEvent | PureEvent | LaplaceEvent | GaussianEvent | BinomialEvent | BoundedEvent | SampledGaussianEvent
+)
 Events: TypeAlias = tuple[tuple[Event, int], ...]
 """Everything one user is exposed to: events with the number of times each happens."""

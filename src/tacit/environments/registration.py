@@ -11,12 +11,14 @@ __all__ = ["GYMNASIUM_IDS", "register_all"]
 
 GYMNASIUM_IDS: Mapping[str, str] = MappingProxyType(
     {
+        "tacit/ContextualBandit-v0": "contextual-bandit",
         "tacit/EVCharging-v0": "ev-charging",
         "tacit/HardTree-v0": "hard-tree",
         "tacit/RandomMDP-v0": "random-mdp",
         "tacit/Recommender-v0": "recommender",
         "tacit/RiverSwim-v0": "riverswim",
         "tacit/Treatment-v0": "treatment",
+        "tacit/TreatmentBandit-v0": "treatment-bandit",
     }
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tacit.environments.contextual_bandit import contextual_bandit, treatment_bandit
 from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
 from tacit.environments.random_mdp import random_mdp
@@ -25,12 +26,14 @@ __all__ = ["EnvironmentInfo", "list_environments", "make"]
 
 BUILDERS: Mapping[str, Callable[..., TabularMDP]] = MappingProxyType(
     {
+        "contextual-bandit": contextual_bandit,
         "ev-charging": ev_charging,
         "hard-tree": hard_tree,
         "random-mdp": random_mdp,
         "recommender": recommender,
         "riverswim": riverswim,
         "treatment": treatment,
+        "treatment-bandit": treatment_bandit,
     }
 )
 
@@ -52,7 +55,7 @@ def make(spec: str) -> TabularMDP:
     >>> make("riverswin")
     Traceback (most recent call last):
     ...
-    tacit.errors.UnknownName: unknown environment 'riverswin': did you mean 'riverswim'? Known: ev-charging, ...
+    tacit.errors.UnknownName: unknown environment 'riverswin': did you mean 'riverswim'? Known: contextual-bandit, ...
     """
     if not isinstance(spec, str):
         raise InvalidInput(f"an environment must be named like 'riverswim:states=4,horizon=6', got {spec!r}")
@@ -70,9 +73,9 @@ def make(spec: str) -> TabularMDP:
 def list_environments() -> tuple[EnvironmentInfo, ...]:
     """The named environments with a one-line summary and their parameters with defaults, in alphabetical order.
 
-    >>> [info.name for info in list_environments()]
-    ['ev-charging', 'hard-tree', 'random-mdp', 'recommender', 'riverswim', 'treatment']
-    >>> dict(list_environments()[4].parameters)
+    >>> [info.name for info in list_environments()]  # doctest: +ELLIPSIS
+    ['contextual-bandit', 'ev-charging', 'hard-tree', ..., 'treatment', 'treatment-bandit']
+    >>> dict(list_environments()[5].parameters)
     {'states': 4, 'horizon': 6}
     """
     return tuple(

@@ -1,0 +1,115 @@
+"""The policy gradient learners by name, and their options. One literal table.
+
+Written like every learner, `dp-pg:policy=linear,features=8,clip=2`; options with numbers say so by `number`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+
+__all__ = ["GRADIENT_LEARNERS", "GradientEntry", "GradientSettings", "read_settings"]
+
+PolicyKind = Literal["softmax", "linear", "gaussian"]
+
+COMMON: Final[Mapping[str, tuple[str, ...]]] = {
+    "policy": ("softmax", "linear", "gaussian"),
+    "staged": ("true", "false"),
+    "features": ("number",),
+    "step": ("number",),
+    "barrier": ("0", "theory", "number"),
+    "clip": ("number",),
+    "baseline": ("number", "released"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientEntry:
+    """A row of the table."""
+
+    summary: str
+    options: Mapping[str, tuple[str, ...]]
+
+
+GRADIENT_LEARNERS: Final[Mapping[str, GradientEntry]] = {
+    "dp-pg": GradientEntry(
+        summary="private policy gradient, one pass over fresh users (He and Zhou 2025)", options=COMMON
+    ),
+    "dp-npg": GradientEntry(
+        summary="the same release seen through a data-free Fisher matrix: private natural gradient",
+        options={**COMMON, "damping": ("number",)},
+    ),
+    "dp-ppo": GradientEntry(
+        summary="private PPO-style clipped updates: every batch is used several times, and pays for it",
+        options={**COMMON, "epochs": ("number",), "radius": ("number",), "rate": ("number",)},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientSettings:
+    """What the options of a policy gradient learner say; None: chosen by rule."""
+
+    name: str
+    policy: PolicyKind = "softmax"
+    staged: bool = True
+    features: int = 8
+    step: float | None = None
+    barrier: float | None = 0.0
+    """None: Theorem 4's."""
+    clip: float | None = None
+    baseline: float | Literal["released"] | None = None
+    damping: float = 0.0
+    epochs: int = 1
+    radius: float = math.inf
+    rate: float = 1.0
+
+
+DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
+    "dp-npg": {"damping": 0.02},
+    "dp-ppo": {"epochs": 4, "radius": 0.2},
+}
+
+
+def read_settings(name: str, options: Mapping[str, str]) -> GradientSettings:
+    """Read and check the options of a learner.
+
+    >>> read_settings("dp-pg", {"policy": "linear", "clip": "2"}).clip
+    2.0
+    >>> read_settings("dp-ppo", {}).epochs
+    4
+    """
+    if name not in GRADIENT_LEARNERS:
+        raise UnknownName("policy gradient learner", name, GRADIENT_LEARNERS)
+    values: dict[str, object] = {"name": name, **DEFAULTS.get(name, {})}
+    for option, text in options.items():
+        if option not in GRADIENT_LEARNERS[name].options:
+            raise UnknownName(f"option of learner {name}", option, GRADIENT_LEARNERS[name].options)
+        values[option] = _value(name, option, text)
+    found = GradientSettings(**values)  # type: ignore[arg-type]
+    if found.policy == "gaussian" and (name != "dp-pg" or found.barrier != 0.0):
+        raise NotSupported("Gaussian policies are offered with dp-pg, without a barrier")
+    if "features" in options and found.policy != "linear":
+        raise InvalidInput(f"features belong to policy=linear, not to policy={found.policy}")
+    return found
+
+
+def _value(name: str, option: str, text: str) -> object:
+    what = f"{name}:{option}"
+    if option in ("features", "epochs"):
+        return require_count(what, int(text) if text.isdecimal() else text)
+    if option in ("policy", "staged"):
+        known = COMMON[option]
+        require(text in known, f"{what} must be one of {', '.join(known)}", given=text)
+        return text if option == "policy" else text == "true"
+    if (option, text) == ("barrier", "theory"):
+        return None
+    if (option, text) == ("baseline", "released"):
+        return text
+    limits = {"rate": (0.0, 1.0, True), "barrier": (0.0, math.inf, False), "baseline": (-math.inf, math.inf, False)}
+    low, high, open_low = limits.get(option, (0.0, math.inf, True))
+    return require_real(what, text, low=low, high=high, open_low=open_low)

@@ -1,0 +1,10 @@
+"""Policies: tables of actions or probabilities, and the parametrised families that gradients are taken of.
+
+Everything here is public: a policy is computed from released statistics only and runs on the user's side.
+"""
+
+from __future__ import annotations
+
+from tacit.policies.tables import DeterministicPolicy, Policy, StochasticPolicy, uniform_policy
+
+__all__ = ["DeterministicPolicy", "Policy", "StochasticPolicy", "uniform_policy"]

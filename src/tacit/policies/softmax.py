@@ -1,0 +1,127 @@
+"""Softmax policies: π_θ(a|l,s) ∝ exp z[l,s,a], with logits z that are the parameters or linear in them.
+
+    tabular   z[l,s,a] = θ[l,s,a]                  d = L S A     [he2025policy] Def. 3 has L = 1
+    linear    z[l,s,a] = Σ_j φ[s,a,j] θ[l,j]       d = L k       public features φ
+
+L is H where the steps of an episode are kept apart, and 1 where they share one policy. A gradient with respect to θ is
+taken in two steps: with respect to the logits, where ∂ log π(a|s) / ∂z = 1_a - π(·|s), and then through `pull_back`.
+Tabular policies are marked by features of width zero, so that one kernel serves both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import require, require_count
+from tacit.kernels import kernel
+
+__all__ = [
+    "add_pull_back",
+    "check_features",
+    "parameters_of",
+    "public_features",
+    "score_bound",
+    "softmax_table",
+    "tabular_features",
+]
+
+Floats = NDArray[np.float64]
+
+
+def tabular_features() -> Floats:
+    """The mark of a tabular policy: features of width zero."""
+    return np.zeros((1, 1, 0))
+
+
+def check_features(features: Floats, num_states: int, num_actions: int) -> Floats:
+    """The features [S,A,k] as a contiguous array, or an error.
+
+    >>> check_features(np.ones((2, 3, 4)), 2, 3).shape
+    (2, 3, 4)
+    """
+    array = np.ascontiguousarray(features, dtype=np.float64)
+    fits = array.ndim == 3 and array.shape[:2] == (num_states, num_actions) and array.shape[2] > 0
+    require(fits, f"features must have the shape [{num_states}, {num_actions}, k] with k ≥ 1", given=array.shape)
+    require(bool(np.isfinite(array).all()), "features must be finite", given="not finite")
+    return array
+
+
+def public_features(num_states: int, num_actions: int, width: int, seed: int = 0) -> Floats:
+    """Random unit vectors φ[s,a], fixed before anybody comes: features for those who have none of their own.
+
+    >>> np.allclose((public_features(3, 2, 5) ** 2).sum(axis=2), 1.0)
+    True
+    """
+    k = require_count("number of features", width)
+    drawn = np.random.default_rng(seed).standard_normal((num_states, num_actions, k))
+    return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=2, keepdims=True)))
+
+
+def parameters_of(features: Floats, stages: int, num_states: int, num_actions: int) -> int:
+    """The number d of parameters.
+
+    >>> parameters_of(tabular_features(), 6, 4, 2), parameters_of(np.ones((4, 2, 3)), 6, 4, 2)
+    (48, 18)
+    """
+    width = features.shape[2]
+    return stages * (width if width > 0 else num_states * num_actions)
+
+
+def score_bound(features: Floats) -> float:
+    """Sup ‖∇_θ log π_θ(a|s)‖ over all θ, s and a: √2 for tabular softmax, the widest pair of features for linear.
+
+    [he2025policy] App. C prints √(1 - 1/A), which bounds the *mean* of the squared norm over a ~ π only: with π on
+    one action and another one taken, ‖1_a - π‖ = √2.
+
+    >>> score_bound(tabular_features()) == math.sqrt(2.0)
+    True
+    """
+    if features.shape[2] == 0:
+        return math.sqrt(2.0)
+    # φ(s,a) - Σ_b π(b) φ(s,b) is longest where π sits on one other action.
+    gaps = features[:, :, None, :] - features[:, None, :, :]
+    return float(np.sqrt((gaps**2).sum(axis=3)).max())
+
+
+@kernel
+def softmax_table(features: Floats, theta: Floats, table: Floats) -> None:
+    """Write π_θ(a|l,s) into table[l,s,a]."""
+    L, S, A = table.shape
+    k = features.shape[2]
+    for l in range(L):  # noqa: E741 - the letter of the stage
+        for s in range(S):
+            top = -math.inf
+            for a in range(A):
+                z = 0.0
+                if k == 0:
+                    z = theta[(l * S + s) * A + a]
+                else:
+                    for j in range(k):
+                        z += features[s, a, j] * theta[l * k + j]
+                table[l, s, a] = z
+                top = max(top, z)
+            total = 0.0
+            for a in range(A):
+                table[l, s, a] = math.exp(table[l, s, a] - top)
+                total += table[l, s, a]
+            for a in range(A):
+                table[l, s, a] /= total
+
+
+@kernel
+def add_pull_back(features: Floats, weights: Floats, scale: float, gradient: Floats) -> None:
+    """Add to gradient[d] what weights[l,s,a] with respect to the logits are with respect to θ, times `scale`."""
+    L, S, A = weights.shape
+    k = features.shape[2]
+    for l in range(L):  # noqa: E741
+        for s in range(S):
+            for a in range(A):
+                w = scale * weights[l, s, a]
+                if k == 0:
+                    gradient[(l * S + s) * A + a] += w
+                else:
+                    for j in range(k):
+                        gradient[l * k + j] += w * features[s, a, j]

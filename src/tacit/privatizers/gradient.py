@@ -1,0 +1,249 @@
+"""Central trust: the curator adds Gaussian noise to the gradient of each batch ([he2025policy] Alg. 1, line 4).
+
+    released = (1/m) Σ_i g_i + N(0, σ² I_d)
+
+G1  Replacing one user moves the mean of a batch by at most `reach.shift` / m, whatever that user does (per-user
+    clipping, or the exact supremum for one step of tabular softmax). Rewards are clipped to the declared interval
+    first.
+G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of the own batch
+    only (adaptive parallel composition): one, or `epochs` of them where users are re-used, which compose.
+G3  The divisor is public: m, or the expected size q m of a Poisson sample. A short batch is dropped, never
+    re-normalised.
+G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by the billboard lemma the
+    actions of all other users are, too (joint DP): [he2025policy] Def. 2 and Remark 3.
+G5  Amplification by sampling is claimed only for rate < 1, and then every user of the batch is drawn by a coin of their
+    own in every epoch.
+
+`tight`: the least σ for the exact reach (analytic Gaussian; PLD with sampling). `paper`: σ = √(8 ln(1.25/δ)) R_max G/(m
+ε) for rewards in [-R_max, R_max], with G = √(1 - 1/A) as App. C prints it for softmax; see the certificate for what is
+true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
+from tacit.accounting.families import Family
+from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
+from tacit.data.trajectories import Trajectories
+from tacit.errors import require, require_count, require_real
+from tacit.kernels import kernel
+from tacit.policies.softmax import add_pull_back
+from tacit.privatizers.contract import Calibration, Noise, copy_state
+from tacit.privatizers.gradient_sensitivity import Reach
+from tacit.randomness import SimulationNoise
+from tacit.released.gradients import GradientShape, GradientStatistics, PrivateGradient, empty_gradient
+
+__all__ = ["GradientNoise", "GradientPrivatizer", "GradientState", "add_noise", "choose_users", "release_gradient"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class GradientNoise(NamedTuple):
+    """Public parameters of the kernels."""
+
+    bounds: Bounds
+    sigma: float
+    """Standard deviation of the noise in one coordinate of the mean."""
+    reward_sigma: float
+    """The same for the mean reward; infinity: it is not released."""
+    divisor: float
+    rate: float
+
+
+class GradientState(NamedTuple):
+    """The curator's memory within a batch (sensitive), and what was published."""
+
+    sums: GradientSums
+    chosen: NDArray[np.bool_]
+    released: GradientStatistics
+
+    def __repr__(self) -> str:
+        return f"GradientState({int(self.released.releases[0])} releases)"  # never what users did
+
+
+@kernel
+def choose_users(rate: float, chosen: NDArray[np.bool_], generator: np.random.Generator) -> None:
+    """A coin for every user of the batch, or everybody."""
+    for i in range(chosen.shape[0]):
+        chosen[i] = True if rate >= 1.0 else generator.random() < rate
+
+
+@kernel
+def add_noise(
+    noise: GradientNoise, reward_sum: float, released: GradientStatistics, generator: np.random.Generator
+) -> None:
+    """Add N(0, σ² I) to released.gradient, which holds the exact mean, and release the mean reward if that is asked."""
+    if noise.sigma > 0.0:
+        for j in range(released.gradient.shape[0]):
+            released.gradient[j] += noise.sigma * generator.standard_normal()
+    released.variance[0] = noise.sigma * noise.sigma
+    if noise.reward_sigma < np.inf:
+        released.reward[0] = reward_sum / noise.divisor
+        if noise.reward_sigma > 0.0:
+            released.reward[0] += noise.reward_sigma * generator.standard_normal()
+        released.variance[1] = noise.reward_sigma * noise.reward_sigma
+    released.releases[0] += 1
+
+
+@kernel
+def release_gradient(
+    noise: GradientNoise,
+    state: GradientState,
+    features: Floats,
+    table: Floats,
+    behaviour: Floats,
+    states: Ints,
+    actions: Ints,
+    rewards: Floats,
+    baseline: float,
+    generator: np.random.Generator,
+) -> None:
+    """Release the gradient of a batch at the policy `table`; `behaviour` is the policy that the users followed."""
+    choose_users(noise.rate, state.chosen, generator)
+    add_gradients(
+        noise.bounds, features, table, behaviour, states, actions, rewards, state.chosen, baseline, state.sums
+    )
+    gradient = state.released.gradient
+    for j in range(gradient.shape[0]):
+        gradient[j] = 0.0
+    # (1/m) Σ_i g_i
+    add_pull_back(features, state.sums.weights, 1.0 / noise.divisor, gradient)
+    add_noise(noise, state.sums.reward[0], state.released, generator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientPrivatizer:
+    """The only door from users to gradients; every field is public. Make one with `make_gradient_privatizer`."""
+
+    shape: GradientShape
+    claim: PrivacyClaim
+    calibration: Calibration
+    users_per_batch: int
+    bounds: Bounds
+    reach: Reach
+    """Of what one user adds to the sum, the mean reward included if it is released."""
+    sigma: float
+    """Standard deviation of the noise in one coordinate of the mean; 0 with trust 'none' only."""
+    epochs: int = 1
+    """How many times each batch is used."""
+    rate: float = 1.0
+    """The probability with which a user of the batch takes part in an epoch."""
+    reward_weight: float = 0.0
+    """The weight of a user's mean reward beside the gradient; 0: not released."""
+    says: str | None = None
+    """The guarantee that the paper prints, for calibration `paper`."""
+
+    def __post_init__(self) -> None:
+        require_count("users per batch", self.users_per_batch)
+        require_count("epochs", self.epochs)
+        require_real("sampling rate", self.rate, low=0.0, high=1.0, open_low=True)
+        private = self.claim.trust != "none"
+        require_real("sigma", self.sigma, low=0.0, open_low=private)
+        require(self.claim.trust in ("none", "central"), "gradients are released centrally", given=self.claim.trust)
+
+    @property
+    def name(self) -> str:
+        """Trust model and mechanism, for tables."""
+        return "none" if self.claim.trust == "none" else "central/gaussian-gradient"
+
+    @property
+    def claims(self) -> tuple[PrivacyClaim, ...]:
+        """Everything that is promised: DP of the final policy, and joint DP of the online run (G4)."""
+        if self.claim.trust == "none":
+            return (self.claim,)
+        large = self.claim.delta > 1e-3
+        joint = replace(self.claim, output="other-users-actions", allow_large_delta=large)
+        return self.claim, joint
+
+    @property
+    def divisor(self) -> float:
+        """The public number that sums are divided by (G3)."""
+        return self.rate * self.users_per_batch
+
+    @property
+    def sensitivity(self) -> float:
+        """How far replacing one user can move the released mean (G1)."""
+        return self.reach.shift / self.divisor
+
+    @property
+    def parameters(self) -> GradientNoise:
+        """What the kernels need to know."""
+        return GradientNoise(
+            bounds=self.bounds,
+            sigma=self.sigma,
+            reward_sigma=self.sigma / self.reward_weight if self.reward_weight > 0.0 else np.inf,
+            divisor=self.divisor,
+            rate=self.rate,
+        )
+
+    def families(self) -> tuple[Family, ...]:
+        """What one user can change: one vector, by its Euclidean length."""
+        return (Family(name="gradient", up=1, down=0, shift=self.sensitivity),)
+
+    def events(self) -> Events:
+        """Everything one user is exposed to (G2, G5)."""
+        if self.claim.trust == "none":
+            return ((UnprotectedEvent(), 1),)
+        if self.rate < 1.0:
+            norm = self.reach.norm / self.divisor
+            return ((SampledGaussianEvent(sigma=self.sigma, norm=norm, rate=self.rate), self.epochs),)
+        return ((GaussianEvent(sigma=self.sigma, shift=self.sensitivity), self.epochs),)
+
+    def noise_std(self) -> dict[str, float]:
+        """The standard deviation of the noise in one coordinate."""
+        return {"gradient": self.sigma}
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
+        families = [CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families()]
+        return certify(
+            self.events(),
+            families if self.claim.trust != "none" else (),
+            self.claim,
+            calibration=self.calibration,
+            paper_says=self.says,
+        )
+
+    def begin(self, features: Floats | None = None) -> GradientState:
+        """The state before anybody came; features belong to linear policies."""
+        width = np.zeros((1, 1, 0)) if features is None else features
+        shape = self.shape
+        sums = begin_sums(width, shape.stages, shape.num_states, max(1, shape.num_actions), shape.horizon)
+        chosen = np.ones(self.users_per_batch, dtype=np.bool_)
+        return GradientState(sums=sums, chosen=chosen, released=empty_gradient(shape.dimension))
+
+    def release(
+        self,
+        state: GradientState,
+        batch: Trajectories,
+        noise: Noise,
+        *,
+        features: Floats,
+        table: Floats,
+        behaviour: Floats | None = None,
+        baseline: float = 0.0,
+    ) -> tuple[GradientState, PrivateGradient]:
+        """Release the gradient of a batch of exactly m users at the softmax policy `table`[l,s,a]. Simulation only."""
+        if not isinstance(noise, SimulationNoise):
+            raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
+        shape = self.shape
+        users = in_range(batch, shape.num_states, shape.num_actions, shape.horizon)
+        m = self.users_per_batch
+        require(len(users) == m, f"a batch must have exactly {m} users", len(users), "drop a short last batch")
+        after = copy_state(state)
+        old = table if behaviour is None else behaviour
+        release_gradient(
+            self.parameters, after, features, table, old, users.states, users.actions, users.rewards, baseline,
+            noise.generator,
+        )  # fmt: skip
+        return after, PrivateGradient(statistics=after.released, claim=self.claim)

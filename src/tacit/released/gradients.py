@@ -1,0 +1,71 @@
+"""`GradientStatistics`: what a policy gradient learner sees of a batch of users, and nothing else.
+
+One noisy vector per release. Like the counts it is a NamedTuple of arrays, so that the same object serves the
+interpreted loop, the compiled loop and a checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.claims import PrivacyClaim
+
+__all__ = ["GradientShape", "GradientStatistics", "PrivateGradient", "empty_gradient"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientShape:
+    """The public sizes behind a gradient."""
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    """0 where actions are real numbers."""
+    staged: bool
+    """Whether every step of an episode has a policy of its own."""
+    dimension: int
+    """The number d of parameters."""
+
+    @property
+    def stages(self) -> int:
+        """The number L of policies: H when steps are kept apart, 1 when they share one."""
+        return self.horizon if self.staged else 1
+
+
+class GradientStatistics(NamedTuple):
+    """The latest release: a batch gradient divided by the public batch size, with its noise."""
+
+    gradient: NDArray[np.float64]
+    """[d]: (1/m) Σ_i g_i + N(0, σ² I)."""
+    reward: NDArray[np.float64]
+    """[1]: the noisy mean reward of a step in the batch; zero unless a baseline is released."""
+    variance: NDArray[np.float64]
+    """[2]: noise variance of one coordinate of the gradient, and of the mean reward."""
+    releases: NDArray[np.int64]
+    """[1]: how many times something was released."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateGradient:
+    """A released gradient with the claim under which it was released."""
+
+    statistics: GradientStatistics
+    claim: PrivacyClaim
+
+
+def empty_gradient(dimension: int) -> GradientStatistics:
+    """Before anybody came.
+
+    >>> empty_gradient(3).gradient.tolist()
+    [0.0, 0.0, 0.0]
+    """
+    return GradientStatistics(
+        gradient=np.zeros(dimension),
+        reward=np.zeros(1),
+        variance=np.zeros(2),
+        releases=np.zeros(1, dtype=np.int64),
+    )
