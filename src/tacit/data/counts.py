@@ -6,6 +6,7 @@ exactly the distribution that counting trajectories has, at a cost that does not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel
 from tacit.policies import Policy
 
-__all__ = ["ExactCounts", "count_trajectories", "flow_counts"]
+__all__ = ["ExactCounts", "count_trajectories", "flow_counts", "join_counts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,6 +83,19 @@ def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.rando
         at = transitions[h].sum(axis=(0, 1))
     binary = mdp.reward_kind == "bernoulli" or bool(np.isin(mdp.stage_r, (0.0, 1.0)).all())
     return ExactCounts(transitions, visits, rewards, starts, users, binary)
+
+
+def join_counts(parts: Sequence[ExactCounts]) -> ExactCounts:
+    """The counts of several groups of users as those of one batch."""
+    require(len(parts) > 0, "a batch must have at least one group of users", len(parts))
+    return ExactCounts(
+        transitions=np.sum([part.transitions for part in parts], axis=0),
+        visits=np.sum([part.visits for part in parts], axis=0),
+        rewards=np.sum([part.rewards for part in parts], axis=0),
+        starts=np.sum([part.starts for part in parts], axis=0),
+        users=sum(part.users for part in parts),
+        binary=all(part.binary for part in parts),
+    )
 
 
 @kernel

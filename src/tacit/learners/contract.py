@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 import numpy as np
 
 from tacit.policies import DeterministicPolicy, Policy
+from tacit.released.batches import BatchRequest
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Constants", "KernelLearner", "Learner", "Plan", "copy_state"]
@@ -35,6 +36,10 @@ class Plan:
     policy: Policy
     users: int | None
     reports: bool
+    request: BatchRequest | None = None
+    """What this batch releases on its own; None: the privatizer's running totals."""
+    groups: tuple[tuple[Policy, int], ...] = ()
+    """Who of the batch follows another policy than `policy`, by the learner's own coins: (policy, users) each."""
 
 
 class Learner(Protocol[Belief]):

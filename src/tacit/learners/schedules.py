@@ -1,0 +1,74 @@
+"""Schedules of batches, as data: how many users each stage takes, decided before the first one comes.
+
+They depend on the number of users, the size of the model and the public standard deviation of the noise, never on
+data: that is what makes the composition over batches parallel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tacit.errors import InvalidInput, require_count
+from tacit.released.counts import CountShape
+
+__all__ = ["backward_geometric", "exploration_budget", "least_stage", "split_evenly"]
+
+EXPLORE_SHARE: Final = 0.35
+"""The largest share of users that explores; the rest is the last stage, which exploits and releases nothing."""
+LONG_RUN: Final = 16.0
+"""A run is long when it has more than this many times the users that one useful stage needs."""
+GROWTH: Final = 2.0
+
+
+def backward_geometric(budget: int, *, first: float) -> tuple[int, ...]:
+    """Stages that double, laid out from the end so that they use up the budget; the first has at least `first` users.
+
+    >>> backward_geometric(7000, first=1586.0)
+    (2333, 4667)
+    >>> sum(backward_geometric(7000, first=8.0)), len(backward_geometric(7000, first=8.0))
+    (7000, 9)
+    """
+    start = max(2.0, min(first, budget / 2.8))
+    stages = 0
+    while budget * (GROWTH - 1.0) / (GROWTH ** (stages + 1) - 1.0) >= start:
+        stages += 1
+    if stages == 0:
+        raise InvalidInput(f"one stage of exploration must have at least 2 users, got {budget}; run more episodes")
+    unit = budget * (GROWTH - 1.0) / (GROWTH**stages - 1.0)
+    sizes = [int(unit * GROWTH**i) for i in range(stages - 1)]
+    return (*sizes, budget - sum(sizes))
+
+
+def exploration_budget(episodes: int, shape: CountShape, std: float) -> int:
+    """How many users explore: 35% of a short run, growing with the square root of a long one.
+
+    What exploration must overcome is mostly the noise of a batch, which does not grow with the run.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> exploration_budget(20_000, shape, 19.83), exploration_budget(200_000, shape, 19.83)
+    (7000, 24937)
+    """
+    episodes = require_count("episodes", episodes)
+    # K₀ = 16 · max(10σ, 2H) · S A users; beyond it the share falls like √(K₀/K)
+    scale = LONG_RUN * max(10.0 * std, 2.0 * shape.horizon) * shape.num_states * shape.num_actions
+    return math.floor(EXPLORE_SHARE * math.sqrt(episodes * min(float(episodes), scale)))
+
+
+def least_stage(std: float, shape: CountShape) -> float:
+    """The smallest first stage that is worth its noise: 10 σ S A users, or one for each pair without noise.
+
+    >>> least_stage(19.8, CountShape(horizon=6, num_states=4, num_actions=2, staged=True))
+    1584.0
+    """
+    return max(10.0 * std, 1.0) * shape.num_states * shape.num_actions
+
+
+def split_evenly(users: int, parts: int) -> tuple[int, ...]:
+    """Users in parts that differ by one at the most, the larger ones first.
+
+    >>> split_evenly(16, 6)
+    (3, 3, 3, 3, 2, 2)
+    """
+    each, more = divmod(users, parts)
+    return tuple(each + (i < more) for i in range(parts))
