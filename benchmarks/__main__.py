@@ -4,8 +4,8 @@
     python -m benchmarks loop scaling    some of them
 
 A benchmark is a module with `run() -> list of rows`; a row has `name`, `ratio`, `target`, `better` ("higher" or
-"lower"; higher if left out) and `detail`. Both sides of a ratio are measured in the same run, best of several, so that a busy
-machine slows neither more than the other. A missed target is shown in red and makes the exit code 1.
+"lower"; higher if left out) and `detail`. Both sides of a ratio are measured in the same run, best of several, so that
+a busy machine slows neither more than the other. A missed target is shown in red and makes the exit code 1.
 """
 
 from __future__ import annotations

@@ -1,0 +1,130 @@
+"""Prose that runs: every Python block and every `$ tacit` line of the documentation, and what the pages promise."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from tacit.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = [page for page in PAGES if "_build" not in page.parts]
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SLOW = ("demo", "reproduce", "compare")
+"""Commands that have tests of their own; a page that shows them is only checked to name a command that exists."""
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(text: str) -> list[tuple[str, str, int]]:
+    """(language, code, line) of every fenced block."""
+    return [(m[1], m[2], text.count("\n", 0, m.start()) + 2) for m in BLOCK.finditer(text)]
+
+
+RUNNING = [
+    page for page in PAGES if {language for language, _, _ in blocks(page.read_text("utf-8"))} & {"python", "console"}
+]
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=name)
+def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
+    """One namespace per page, in an empty directory, blocks in the order of the page."""
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    for language, code, line in blocks(page.read_text("utf-8")):
+        if language == "python":
+            exec(compile("\n" * (line - 1) + code, str(page), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - that is the test
+        elif language == "console":
+            for command in re.findall(r"^\$ tacit (.*)$", code, flags=re.MULTILINE):
+                words = shlex.split(command, comments=True)
+                words = [words[0], "--help"] if words[0] in SLOW else words
+                assert main(words) == 0, f"{name(page)}: tacit {command}"
+    capsys.readouterr()
+
+
+def test_a_broken_block_is_found(tmp_path):
+    page = "# Page\n\n```python\nx = 1\nassert x == 2\n```\n\n```console\n$ tacit nonsense\n```\n"
+    (_, code, line), (language, shown, _) = blocks(page)
+    assert line == 4
+    with pytest.raises(AssertionError):
+        exec(compile(code, "page", "exec"), {})  # noqa: S102 - that is the test
+    assert language == "console"
+    assert main(shlex.split(shown.removeprefix("$ tacit "))) == 2
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    listed = [
+        line
+        for body in re.findall(r"^```\{toctree\}\n(.*?)^```$", index, flags=re.MULTILINE | re.DOTALL)
+        for line in body.splitlines()
+        if line and not line.startswith(":")
+    ]
+    found = {
+        path.relative_to(ROOT / "docs").with_suffix("")
+        for pattern in listed
+        for path in (ROOT / "docs").glob(f"{pattern}.md")
+    }
+    pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert pages - found == {Path("index")} - found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{name(page)} links to {target}"
+
+
+def test_every_paper_has_a_card_with_its_parts():
+    for key in ("bai2024shuffle", "bai2025secure", "he2025policy", "bai2024adversarial", "garcelon2021local"):
+        card = (ROOT / "docs" / "papers" / f"{key}.md").read_text("utf-8")
+        for heading in ("What tacit implements", "Notation", "Deviations and findings"):
+            assert f"## {heading}" in card, key
+
+
+def test_decisions_are_numbered_and_the_changelog_begins_with_privacy():
+    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    for body in re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]:
+        headings = re.findall(r"^### (\w+)", body, flags=re.MULTILINE)
+        assert headings[0] == "Privacy"
+
+
+FORBIDDEN = {
+    "a path of one machine": "|".join(("/work/", "/root/", "/opt/pypi")),
+    "a package registry": "|".join(("pypi\\.org", "pythonhosted", "--(extra-)?index-url")),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_tracked_file_names_a_machine_or_a_registry(what):
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    guilty = []
+    for entry in listed.stdout.decode().split("\0"):
+        path = ROOT / entry
+        if entry and path.is_file() and re.search(FORBIDDEN[what].encode(), path.read_bytes()):
+            guilty.append(entry)
+    assert guilty == []
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "tour.html").exists()
