@@ -43,11 +43,13 @@ def _environments() -> list[dict[str, Any]]:
 
 
 def _learners() -> list[dict[str, Any]]:
+    from tacit.learners.gradient_registry import GRADIENT_LEARNERS
     from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS
+    from tacit.learners.stage_registry import STAGE_LEARNERS
 
     learners = [
         {"name": name, "summary": entry.summary, "options": {key: list(v) for key, v in entry.options.items()}}
-        for name, entry in LEARNERS.items()
+        for name, entry in (*LEARNERS.items(), *STAGE_LEARNERS.items(), *GRADIENT_LEARNERS.items())
     ]
     return [*learners, *({"name": name, "summary": text, "options": {}} for name, text in REFERENCE_LEARNERS.items())]
 

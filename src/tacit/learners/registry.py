@@ -12,12 +12,14 @@ from typing import Any, Final, cast
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.contract import Constants, Learner
 from tacit.learners.dp_ucbvi import DPUCBVI, Rows
+from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.ldp_obi import LDPOBI
 from tacit.learners.ldp_psrl import LDPPSRL, CountPrior
 from tacit.learners.private_po import PrivateUCBPO
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import PSRL, RewardPosterior
 from tacit.learners.pucb import PUCB
+from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, SumPrecision
@@ -224,7 +226,7 @@ def make_learner(name: str, request: LearnerRequest) -> Learner[Any]:
     'psrl'
     """
     if name not in LEARNERS:
-        raise UnknownName("learner", name, [*LEARNERS, *REFERENCE_LEARNERS])
+        raise UnknownName("learner", name, [*LEARNERS, *STAGE_LEARNERS, *GRADIENT_LEARNERS, *REFERENCE_LEARNERS])
     entry = LEARNERS[name]
     for option, value in request.options.items():
         if option not in entry.options:
