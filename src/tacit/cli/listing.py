@@ -47,9 +47,11 @@ def _learners() -> list[dict[str, Any]]:
     from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS
     from tacit.learners.stage_registry import STAGE_LEARNERS
 
+    tables: tuple[Mapping[str, Any], ...] = (LEARNERS, STAGE_LEARNERS, GRADIENT_LEARNERS)
     learners = [
         {"name": name, "summary": entry.summary, "options": {key: list(v) for key, v in entry.options.items()}}
-        for name, entry in (*LEARNERS.items(), *STAGE_LEARNERS.items(), *GRADIENT_LEARNERS.items())
+        for table in tables
+        for name, entry in table.items()
     ]
     return [*learners, *({"name": name, "summary": text, "options": {}} for name, text in REFERENCE_LEARNERS.items())]
 

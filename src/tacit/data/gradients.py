@@ -202,7 +202,7 @@ def _square_norm(features: Floats, table: Floats, sums: GradientSums, states: In
                     if a == b:
                         product += 1.0
                     total += float((1.0 if g == h else 2.0) * w[g] * w[h] * product)
-        return total
+        return float(total)
     for j in range(sums.direction.shape[0]):
         sums.direction[j] = 0.0
     for h in range(horizon):
@@ -211,7 +211,7 @@ def _square_norm(features: Floats, table: Floats, sums: GradientSums, states: In
             sums.direction[l * k + j] += w[h] * (features[s, a, j] - sums.mean[l, s, j])
     for j in range(sums.direction.shape[0]):
         total += float(sums.direction[j] * sums.direction[j] * (1.0 + ROUNDING))
-    return total
+    return float(total)
 
 
 def in_range(batch: Trajectories, num_states: int, num_actions: int, horizon: int) -> Trajectories:

@@ -57,6 +57,16 @@ class DoseBandit:
         return len(self.rho)
 
     @property
+    def num_actions(self) -> int:
+        """None can be counted: actions are real numbers."""
+        return 0
+
+    @property
+    def horizon(self) -> int:
+        """One step."""
+        return 1
+
+    @property
     def dimension(self) -> int:
         """The number k of features."""
         return int(self.features.shape[1])

@@ -22,7 +22,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.environments.treatment import treatment
 from tacit.errors import InvalidInput, UnknownName
 
-__all__ = ["EnvironmentInfo", "list_environments", "make"]
+__all__ = ["EnvironmentInfo", "list_environments", "make", "read_parameters"]
 
 BUILDERS: Mapping[str, Callable[..., TabularMDP]] = MappingProxyType(
     {
@@ -65,7 +65,7 @@ def make(spec: str) -> TabularMDP:
     if colon and not listed:
         raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
     try:
-        return BUILDERS[name](**_parameters(name, listed))
+        return BUILDERS[name](**read_parameters(name, BUILDERS[name], listed))
     except MemoryError as error:
         raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
 
@@ -84,20 +84,10 @@ def list_environments() -> tuple[EnvironmentInfo, ...]:
     )
 
 
-def _summary(builder: Callable[..., TabularMDP]) -> str:
-    """The first line of the builder's docstring."""
-    return (inspect.getdoc(builder) or "").partition("\n")[0]
-
-
-def _defaults(builder: Callable[..., TabularMDP]) -> dict[str, int | float]:
-    """Parameters and defaults of a builder, in the order of its signature."""
-    return {name: parameter.default for name, parameter in inspect.signature(builder).parameters.items()}
-
-
-def _parameters(name: str, listed: str) -> dict[str, int | float]:
+def read_parameters(name: str, builder: Callable[..., object], listed: str) -> dict[str, int | float]:
     """Read `states=4,horizon=6` with the types of the builder's signature."""
-    types = typing.get_type_hints(BUILDERS[name])
-    known = list(_defaults(BUILDERS[name]))
+    types = typing.get_type_hints(builder)
+    known = list(_defaults(builder))
     values: dict[str, int | float] = {}
     for item in listed.split(",") if listed else []:
         key, equals, text = (part.strip() for part in item.partition("="))
@@ -113,3 +103,13 @@ def _parameters(name: str, listed: str) -> dict[str, int | float]:
             kind = "a whole number" if types[key] is int else "a number"
             raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error
     return values
+
+
+def _summary(builder: Callable[..., TabularMDP]) -> str:
+    """The first line of the builder's docstring."""
+    return (inspect.getdoc(builder) or "").partition("\n")[0]
+
+
+def _defaults(builder: Callable[..., object]) -> dict[str, int | float]:
+    """Parameters and defaults of a builder, in the order of its signature."""
+    return {name: parameter.default for name, parameter in inspect.signature(builder).parameters.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tacit.errors import InvalidInput
 from tacit.experiments.config import RunConfig
 from tacit.experiments.result import Resolved, Result
 from tacit.experiments.storage import RunDirectory
+from tacit.loop.gradient_measures import Objective
+from tacit.released.batches import BatchReport
 
 __all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]
 
@@ -54,9 +57,10 @@ def make_labels(
     }
 
 
-def make_privacy(claim: PrivacyClaim, certificate: Certificate) -> dict[str, Any]:
+def make_privacy(claim: PrivacyClaim, certificate: Certificate, batches: Sequence[BatchReport] = ()) -> dict[str, Any]:
     """What privacy.json says."""
-    return {"claim": claim.to_dict(), "certificate": certificate.to_dict()}
+    said: dict[str, Any] = {"claim": claim.to_dict(), "certificate": certificate.to_dict()}
+    return said | ({"batches": [batch.to_dict() for batch in batches]} if batches else {})
 
 
 def write_result(result: Result, directory: Path) -> Path:
@@ -68,7 +72,7 @@ def write_result(result: Result, directory: Path) -> Path:
     place.check(header)
     if not place.finished:
         model = config.environment if isinstance(config.environment, TabularMDP) else None
-        place.begin(header, make_privacy(result.claim, result.certificate), model)
+        place.begin(header, make_privacy(result.claim, result.certificate, result.batches), model)
         for run in result.seed_runs():
             place.write_seed(run, make_labels(config, resolved, result.claim, **names))
         place.finish(result.seeds)
@@ -101,8 +105,15 @@ def read_result(directory: str | Path) -> Result:
         policy_changes=tuple(int(timing[str(s)]["changes"]) for s in config.seeds),
         claim=PrivacyClaim.from_dict(privacy["claim"]),
         certificate=Certificate.from_dict(privacy["certificate"]),
+        batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
+        objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],
         command=header["command"],
     )
+
+
+def _ordered(timing: dict[str, Any], config: RunConfig) -> list[dict[str, Any]]:
+    """What was kept beside the rows, in the order of the seeds."""
+    return [timing[str(seed)] for seed in config.seeds]

@@ -13,17 +13,25 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.environments.registry import make
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
+from tacit.experiments.assemble_gradient import assemble_gradient, values_of, world_of
+from tacit.experiments.assemble_stages import assemble_stages
 from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import Learner
 from tacit.learners.fixed import FixedPolicy
+from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_learner, needs_squares
+from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.planning.dynamic import backward_induction, evaluate_stochastic
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
+from tacit.privatizers.batch_none import BatchUnprotected
+from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.contract import CountPrivatizer
+from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.precision import count_precision
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.released.batches import BatchReport
 from tacit.released.counts import CountShape
 
 __all__ = ["Assembled", "assemble"]
@@ -36,6 +44,8 @@ class Assembled:
     mdp: TabularMDP
     learner: Learner[Any]
     privatizer: CountPrivatizer
+    values: tuple[float, float] | None = None
+    """V* and the value of the uniform policy, where the world is no table."""
 
     @property
     def claim(self) -> PrivacyClaim:
@@ -48,14 +58,33 @@ class Assembled:
         return self.privatizer.certificate()
 
     @cached_property
+    def batches(self) -> tuple[BatchReport, ...]:
+        """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
+        return self.privatizer.reports() if isinstance(self.privatizer, BatchShuffle) else ()
+
+    @property
+    def largest_batch(self) -> int | None:
+        """The users of the largest batch, where the learner plans batches of its own."""
+        privatizer: object = self.privatizer
+        if isinstance(privatizer, GradientPrivatizer):
+            return privatizer.users_per_batch
+        if not isinstance(self.privatizer, BatchShuffle | BatchUnprotected):
+            return None
+        return max(batch.users for batch in self.privatizer.batches)
+
+    @cached_property
     def optimal_value(self) -> float:
         """Simulation only: V* from the first state, averaged over rho."""
+        if self.values is not None:
+            return self.values[0]
         _, V, _ = backward_induction(np.array(self.mdp.stage_P), np.array(self.mdp.stage_r), self.mdp.horizon)
         return float(self.mdp.rho @ V[0])
 
     @cached_property
     def uniform_value(self) -> float:
         """Simulation only: what "nothing learned" is worth."""
+        if self.values is not None:
+            return self.values[1]
         policy = uniform_policy(self.mdp.horizon, self.mdp.num_states, self.mdp.num_actions)
         P, r = np.array(self.mdp.stage_P), np.array(self.mdp.stage_r)
         V = evaluate_stochastic(P, r, policy.probabilities(self.mdp.num_actions))
@@ -70,14 +99,23 @@ def assemble(config: RunConfig) -> Assembled:
     >>> parts.mdp.num_states, parts.learner.name, parts.learner.shape.staged, parts.claim.epsilon
     (4, 'psrl', False, inf)
     """
-    mdp = make(config.environment) if isinstance(config.environment, str) else config.environment
     name, options = parse_learner(config.learner)
+    if name in GRADIENT_LEARNERS:
+        world: Any = world_of(config.environment)
+        gradient, noise = assemble_gradient(config, world, name, options)
+        return Assembled(mdp=world, learner=gradient, privatizer=noise, values=values_of(world))
+    mdp = make(config.environment) if isinstance(config.environment, str) else config.environment
     shape = CountShape(
         horizon=mdp.horizon,
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
         staged=options.get("staged", "true") != "false",
     )
+    if name in STAGE_LEARNERS:
+        staged, batches = assemble_stages(config, name, options, shape)
+        if config.constants == "none":
+            raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+        return Assembled(mdp=mdp, learner=staged, privatizer=batches)
     privatizer = make_privatizer(
         PrivacyRequest(
             trust=config.trust,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.claims import Trust
-from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.dose_bandit import DoseBandit, dose_bandit
+from tacit.environments.registry import make, read_parameters
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.experiments.config import RunConfig
@@ -24,7 +26,7 @@ from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
 from tacit.released.gradients import GradientShape
 
-__all__ = ["assemble_gradient"]
+__all__ = ["assemble_gradient", "values_of", "world_of"]
 
 Floats = NDArray[np.float64]
 
@@ -32,9 +34,26 @@ REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
 
 
+WORLDS: Final[Mapping[str, Callable[..., DoseBandit]]] = {"dose-bandit": dose_bandit}
+"""Worlds with real-valued actions: only policy gradients can act in them."""
+
+
+def world_of(environment: str | TabularMDP) -> TabularMDP | DoseBandit:
+    """The world that a specification names, tabular or not."""
+    if not isinstance(environment, str):
+        return environment
+    name, _, listed = (part.strip() for part in environment.partition(":"))
+    return WORLDS[name](**read_parameters(name, WORLDS[name], listed)) if name in WORLDS else make(environment)
+
+
+def values_of(world: TabularMDP | DoseBandit) -> tuple[float, float] | None:
+    """Simulation only: J* and J of the first policy, where the world is no table."""
+    return (world.optimal_value, world.objective(np.zeros(world.dimension))) if isinstance(world, DoseBandit) else None
+
+
 def assemble_gradient(
     config: RunConfig, world: TabularMDP | DoseBandit, name: str, options: dict[str, str]
-) -> tuple[GradientLearner, GradientPrivatizer]:
+) -> tuple[Any, Any]:
     """Build the learner and the privatizer of a configuration."""
     settings = read_settings(name, options)
     if config.mechanism not in (None, "gaussian"):

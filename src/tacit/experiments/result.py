@@ -7,7 +7,7 @@ only; no deployment can report it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,10 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig
+from tacit.loop.gradient_measures import Objective
 from tacit.loop.simulate import SeedRun
+from tacit.privatizers.gradient import both_claims
+from tacit.released.batches import BatchReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,6 +81,10 @@ class Result:
     policy_changes: tuple[int, ...]
     claim: PrivacyClaim
     certificate: Certificate
+    batches: tuple[BatchReport, ...]
+    """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
+    objectives: tuple[Objective, ...]
+    """Simulation only: one per seed for policy gradients, else empty."""
     experiment: str
     label: str
     version: str
@@ -137,12 +144,15 @@ class Result:
             "batch": self.resolved.users_per_batch,
             "claim": self.claim.to_dict(),
             "certificate": self.certificate.to_dict(),
+            "batches": [batch.to_dict() for batch in self.batches],
             "regret": {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
             "checkpoints": [
                 {"episode": int(episode), **asdict(spread_of(column))}
                 for episode, column in zip(self.episodes, self.regret.T, strict=True)
             ],
             "relative_regret": self.relative_regret,
+            "objective": self._objective(),
+            "claims": [claim.to_dict() for claim in self.claims],
             "seconds_per_episode": self.seconds_per_episode,
             "experiment": self.experiment,
             "label": self.label,
@@ -150,6 +160,19 @@ class Result:
             "version": self.version,
             "command": self.command,
         }
+
+    @property
+    def claims(self) -> tuple[PrivacyClaim, ...]:
+        """Everything that is promised at once: the claim, and for policy gradients joint DP of the online run, too."""
+        return both_claims(self.claim) if self.objectives else (self.claim,)
+
+    def _objective(self) -> dict[str, Any] | None:
+        """The means over the seeds, and the final objective of each."""
+        if not self.objectives:
+            return None
+        names = [field.name for field in fields(Objective)]
+        means = {name: float(np.mean([getattr(found, name) for found in self.objectives])) for name in names}
+        return {**means, "per_seed": [found.final for found in self.objectives], "simulation_only": True}
 
     def plot(
         self,
@@ -175,8 +198,15 @@ class Result:
         """The result seed by seed, as the loop gave it."""
         parts = zip(self.seeds, self.regret, self.policy_changes, self.seconds, strict=True)
         return [
-            SeedRun(seed=seed, episodes=self.episodes, regret=row, policy_changes=changes, seconds=seconds)
-            for seed, row, changes, seconds in parts
+            SeedRun(
+                seed=seed,
+                episodes=self.episodes,
+                regret=row,
+                policy_changes=changes,
+                seconds=seconds,
+                objective=self.objectives[i] if self.objectives else None,
+            )
+            for i, (seed, row, changes, seconds) in enumerate(parts)
         ]
 
 
@@ -202,7 +232,7 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         z=parts.learner.z,
         calibration=parts.privatizer.calibration,
         privatizer=parts.privatizer.name,
-        users_per_batch=config.users_per_batch,
+        users_per_batch=parts.largest_batch or config.users_per_batch,
         optimal_value=parts.optimal_value,
         uniform_value=parts.uniform_value,
     )
@@ -222,6 +252,8 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         policy_changes=tuple(run.policy_changes for run in ordered),
         claim=parts.claim,
         certificate=parts.certificate,
+        batches=parts.batches,
+        objectives=tuple(run.objective for run in ordered if run.objective is not None),
         experiment=experiment,
         label=label,
         version=__version__,

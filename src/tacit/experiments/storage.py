@@ -18,7 +18,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -143,7 +143,10 @@ class RunDirectory:
 
     def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
         """Store a finished seed: its seconds first, then its rows, which count."""
-        part, details = self._part(run.seed), {"seconds": run.seconds, "changes": run.policy_changes}
+        part = self._part(run.seed)
+        details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
+        if run.objective is not None:
+            details["objective"] = asdict(run.objective)
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
             write_whole(part, _parquet_bytes(_rows(run, labels)))

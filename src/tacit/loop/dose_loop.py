@@ -19,7 +19,8 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.errors import require
 from tacit.kernels import kernel
 from tacit.learners.gradient import GradientLearner, plan_gradient
-from tacit.loop.gradient_loop import CHUNK, GradientRun, Objective
+from tacit.loop.gradient_loop import CHUNK
+from tacit.loop.gradient_measures import GradientRun, Objective
 from tacit.privatizers.gradient import GradientPrivatizer, add_noise, choose_users
 from tacit.randomness import seed_streams
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -25,49 +24,17 @@ from tacit.errors import require
 from tacit.kernels import kernel
 from tacit.learners.dp_pg import add_barrier
 from tacit.learners.gradient import GradientLearner, plan_gradient
+from tacit.loop.gradient_measures import GradientRun, Objective
 from tacit.loop.gradient_truth import begin_gradient_tally, evaluate, gradient_truth
 from tacit.policies.softmax import softmax_table
 from tacit.privatizers.gradient import GradientPrivatizer, release_gradient
 from tacit.randomness import SimulationNoise, Streams, seed_streams
 
-__all__ = ["GradientRun", "Objective", "run_gradient"]
+__all__ = ["CHUNK", "run_gradient"]
 
 Floats = NDArray[np.float64]
 CHUNK = 1_000_000
 """The compiled loop returns to Python about once per so many users, for progress and interruption."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """Simulation only: what the theorems of [he2025policy] speak about, exactly."""
-
-    final: float
-    """J of the policy in the end."""
-    uniform: float
-    """J(θ_U), θ_U uniform among the iterates."""
-    average: float
-    """(1/T) Σ_t J(θ_t)."""
-    optimal: float
-    """J*."""
-    stationarity: float
-    """(1/T) Σ_t ‖∇J(θ_t)‖² = E_U ‖∇J(θ_U)‖²."""
-    regularised: float
-    """The same for J_λ, the objective with the log-barrier."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GradientRun:
-    """What the simulator saw of one run, and what was learned."""
-
-    regret: Floats
-    """[checkpoint]: cumulative pseudo-regret (simulation only)."""
-    objective: Objective
-    theta: Floats
-    """The final parameters: what a curator would publish, and all that an audit may look at."""
-    theta_sampled: Floats
-    """θ_U."""
-    batches: int
-    seconds: float
 
 
 @cache

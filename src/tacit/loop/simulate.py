@@ -17,14 +17,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.counts import flow_counts
+from tacit.data.counts import ExactCounts, flow_counts, join_counts
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count
-from tacit.learners.contract import KernelLearner, Learner
+from tacit.learners.contract import KernelLearner, Learner, Plan
+from tacit.learners.gradient import GradientLearner
 from tacit.loop.compiled import fused_loop
-from tacit.loop.tally import begin_tally, gaps_of, refresh, truth_of
+from tacit.loop.gradient_measures import Objective
+from tacit.loop.gradient_run import simulate_gradient
+from tacit.loop.tally import Truth, begin_tally, gaps_of, refresh, truth_of
 from tacit.policies import DeterministicPolicy
 from tacit.privatizers.contract import CountPrivatizer
 from tacit.randomness import SimulationNoise, seed_streams
@@ -35,7 +38,7 @@ Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""
 
-CHUNK = 1_000_000
+CHUNK = 100_000
 """The compiled loop returns to Python at least this often, for progress and interruption."""
 
 
@@ -50,6 +53,8 @@ class SeedRun:
     """Cumulative pseudo-regret at each checkpoint (simulation only)."""
     policy_changes: int
     seconds: float
+    objective: Objective | None = None
+    """Exact values of what a policy gradient found (simulation only)."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> NDArray[np.int64]:
@@ -80,6 +85,12 @@ def simulate(
     marks = log_checkpoints(episodes) if checkpoints is None else np.asarray(checkpoints, dtype=np.int64)
     if len(marks) == 0 or marks[0] < 1 or marks[-1] != episodes or (np.diff(marks) <= 0).any():
         raise InvalidInput("checkpoints must increase strictly, start at 1 or later and end with the last episode")
+    report = progress if progress is not None else _silent
+    given: object = learner
+    if isinstance(given, GradientLearner):
+        compiled = speed != "interpreted"
+        found = simulate_gradient(mdp, given, privatizer, marks, seed, compiled=compiled, progress=report)
+        return SeedRun(seed, marks, found.regret, found.batches, found.seconds, found.objective)
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     for part, shape in (("learner", learner.shape), ("privatizer", privatizer.shape)):
         # Kernels do not check their indices, so nothing else may come this far.
@@ -91,7 +102,6 @@ def simulate(
     fusable = fusable and getattr(learner, "users_per_batch", None) == 1
     if speed == "compiled" and not fusable:
         raise NotSupported(f"{learner.name} with {privatizer.name} does not run compiled; use speed='interpreted'")
-    report = progress if progress is not None else _silent
     run = _compiled if fusable and speed != "interpreted" else _interpreted
     started = time.perf_counter()
     regret, changes = run(mdp, learner, privatizer, marks, seed, report)
@@ -111,17 +121,17 @@ def _compiled(
     world, truth, privacy = prepare_world(mdp), truth_of(mdp), privatizer.parameters
     advance = fused_loop(type(learner).plan_kernel, type(learner).update_kernel, privatizer.release_kernel)
     regret = np.zeros(len(marks))
-    done = 0
-    for i, mark in enumerate(marks):
-        while done < mark:
-            count = int(min(mark - done, CHUNK))
-            advance(
-                learner.parameters, belief, privacy, state, world, truth, tally,
-                count, streams.world, streams.learner, streams.noise,
-            )  # fmt: skip
-            done += count
-            progress(done)
-        regret[i] = tally.regret[0]
+    states, actions = np.zeros(mdp.horizon + 1, dtype=np.int64), np.zeros(mdp.horizon, dtype=np.int64)
+    rewards = np.zeros(mdp.horizon)
+    episodes, done = int(marks[-1]), 0
+    while done < episodes:
+        count = min(episodes - done, CHUNK)
+        advance(
+            learner.parameters, belief, privacy, state, world, truth, tally,
+            done, count, marks, regret, streams.world, streams.learner, streams.noise, states, actions, rewards,
+        )  # fmt: skip
+        done += count
+        progress(done)
     return regret, int(tally.changes[0])
 
 
@@ -135,22 +145,27 @@ def _interpreted(
     episodes, changes, next_mark = int(marks[-1]), 0, 0
     regret = np.zeros(len(marks))
     done, total, previous = 0, 0.0, None
+    batch: Any
     while done < episodes:
         belief, plan = learner.plan(belief, streams.learner)
         users = episodes - done if plan.users is None else min(plan.users, episodes - done)
-        if isinstance(plan.policy, DeterministicPolicy):
-            refresh(truth, tally, plan.policy.actions)
-            gaps = tally.gaps
+        if plan.groups:
+            batch, cost = _mixed(mdp, truth, plan, users, streams.world)
+            changes += 1
         else:
-            gaps = gaps_of(truth, plan.policy, mdp.num_actions)
-            changes += plan.policy is not previous
-        previous = plan.policy
-        if users == 1:
-            batch: Any = roll_out(world, plan.policy, 1, streams.world)
-            cost = float(gaps[batch.states[0, 0]])
-        else:
-            batch = flow_counts(mdp, plan.policy, users, streams.world)
-            cost = float(gaps @ batch.starts)
+            if isinstance(plan.policy, DeterministicPolicy):
+                refresh(truth, tally, plan.policy.actions)
+                gaps = tally.gaps
+            else:
+                gaps = gaps_of(truth, plan.policy, mdp.num_actions)
+                changes += plan.policy is not previous
+            previous = plan.policy
+            if users == 1 and plan.request is None:
+                batch = roll_out(world, plan.policy, 1, streams.world)
+                cost = float(gaps[batch.states[0, 0]])
+            else:
+                batch = flow_counts(mdp, plan.policy, users, streams.world)
+                cost = float(gaps @ batch.starts)
         # Within a batch the policy is one and the same, so the regret grows evenly.
         while next_mark < len(marks) and marks[next_mark] <= done + users:
             regret[next_mark] = total + cost * (int(marks[next_mark]) - done) / users
@@ -158,9 +173,26 @@ def _interpreted(
         total += cost
         # The last users' data are of use to nobody: they are never released.
         if plan.reports and done + users < episodes:
-            state, released = privatizer.release(state, batch, noise)
+            if plan.request is None:
+                state, released = privatizer.release(state, batch, noise)
+            else:
+                state, released = privatizer.release_batch(state, batch, noise, plan.request)
             belief = learner.update(belief, released)
         del batch
         done += users
         progress(done)
     return regret, int(tally.changes[0]) + changes
+
+
+def _mixed(
+    mdp: TabularMDP, truth: Truth, plan: Plan, users: int, world: np.random.Generator
+) -> tuple[ExactCounts, float]:
+    """A batch whose users follow several policies, and what it cost; those in no group follow `plan.policy`."""
+    left = users - sum(count for _, count in plan.groups)
+    require(left >= 0, "the groups of a batch must not have more users than the batch", left)
+    parts, cost = [], 0.0
+    for policy, count in (*plan.groups, (plan.policy, left)):
+        if count > 0:
+            parts.append(flow_counts(mdp, policy, count, world))
+            cost += float(gaps_of(truth, policy, mdp.num_actions) @ parts[-1].starts)
+    return join_counts(parts), cost

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import LARGEST_DELTA, PrivacyClaim
 from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
@@ -41,7 +41,15 @@ from tacit.privatizers.gradient_sensitivity import Reach
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape, GradientStatistics, PrivateGradient, empty_gradient
 
-__all__ = ["GradientNoise", "GradientPrivatizer", "GradientState", "add_noise", "choose_users", "release_gradient"]
+__all__ = [
+    "GradientNoise",
+    "GradientPrivatizer",
+    "GradientState",
+    "add_noise",
+    "both_claims",
+    "choose_users",
+    "release_gradient",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,6 +128,13 @@ def release_gradient(
     add_noise(noise, state.sums.reward[0], state.released, generator)
 
 
+def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
+    """DP of the final policy and joint DP of the online run: both hold, because every iterate is released (G4)."""
+    if claim.trust == "none":
+        return (claim,)
+    return claim, replace(claim, output="other-users-actions", allow_large_delta=claim.delta > LARGEST_DELTA)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientPrivatizer:
     """The only door from users to gradients; every field is public. Make one with `make_gradient_privatizer`."""
@@ -157,12 +172,8 @@ class GradientPrivatizer:
 
     @property
     def claims(self) -> tuple[PrivacyClaim, ...]:
-        """Everything that is promised: DP of the final policy, and joint DP of the online run (G4)."""
-        if self.claim.trust == "none":
-            return (self.claim,)
-        large = self.claim.delta > 1e-3
-        joint = replace(self.claim, output="other-users-actions", allow_large_delta=large)
-        return self.claim, joint
+        """Everything that is promised (G4)."""
+        return both_claims(self.claim)
 
     @property
     def divisor(self) -> float:
