@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.data.trajectories import walk
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.loop.tally import refresh
 
 __all__ = ["fused_loop"]
@@ -19,9 +20,13 @@ __all__ = ["fused_loop"]
 def fused_loop(
     plan: Callable[..., None], update: Callable[..., None], release: Callable[..., None]
 ) -> Callable[..., None]:
-    """Compile the whole interaction of these three kernels; the result advances a run by any number of episodes."""
+    """Compile the whole interaction of these three kernels; the result advances a run by any number of episodes.
 
-    @kernel
+    The last three arguments hold the trajectory of the current user (states[H+1], actions[H], rewards[H]).
+    `done` episodes came before; the regret at every mark that is passed is written to `regret`.
+    """
+
+    @lean_kernel
     def advance(
         parameters: Any,
         belief: Any,
@@ -30,21 +35,29 @@ def fused_loop(
         world: Any,
         truth: Any,
         tally: Any,
+        done: int,
         episodes: int,
+        marks: Any,
+        regret: Any,
         world_coins: np.random.Generator,
         learner_coins: np.random.Generator,
         noise: np.random.Generator,
+        states: NDArray[np.int64],
+        actions: NDArray[np.int64],
+        rewards: NDArray[np.float64],
     ) -> None:
-        horizon = belief.policy.shape[0]
-        states = np.zeros(horizon + 1, dtype=np.int64)
-        actions = np.zeros(horizon, dtype=np.int64)
-        rewards = np.zeros(horizon)
-        for _ in range(episodes):
+        mark = 0
+        while mark < marks.shape[0] and marks[mark] <= done:
+            mark += 1
+        for episode in range(done + 1, done + episodes + 1):
             plan(parameters, belief, learner_coins)
             refresh(truth, tally, belief.policy)
             walk(world, belief.policy, world_coins, states, actions, rewards)
             tally.regret[0] += tally.gaps[states[0]]
             release(privacy, state, states, actions, rewards, noise)
             update(parameters, belief, state.released)
+            if mark < marks.shape[0] and marks[mark] == episode:
+                regret[mark] = tally.regret[0]
+                mark += 1
 
     return advance
