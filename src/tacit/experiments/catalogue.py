@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tacit.errors import UnknownName
-from tacit.experiments import frontier_central
+from tacit.experiments import frontier_central, garcelon2021
 from tacit.experiments.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.experiments.config import RunConfig, as_seeds
 from tacit.experiments.figures import FigureSpec
+from tacit.experiments.panels import Drawable
 from tacit.experiments.runner import Notify, silent
 
 __all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
@@ -28,7 +29,9 @@ class Experiment:
 
     summary: str
     runs: Callable[[Scale], tuple[Run, ...]]
-    figures: tuple[FigureSpec, ...] = (FIGURE,)
+    figures: tuple[Drawable, ...] = (FIGURE,)
+    shares_runs: bool = False
+    """Whether runs that another experiment of the same paper has finished are copied."""
 
 
 def _baselines(scale: Scale) -> tuple[Run, ...]:
@@ -62,6 +65,42 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="UCBVI with both bonuses and the practical rule, PSRL and the uniform policy, without privacy",
         runs=_baselines,
         figures=(FIGURE, FigureSpec(name="regret-per-episode", band="minmax", per_episode=True)),
+    ),
+    "garcelon2021local/fig1": Experiment(
+        summary="UCB-VI, LDP-OBI with Laplace noise and LDP-PSRL at epsilon 0.2, 2 and 20",
+        runs=lambda scale: garcelon2021.learner_runs(scale, obi=True, beta=False),
+        figures=garcelon2021.figures("fig1"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig2": Experiment(
+        summary="LDP-OBI with every local mechanism, every epsilon",
+        runs=garcelon2021.mechanism_runs,
+        figures=garcelon2021.figures("fig2"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig4": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 0.2",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 0.2),
+        figures=garcelon2021.figures("fig4"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig5": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 2",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 2.0),
+        figures=garcelon2021.figures("fig5"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig6": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 20",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 20.0),
+        figures=garcelon2021.figures("fig6"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig7": Experiment(
+        summary="LDP-PSRL at every epsilon: as printed, tight, and for binary rewards",
+        runs=lambda scale: garcelon2021.learner_runs(scale, obi=False, beta=True),
+        figures=garcelon2021.figures("fig7"),
+        shares_runs=True,
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
@@ -119,6 +158,7 @@ def reproduce(
         workers=workers,
         progress=progress,
         notify=notify,
+        borrow=experiment.shares_runs,
     )
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"

@@ -21,6 +21,7 @@ from tacit.experiments.config import RunConfig
 from tacit.experiments.figures import Band, FigureSpec, LogAxes, plot
 from tacit.experiments.result import Result
 from tacit.experiments.runner import Cell, Notify, check_cells, run_cells, silent
+from tacit.experiments.sharing import borrow_finished
 from tacit.experiments.storage import RESULTS, RunDirectory, read_json, write_json, writing_to
 
 if TYPE_CHECKING:
@@ -102,8 +103,12 @@ def run_comparison(
     workers: int | None = None,
     progress: bool = False,
     notify: Notify = silent,
+    borrow: bool = False,
 ) -> Comparison:
-    """Run what is missing of a comparison and return all of it; nothing is written before every run was validated."""
+    """Run what is missing of a comparison and return all of it; nothing is written before every run was validated.
+
+    With `borrow`, runs that a sibling comparison has finished are copied (see `sharing`).
+    """
     require(len(runs) > 0, "a comparison must have at least one run", len(runs))
     root = None if out is None else Path(out)
     places = [_place(run) for run in runs]
@@ -118,6 +123,8 @@ def run_comparison(
         check_cells(cells, experiment=name, workers=workers)
         _check_root(root, name, scale)
         _write_index(root, name=name, scale=scale, places=places, command=command)
+        if borrow:
+            borrow_finished(dict(zip(places, (run.config for run in runs), strict=True)), root, notify=notify)
         if all(RunDirectory(root / place).finished for place in places):
             notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
             notify = silent
