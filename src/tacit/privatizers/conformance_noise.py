@@ -28,8 +28,8 @@ from scipy import stats
 from tacit.privatizers.conformance_continual import own_covariance
 from tacit.privatizers.conformance_probe import Probe, counted, counts_of, exact_counts, one_user, stacked
 from tacit.privatizers.local import Local
-from tacit.privatizers.local_precision import local_precision
-from tacit.released.precision import CELL, REWARD, VISIT, sum_radius
+from tacit.privatizers.precision import count_precision
+from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius
 
 __all__ = ["Sample", "independent", "paths", "precise", "sampled", "unbiased", "variance"]
 
@@ -39,6 +39,7 @@ Path = Literal["messages", "aggregate"]
 _CROWD = 20  # users per local batch: enough that sums of bits are spread out
 _PREFIXES = 7  # of a continual counter: three levels of a binary tree
 _MESSAGE_BITS = 20_000_000  # what a shuffled message path may draw in all
+_COLUMNS = {"transitions": 0, "visits": 1}  # of the stated variances; all others go with the rewards
 _FAILURE = 0.02  # of a radius under examination
 
 
@@ -55,6 +56,8 @@ class Sample(NamedTuple):
     """Where the counters of each family stand."""
     errors: Floats
     """[replicates, releases, counters]: the noise as it was released."""
+    stated: Floats
+    """[3]: the noise variance that came with one release, of transitions, visits and rewards."""
 
 
 def sampled(probe: Probe, path: Path) -> Sample:
@@ -85,15 +88,15 @@ def sampled(probe: Probe, path: Path) -> Sample:
     scale, extra, filled = np.ones(len(truth)), np.ones(len(truth)), truth > 0.0
     if counter is not None:
         fresh = np.linalg.solve(np.linalg.cholesky(own_covariance(counter, releases)), raw)
-        return Sample(fresh, extra, filled, parts, raw)
+        return Sample(fresh, extra, filled, parts, raw, released.variance)
     std, stated = privatizer.noise_std(), released.variance / releases
     for name, part in parts.items():
-        column = {"transitions": 0, "visits": 1}.get(name, 2)
+        column = _COLUMNS.get(name, 2)
         noise_std = std.get(name, std["rewards"]) * (_CROWD**0.5 if single else 1.0)
         scale[part], extra[part] = noise_std, stated[column] / noise_std**2
     increments = np.diff(raw, axis=1, prepend=0.0)
     # Where nobody is counted there is nothing but the noise.
-    return Sample(increments / scale, np.where(filled, np.maximum(extra, 1.0), 1.0), filled, parts, increments)
+    return Sample(increments / scale, np.where(filled, np.maximum(extra, 1.0), 1.0), filled, parts, increments, stated)
 
 
 def variance(probe: Probe, sample: Sample) -> Iterator[str]:
@@ -170,28 +173,23 @@ def precise(probe: Probe, sample: Sample) -> Iterator[str]:
     """The stated radii cover the noise as often as they say."""
     for name, part in sample.parts.items():
         errors = np.abs(sample.errors[..., part])
-        radius = _radius(probe.privatizer, name)
-        if radius is None or not errors.size:
-            return
-        outside = int(np.sum(errors > radius))
-        if stats.binom.sf(outside - 1, errors.size, _FAILURE) < probe.false_alarm / len(sample.parts):
-            yield f"{outside / errors.size:.3g} of the noise in {name} leaves a radius for {_FAILURE}"
+        for radius in _radii(probe.privatizer, name, sample.stated):
+            outside = int(np.sum(errors > radius))
+            if stats.binom.sf(outside - 1, errors.size, _FAILURE) < probe.false_alarm / (2 * len(sample.parts)):
+                yield f"{outside / errors.size:.3g} of the noise in {name} leaves a radius for {_FAILURE}"
 
 
-def _radius(privatizer: Any, name: str) -> float | None:
-    """The radius that is stated for one release of a sample with failure probability `_FAILURE`."""
+def _radii(privatizer: Any, name: str, variance: Floats) -> Iterator[float]:
+    """The radii that are stated for one release of a sample with failure probability `_FAILURE`."""
     log_term = math.log(2.0 / _FAILURE)
+    yield float(now_radius(count_precision(privatizer), variance, _COLUMNS.get(name, 2), log_term))
     if isinstance(privatizer, Local):
-        mine = local_precision(
-            privatizer.mechanism, privatizer.transition_mechanism, privatizer.encoding, privatizer.shape
-        )
         statistic = {"transitions": CELL, "visits": VISIT}.get(name, REWARD)
-        return float(sum_radius(mine, statistic, float(_CROWD), log_term))
-    if hasattr(privatizer, "counter"):
-        return float(privatizer.counter.radius(_FAILURE))
-    if hasattr(privatizer, "protocol") and privatizer.shape.staged:
-        return float(privatizer.protocol.bit_noise.total.radius(_FAILURE))
-    return None
+        yield float(sum_radius(privatizer.precision(), statistic, float(_CROWD), log_term))
+    elif hasattr(privatizer, "counter"):
+        yield float(privatizer.counter.radius(_FAILURE))
+    elif hasattr(privatizer, "protocol") and privatizer.shape.staged:
+        yield float(privatizer.protocol.bit_noise.total.radius(_FAILURE))
 
 
 def _replicates(probe: Probe, path: Path) -> int:

@@ -137,18 +137,16 @@ def counted(families: Sequence[Family], shape: CountShape, statistics: CountStat
     moves = statistics.transitions[: shape.stages - 1] if shape.staged else statistics.transitions
     transitions = moves.ravel() if shape.horizon > 1 else np.zeros(0)
     visits, rewards = statistics.visits.ravel(), statistics.rewards.ravel()
+    every = {"transitions": transitions, "visits": visits, "rewards": rewards, "squares": statistics.squares.ravel()}
     parts: dict[str, Floats] = {}
     for family in families:
         if family.name in _JOINT:
             parts[family.name] = np.concatenate([rewards, visits - rewards])
-        elif family.name in ("transitions", "visits", "rewards"):
-            parts[family.name] = {"transitions": transitions, "visits": visits, "rewards": rewards}[family.name]
-    every = {"transitions": transitions, "visits": visits, "rewards": rewards}
-    parts["uncovered"] = np.concatenate(
-        [values for name, values in every.items() if name not in covered(families)]
-        # Squares must follow from the rewards, and the last step has no successor.
-        + [(statistics.squares - statistics.rewards).ravel(), statistics.transitions.ravel()[transitions.size :]]
-    )
+        elif family.name in every:
+            parts[family.name] = every[family.name]
+    # Squares that are not released must follow from the rewards, and the last step has no successor.
+    rest = {**every, "squares": every["squares"] - rewards, "": statistics.transitions.ravel()[transitions.size :]}
+    parts["uncovered"] = np.concatenate([values for name, values in rest.items() if name not in covered(families)])
     return parts
 
 
@@ -167,7 +165,7 @@ def exact_counts(shape: CountShape, batch: Trajectories) -> CountStatistics:
     stage = np.broadcast_to(np.arange(H) if shape.staged else np.zeros(H, dtype=np.int64), a.shape)
     np.add.at(totals.visits, (stage, s[:, :H], a), 1.0)
     np.add.at(totals.rewards, (stage, s[:, :H], a), r)
-    np.add.at(totals.squares, (stage, s[:, :H], a), r)
+    np.add.at(totals.squares, (stage, s[:, :H], a), r * r)
     if H > 1:
         np.add.at(totals.transitions, (stage[:, :-1], s[:, : H - 1], a[:, :-1], s[:, 1:H]), 1.0)
     totals.users[0] = len(batch)
