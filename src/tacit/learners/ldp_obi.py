@@ -54,6 +54,8 @@ class LDPOBIBelief(NamedTuple):
 
     policy: Ints
     V: Floats
+    Q: Floats
+    """[A]: the actions of the state that is planned."""
     P_tilde: Floats
     r_tilde: Floats
     bonus_r: Floats
@@ -111,7 +113,7 @@ def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Gene
         remaining = H - h
         ceiling = float(remaining)
         for s in range(S):
-            best = -np.inf
+            best = -1.0
             ties = 0
             for a in range(A):
                 Q = belief.r_tilde[stage, s, a] + belief.bonus_r[stage, s, a]
@@ -123,15 +125,18 @@ def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Gene
                             Q += belief.P_tilde[stage, s, a, t] * belief.V[h + 1, t]
                 # V_h(s) = min{H-h+1, max_a Q_h(s,a)}, never below 0; capped actions tie
                 Q = min(ceiling, max(0.0, Q))
-                if Q > best:
-                    best = Q
-                    ties = 1
-                    belief.policy[h, s] = a
-                elif Q == best:
-                    ties += 1
-                    if generator.random() * ties < 1.0:
-                        belief.policy[h, s] = a
+                belief.Q[a] = Q
+                ties = 1 if Q > best else ties + int(Q == best)
+                best = max(best, Q)
             belief.V[h, s] = best
+            # One of the tied actions, all alike; without a branch that no processor could predict.
+            skip = int(generator.random() * ties)
+            choice = 0
+            for a in range(A):
+                tied = int(belief.Q[a] == best)
+                choice = a if tied & (skip == 0) else choice
+                skip -= tied
+            belief.policy[h, s] = choice
 
 
 class LDPOBI(KernelLearner[LDPOBIBelief]):
@@ -176,6 +181,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief]):
         return LDPOBIBelief(
             policy=np.zeros((H, S), dtype=np.int64),
             V=np.zeros((H + 1, S)),
+            Q=np.zeros(A),
             P_tilde=np.zeros((*rows, S)),
             r_tilde=np.zeros(rows),
             bonus_r=np.full(rows, np.inf),
