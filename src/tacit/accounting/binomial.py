@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
+MOST_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
 
 
 @lru_cache(maxsize=64)
@@ -145,9 +146,26 @@ def _counter(bits: int, probability: float) -> PLD:
     above = mass[-1] / math.expm1(-ratio[-1]) if last < N else 0.0
     # Outcomes first+1 … last have both masses; P alone has the outcome `first`, Q alone the outcome last + 1.
     infinity = (float(mass[0] + below + above), float(mass[-1] + above + below))
+    loss, of_p, of_q = _gathered(ratio, mass[1:], mass[:-1])
     if p == 0.5:  # k ↔ N + 1 − k exchanges P and Q
-        return PLD.from_symmetric_atoms(ratio, mass[1:], infinity[0])
-    return PLD.from_atoms(ratio, mass[1:], mass[:-1], infinity=infinity)
+        return PLD.from_symmetric_atoms(loss, of_p, infinity[0])
+    return PLD.from_atoms(loss, of_p, of_q, infinity=infinity)
+
+
+def _gathered(loss: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
+    """Falling losses in blocks, each split between its two ends so that P and Q keep their mass (see `convolution`)."""
+    width = -(-loss.size // MOST_ATOMS)
+    if width == 1:
+        return loss, p, q
+    first = np.arange(0, loss.size, width)
+    last = np.minimum(first + width, loss.size) - 1
+    high, low = loss[first], loss[last]
+    # Share of the upper end: Σ p (1 − e^(low − ℓ)) / (1 − e^(low − high)); a block of one outcome is its own end.
+    above = np.add.reduceat(-p * np.expm1(np.repeat(low, last - first + 1) - loss), first)
+    upper = np.divide(above, -np.expm1(low - high), out=np.zeros_like(above), where=high > low)
+    masses = np.concatenate([upper, np.add.reduceat(p, first) - upper])
+    ends = np.concatenate([high, low])
+    return ends, masses, masses * np.exp(-ends)
 
 
 def _normalised(log_ratios: Floats) -> Floats:

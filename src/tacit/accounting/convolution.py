@@ -55,7 +55,10 @@ def convolve(parts: list[tuple[Losses, int]], spacing: float | None = None) -> L
     uses = total(parts, lambda _: 1)
     parts = [(part.trimmed(lower=LOWER_TAIL / uses, upper=TAIL / uses), count) for part, count in parts]
     spacing = _spacing(parts) if spacing is None else spacing
-    grids = [(_on_grid(part, spacing), count) for part, count in parts]
+    placed = [(_on_grid(part, spacing), count) for part, count in parts]
+    # Indices from the first point of each part on: e^(tilt · index) of a large index would lose all its digits.
+    origin = total(placed, lambda grid: int(grid.index[0]))
+    grids = [(_Grid(grid.index - grid.index[0], grid.masses), count) for grid, count in placed]
     low, high, tilt = _reach(grids)
     window = range(math.floor(low), math.floor(low) + int(fft.next_fast_len(math.ceil(high - low) + 2, real=True)))
     bounds = [_transform(grids, window, tilt) for tilt in (0.0, tilt)]
@@ -63,7 +66,7 @@ def convolve(parts: list[tuple[Losses, int]], spacing: float | None = None) -> L
     finite = float(total(parts, lambda part: math.log1p(-part.infinity) if part.infinity < 1.0 else -math.inf))
     ceiling = float(total(parts, lambda part: part.ceiling))
     return Losses(
-        frozen(spacing * np.arange(window.start, window.stop, dtype=np.float64)),
+        frozen(spacing * (origin + np.arange(window.start, window.stop, dtype=np.float64))),
         frozen(np.minimum(*bounds)),
         TAIL - math.expm1(finite),
         ceiling,
@@ -107,20 +110,23 @@ def _reach(grids: list[tuple[_Grid, int]]) -> _Reach:
     )
     high = min(most, float(((up - math.log(TAIL)) / tilts).min()))
     low = max(least, float(((math.log(TAIL) - down) / tilts).max()))
-    return _Reach(low, high, float(tilts[np.argmin((up - math.log(FOCUS)) / tilts)]))
+    # With next to no finite mass at all the two bounds cross: nothing needs to be in the window then.
+    return _Reach(min(low, high), high, float(tilts[np.argmin((up - math.log(FOCUS)) / tilts)]))
 
 
 def _spacing(parts: list[tuple[Losses, int]]) -> float:
     """A spacing that resolves one counter's loss, within limits on the number of points of the composition."""
     atoms = [(_Grid(part.losses, part.masses), count) for part, count in parts]
     low, high, _ = _reach(atoms)
-    if high <= low:
+    # A grid finer than the rounding of its own indices would lose mass; losses that all but coincide need none.
+    finest = 2.0**-40 * max(abs(low), abs(high))
+    if high - low <= finest:
         return 1e-6
     deviation = math.sqrt(total(atoms, lambda grid: grid.variance) / total(atoms, lambda _: 1))
     points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MOST_POINTS)
     # The largest loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
     extreme = max((loss for part, _ in parts if (loss := float(part.losses[-1])) > 0.0), default=high - low)
-    return extreme / math.ceil(extreme / ((high - low) / points))
+    return extreme / math.ceil(extreme / max((high - low) / points, finest))
 
 
 def _on_grid(part: Losses, spacing: float) -> _Grid:

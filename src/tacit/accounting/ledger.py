@@ -25,10 +25,12 @@ for Gaussian differential privacy; parallel composition over disjoint batches, L
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -240,9 +242,17 @@ class Ledger:
             return epsilon_of(together, self.budget.delta), self.budget.delta
         claims = [_for_unit(claim, self.budget) for claim, _ in charges]
         # Claims are added as the decimal numbers they print as: ten charges of 0.1 are 1.
-        epsilon = sum((Decimal(repr(claim.epsilon)) for claim in claims), Decimal(0))
-        delta = sum((Decimal(repr(claim.delta)) for claim in claims), Decimal(0))
-        return float(epsilon), float(delta)
+        return _added_up(claim.epsilon for claim in claims), _added_up(claim.delta for claim in claims)
+
+
+def _added_up(values: Iterable[float]) -> float:
+    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one."""
+    printed = [Decimal(repr(value)) for value in values]
+    if not all(value.is_finite() for value in printed):
+        return math.inf
+    exact = sum(map(Fraction, printed), Fraction(0))
+    near = float(exact)
+    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
 def _budget(writer: Writer) -> PrivacyClaim:

@@ -14,12 +14,12 @@ Reference: [bai2024shuffle] Alg. 4, [bai2025secure]; A. Cheu et al. (2019).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import betainc
 
 from tacit.accounting.binomial import least_bits, least_probability
 from tacit.accounting.events import BinomialEvent, Events
@@ -28,7 +28,7 @@ from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = ["Binomial", "paper_binomial", "paper_threshold"]
+__all__ = ["Binomial", "binomial_tail", "paper_binomial", "paper_threshold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,9 @@ class Binomial:
         """The least t with P(sum - mean > t) and P(mean - sum > t) each at most failure_prob/2 (G3)."""
         p, n = require_failure_prob(failure_prob), require_count("terms", terms)
         # A sum of n Binomial(N, p) is Binomial(nN, p).
-        sums = stats.binom(n * self.bits, self.probability)
-        upper, lower = float(sums.isf(p / 2)), float(sums.ppf(p / 2))
-        while sums.sf(upper) > p / 2:  # the quantile functions may be off by one
-            upper += 1.0
-        while sums.cdf(lower - 1.0) > p / 2:
-            lower -= 1.0
+        N, q = n * self.bits, self.probability
+        upper = _least_cut(N, lambda k: binomial_tail(k, N, q) <= p / 2)  # P(sum > upper) ≤ p/2
+        lower = N - _least_cut(N, lambda k: binomial_tail(k, N, 1.0 - q) <= p / 2)  # the same for the zeros
         return max(upper - n * self.mean, n * self.mean - lower)
 
     def events(self, family: Family) -> Events:
@@ -112,6 +109,17 @@ class Binomial:
         return cls(bits=n, probability=least_probability(epsilon, delta, up, down, n))
 
 
+def binomial_tail(k: int, bits: int, probability: float) -> float:
+    """P(Binomial(bits, probability) > k), by the incomplete beta function: accurate far out in the tail.
+
+    >>> round(binomial_tail(1, 3, 0.5), 12), binomial_tail(3, 3, 0.5)
+    (0.5, 0.0)
+    """
+    if k >= bits:
+        return 0.0
+    return float(betainc(k + 1.0, bits - k, probability)) if k >= 0 else 1.0
+
+
 def paper_threshold(horizon: int, epsilon: float, delta: float) -> float:
     """The printed τ = 96 ln(2/β)/ε'² with ε' = ε/(3H) of [bai2024shuffle] Alg. 4, in fair bits per counter.
 
@@ -140,6 +148,15 @@ def paper_binomial(horizon: int, epsilon: float, delta: float, *, users: int, ce
     if n <= tau:
         return Binomial(bits=math.ceil(tau / n) * n, probability=0.5)  # m = ⌈τ/n⌉ fair bits each
     return Binomial(bits=n, probability=tau / (2.0 * n))
+
+
+def _least_cut(bits: int, enough: Callable[[int], bool]) -> int:
+    """The least k in 0..bits for which `enough` holds; it must hold at `bits` and from its first k on."""
+    low, high = -1, bits
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _pattern(families: Sequence[Family]) -> tuple[int, int]:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 from numpy.typing import NDArray
-from scipy import optimize
 
 from tacit.accounting.bounded import BOUNDED_STD, bounded_density, least_radius
 from tacit.accounting.calibrate import least_noise
@@ -75,7 +75,7 @@ class Bounded:
             return self.limit * float(table.x[min(place, _NODES - 1)])
         log_two = math.log(2.0 / p)
         guess = math.sqrt(2.0 * log_two / n) / BOUNDED_STD
-        found = optimize.minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda rate: (log_two + n * table.cumulant(rate)) / rate,
             bounds=(1e-3 * guess, 10 * guess),
             method="bounded",

@@ -25,8 +25,8 @@ from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
+import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 from numpy.typing import NDArray
-from scipy import optimize
 
 from tacit.errors import require, require_count, require_real
 
@@ -84,7 +84,7 @@ def optimise_rates(steps: int, buffers: int) -> Rates:
 
     gap = math.log(0.9 * K) / (2 * d - 1)
     first = np.array([-math.log(K)] + [math.log(gap)] * (2 * d - 1))
-    return rates(optimize.minimize(log_error, first, method="L-BFGS-B").x)
+    return rates(scipy.optimize.minimize(log_error, first, method="L-BFGS-B").x)
 
 
 def buffer_weights(poles: Sequence[float], zeros: Sequence[float]) -> NDArray[np.float64]:

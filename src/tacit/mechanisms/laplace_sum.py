@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import optimize, special
+import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 
 from tacit.errors import require_count, require_real
 
@@ -43,9 +43,11 @@ def laplace_sum_tail(terms: int, distance: float) -> float:
     t = require_real("distance", distance, low=0.0)
     j = np.arange(n)
     # ln w_l = ln C(n+l-1, l) − (n+l) ln 2
-    log_weight = special.gammaln(n + j) - special.gammaln(j + 1) - special.gammaln(n) - (n + j) * math.log(2.0)
+    log_weight = (
+        scipy.special.gammaln(n + j) - scipy.special.gammaln(j + 1) - scipy.special.gammaln(n) - (n + j) * math.log(2.0)
+    )
     # P(|S| > t) = 2 Σ_l w_l Q(n-l, t)
-    return float(2.0 * np.sum(np.exp(log_weight) * special.gammaincc(n - j, t)))
+    return float(2.0 * np.sum(np.exp(log_weight) * scipy.special.gammaincc(n - j, t)))
 
 
 def laplace_sum_chernoff(terms: int, failure_prob: float) -> float:
@@ -57,7 +59,7 @@ def laplace_sum_chernoff(terms: int, failure_prob: float) -> float:
     n = require_count("terms", terms)
     log_two = math.log(2.0 / _probability(failure_prob))
     # t = min_{0<λ<1} [ln(2/p) − n ln(1 − λ²)] / λ; any λ is valid, so the minimiser need not be exact.
-    found = optimize.minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda rate: (log_two - n * math.log1p(-(rate**2))) / rate, bounds=(1e-9, 1 - 1e-12), method="bounded"
     )
     return float(found.fun) * (1 + _ROUNDING)
@@ -73,7 +75,7 @@ def laplace_sum_radius(terms: int, failure_prob: float) -> float:
     high = laplace_sum_chernoff(terms, p)
     if laplace_sum_tail(terms, 0.0) <= p:
         return 0.0
-    root = optimize.brentq(lambda t: laplace_sum_tail(terms, t) - p, 0.0, high, xtol=1e-12 * high, rtol=1e-14)
+    root = scipy.optimize.brentq(lambda t: laplace_sum_tail(terms, t) - p, 0.0, high, xtol=1e-12 * high, rtol=1e-14)
     return float(root) * (1 + _ROUNDING)
 
 

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
@@ -28,7 +28,13 @@ from tacit.errors import require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = ["RandomizedResponse", "paper_response_epsilon", "paper_response_radius"]
+__all__ = [
+    "RandomizedResponse",
+    "debiasing_variance",
+    "flip_probability",
+    "paper_response_epsilon",
+    "paper_response_radius",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,7 @@ class RandomizedResponse:
     @property
     def flip(self) -> float:
         """The probability of a flip, 1/(e^ε₀+1)."""
-        return 1.0 / (math.exp(self.epsilon) + 1.0)
+        return flip_probability(self.epsilon)
 
     @property
     def gain(self) -> float:
@@ -58,7 +64,7 @@ class RandomizedResponse:
     @property
     def variance(self) -> float:
         """e^ε₀/(e^ε₀-1)² per bit (G2)."""
-        return 0.25 / math.sinh(self.epsilon / 2.0) ** 2
+        return debiasing_variance(self.epsilon)
 
     @property
     def std(self) -> float:
@@ -99,7 +105,9 @@ class RandomizedResponse:
         # P(|S| > t) ≤ 2 exp(n κ(λ) − λ t / gain), and Hoeffding's κ(λ) ≤ λ²/8 says where to look for λ.
         hoeffding = math.sqrt(8.0 * log_two / n)
         bounds = (0.1 * hoeffding, 10.0 * hoeffding)
-        found = optimize.minimize_scalar(lambda x: (log_two + n * cumulant(x)) / x, bounds=bounds, method="bounded")
+        found = scipy.optimize.minimize_scalar(
+            lambda x: (log_two + n * cumulant(x)) / x, bounds=bounds, method="bounded"
+        )
         chernoff = min(float(found.fun), (log_two + n * cumulant(hoeffding)) / hoeffding)
         return self.gain * min(chernoff, n * (1.0 - f)) * (1 + 1e-9)
 
@@ -116,6 +124,24 @@ class RandomizedResponse:
         bits = sum(family.l1 for family in families)
         enough = bits / require_real("epsilon", epsilon, low=0.0, open_low=True)
         return least_noise(lambda knob: cls(epsilon=1.0 / knob), families, epsilon=epsilon, delta=delta, enough=enough)
+
+
+def flip_probability(epsilon: float) -> float:
+    """1/(e^ε+1), for every ε.
+
+    >>> flip_probability(0.0), flip_probability(1e6)
+    (0.5, 0.0)
+    """
+    return math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+
+
+def debiasing_variance(epsilon: float) -> float:
+    """e^ε/(e^ε-1)², for every ε above 0.
+
+    >>> round(debiasing_variance(math.log(3.0)), 12), debiasing_variance(1e6)
+    (0.75, 0.0)
+    """
+    return math.exp(-epsilon) / math.expm1(-epsilon) ** 2
 
 
 def paper_response_epsilon(horizon: int, epsilon: float) -> float:

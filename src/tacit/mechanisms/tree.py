@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
@@ -270,7 +270,7 @@ class GaussianTree(_Tree):
     def radius(self, failure_prob: float, terms: int = 1) -> float:
         """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
         p = require_failure_prob(failure_prob)
-        return self.max_std * math.sqrt(require_count("terms", terms)) * float(stats.norm.isf(p / 2))
+        return self.max_std * math.sqrt(require_count("terms", terms)) * -float(ndtri(p / 2))
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: `levels` noisy nodes for every differing counter."""

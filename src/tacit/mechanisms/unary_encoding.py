@@ -26,14 +26,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.errors import require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
+from tacit.mechanisms.randomized_response import debiasing_variance, flip_probability
 from tacit.randomness import SimulationNoise
 
 __all__ = ["UnaryEncoding"]
@@ -66,7 +67,7 @@ class UnaryEncoding:
     @property
     def rise(self) -> float:
         """P(a zero is sent as one), q = 1/(e^ε+1)."""
-        return 1.0 / (math.exp(self.epsilon) + 1.0)
+        return flip_probability(self.epsilon)
 
     @property
     def gain(self) -> float:
@@ -76,8 +77,8 @@ class UnaryEncoding:
     @property
     def noise_variance(self) -> float:
         """The variance that the random bits add to a counter, per user: slots · feeding · q(1-q)/(p-q)² (G2)."""
-        # q(1-q)/(p-q)² = 4e^ε/(e^ε-1)² = 1/sinh²(ε/2)
-        return self.slots * self.feeding / math.sinh(self.epsilon / 2.0) ** 2
+        # q(1-q)/(p-q)² = 4e^ε/(e^ε-1)²
+        return self.slots * self.feeding * 4.0 * debiasing_variance(self.epsilon)
 
     @property
     def sampling_variance(self) -> float:
@@ -130,7 +131,7 @@ class UnaryEncoding:
         # P(|S| > t) ≤ 2 exp(n max κ(±λ) − λt); Gaussian tails say where to look for λ.
         guess = math.sqrt(2.0 * log_two / (n * self.variance))
         bounds = (1e-3 * guess, min(3.0 * guess, 500.0 / up))
-        found = optimize.minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda x: (log_two + n * max(cumulant(x), cumulant(-x))) / x, bounds=bounds, method="bounded"
         )
         return min(float(found.fun), n * max(up, down + self.feeding)) * (1 + 1e-9)

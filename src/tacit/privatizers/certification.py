@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.composition import pure_epsilon_of
+from tacit.errors import NotSupported
 
 if TYPE_CHECKING:
     from tacit.privatizers.contract import CountPrivatizer
@@ -23,6 +24,12 @@ def certificate_of(privatizer: CountPrivatizer, *, noise: str, paper_says: str |
         for family in privatizer.families()
     ]
     events, claim = privatizer.events(), privatizer.claim
+    # The events are those of one replaced trajectory; a claim about more of them is a claim that nothing here supports.
+    if claim.unit.trajectories > 1:
+        raise NotSupported(
+            f"a privatizer claims privacy for one trajectory, got a unit of {claim.unit.trajectories}; claim one, and "
+            "state what a person with several gets by claim.group(size)"
+        )
     # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.
     pure = paper_says is not None and math.isfinite(pure_epsilon_of(events))
     return certify(

@@ -29,9 +29,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from tacit.errors import UnknownName, require, require_count, require_real
+from tacit.mechanisms.binomial import binomial_tail
 
 __all__ = ["MESSAGE_KINDS", "MessageCost", "MessageKind", "Messages", "Transport", "overflow_slack"]
 
@@ -155,5 +155,7 @@ def _least_block(users: int, bits: int, probability: float, overflow_prob: float
     low, high = 0, bits
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if users * binom.sf(middle, bits, probability) <= overflow_prob else (middle, high)
+        low, high = (
+            (low, middle) if users * binomial_tail(middle, bits, probability) <= overflow_prob else (middle, high)
+        )
     return high
