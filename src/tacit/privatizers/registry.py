@@ -22,7 +22,7 @@ from typing import Final
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.mechanisms.accumulated import AccumulatedNoise
 from tacit.mechanisms.bounded import Bounded, paper_bounded_limit
 from tacit.mechanisms.continual import ContinualCounter
@@ -89,6 +89,10 @@ def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
     """
     if request.trust not in MECHANISMS:
         raise UnknownName("trust model", str(request.trust), MECHANISMS)
+    require_count("episodes", request.episodes)
+    require_count("users_per_batch", request.users_per_batch)
+    for size in ("horizon", "num_states", "num_actions"):
+        require_count(size, getattr(request.shape, size))
     if request.trust == "none":
         for option in ("epsilon", "delta", "mechanism"):
             require(
