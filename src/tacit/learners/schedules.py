@@ -12,7 +12,7 @@ from typing import Final
 from tacit.errors import InvalidInput, require_count
 from tacit.released.counts import CountShape
 
-__all__ = ["backward_geometric", "exploration_budget", "least_stage", "split_evenly"]
+__all__ = ["backward_geometric", "exploration_budget", "growing_batches", "least_stage", "split_evenly"]
 
 EXPLORE_SHARE: Final = 0.35
 """The largest share of users that explores; the rest is the last stage, which exploits and releases nothing."""
@@ -53,6 +53,21 @@ def exploration_budget(episodes: int, shape: CountShape, std: float) -> int:
     # K₀ = 16 · max(10σ, 2H) · S A users; beyond it the share falls like √(K₀/K)
     scale = LONG_RUN * max(10.0 * std, 2.0 * shape.horizon) * shape.num_states * shape.num_actions
     return math.floor(EXPLORE_SHARE * math.sqrt(episodes * min(float(episodes), scale)))
+
+
+def growing_batches(episodes: int, *, first: float, growth: float = 1.5) -> tuple[int, ...]:
+    """All users in batches that grow by half each time, laid out so that they use up the run.
+
+    >>> growing_batches(20_000, first=792.0)
+    (963, 1444, 2166, 3250, 4875, 7302)
+    """
+    episodes = require_count("episodes", episodes)
+    start, stages = max(2.0, first), 1
+    while episodes * (growth - 1.0) / (growth ** (stages + 1) - 1.0) >= start:
+        stages += 1
+    unit = episodes * (growth - 1.0) / (growth**stages - 1.0)
+    sizes = [int(unit * growth**i) for i in range(stages - 1)]
+    return (*sizes, episodes - sum(sizes))
 
 
 def least_stage(std: float, shape: CountShape) -> float:

@@ -65,7 +65,8 @@ class SDPPEPlus:
         self.name = name
         self.shape = shape
         self.constants: Constants = "practical"
-        self.z: float = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
         std = noise.std(max(2, episodes // 8), EVERYTHING)
         budget = exploration_budget(episodes, shape, std)
@@ -102,7 +103,7 @@ class SDPPEPlus:
         """The one model in which everything is planned."""
         weights = inverse_variance_weights(belief.batches)
         counts = combine(belief.batches, weights)
-        return confidence_model(counts, first_states(counts), self.z)
+        return confidence_model(counts, first_states(counts), self._z)
 
 
 def inverse_variance_weights(batches: tuple[CountStatistics, ...]) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import Constants, Learner
+from tacit.learners.sdp_bucb import SDPBUCB
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.released.batches import BatchNoise, PlannedBatch
 from tacit.released.counts import CountShape
@@ -52,6 +53,11 @@ def _sdp_pe_plus(request: StageRequest) -> StageLearner:
     return SDPPEPlus(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
 
 
+def _sdp_bucb(request: StageRequest) -> StageLearner:
+    _practical_only("sdp-bucb", request)
+    return SDPBUCB(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
+
+
 def _practical_only(name: str, request: StageRequest) -> None:
     if request.constants not in (None, "practical"):
         raise InvalidInput(f"no theorem gives constants for {name}; use constants 'practical', or sdp-pe with 'theory'")
@@ -61,6 +67,11 @@ STAGE_LEARNERS: Final[Mapping[str, StageEntry]] = {
     "sdp-pe-plus": StageEntry(
         summary="policy elimination in polynomial time, the shuffle learner to use",
         build=_sdp_pe_plus,
+        options={},
+    ),
+    "sdp-bucb": StageEntry(
+        summary="optimism in shuffled batches, with hallucinated visits",
+        build=_sdp_bucb,
         options={},
     ),
 }
