@@ -16,10 +16,10 @@ G3  Everything that a learner does with the totals is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,7 @@ class CentralBatches:
         """Public parameters of the kernel."""
         visits = 2.0 if self.encoding == "complement" else 1.0
         transitions = 1.0 if self.shape.horizon > 1 else 0.0
-        each = np.array([self.counter.variance_at(k + 1) for k in range(len(self.ends))])
+        each: Floats = np.array(_variances(cast("Hashable", self.counter), len(self.ends)), dtype=np.float64)
         return Parameters(
             counter=self.counter.params,
             complement=self.encoding == "complement",
@@ -183,3 +183,8 @@ def geometric_ends(episodes: int, *, first: int, growth: float) -> tuple[int, ..
         ends.append(end)
         end = max(end + 1, math.ceil(end * rate - 1e-9))
     return tuple(ends)
+
+
+@lru_cache(maxsize=64)
+def _variances(counter: Any, batches: int) -> tuple[float, ...]:
+    return tuple(counter.variance_at(k + 1) for k in range(batches))
