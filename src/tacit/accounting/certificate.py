@@ -18,7 +18,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.errors import require, require_real
 
-__all__ = ["Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify"]
+__all__ = ["Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify", "shown_up"]
 
 Calibration: TypeAlias = Literal["tight", "paper", "none"]
 
@@ -160,16 +160,16 @@ class Certificate:
     def render(self) -> str:
         """The certificate as a plain text table."""
         claim = self.claim
-        stated = f"epsilon {_number(claim.epsilon)}, delta {claim.delta:g}"
+        stated = f"epsilon {shown_up(claim.epsilon)}, delta {claim.delta:g}"
         count = claim.unit.trajectories
         unit = f"unit {count} {'trajectory' if count == 1 else 'trajectories'}, {claim.neighbours}"
         lines = [
             f"claim        {claim.notion}: {stated} ({unit})",
-            f"certified    epsilon {_number(self.epsilon)} at delta {self.delta:g} ({self.method})",
+            f"certified    epsilon {shown_up(self.epsilon)} at delta {self.delta:g} ({self.method})",
             f"calibration  {self.calibration}",
             f"verdict      {self.verdict}",
             f"collusion    {self.collusion}",
-            "curve        " + "  ".join(f"{delta:g}: {_number(epsilon)}" for delta, epsilon in self.curve),
+            "curve        " + "  ".join(f"{delta:g}: {shown_up(epsilon)}" for delta, epsilon in self.curve),
         ]
         if self.families:
             width = max(len("family"), *(len(family.name) for family in self.families))
@@ -253,12 +253,12 @@ _COLLUSION: Final[Mapping[Trust, str]] = {
 def _judge(what: str, claimed: float, delta: float, certified: float) -> str:
     if not certified <= claimed:
         return (
-            f"{what} is FALSE: the accountant certifies no better than epsilon {_number(certified)} "
+            f"{what} is FALSE: the accountant certifies no better than epsilon {shown_up(certified)} "
             f"at delta {delta:g}, where epsilon {claimed:g} is claimed."
         )
     slack = claimed / certified if certified > 0.0 else math.inf
     more = f", {slack:.3g} times stronger than claimed" if slack > 1.05 else ""
-    return f"{what} is true: the accountant certifies epsilon {_number(certified)} at delta {delta:g}{more}."
+    return f"{what} is true: the accountant certifies epsilon {shown_up(certified)} at delta {delta:g}{more}."
 
 
 def _printed_to_plain(printed: PrintedGuarantee) -> dict[str, object]:
@@ -277,8 +277,12 @@ def _printed_from_plain(plain: Mapping[str, Any]) -> PrintedGuarantee:
     return found
 
 
-def _number(epsilon: float) -> str:
-    """The number to four digits, rounded up: what is printed must not promise more than what is certified."""
+def shown_up(epsilon: float) -> str:
+    """The number to four digits, rounded up: what is printed must not promise more than what is certified.
+
+    >>> shown_up(0.12341), shown_up(1.0), shown_up(math.inf)
+    ('0.1235', '1', 'inf')
+    """
     if math.isinf(epsilon) or epsilon == 0.0:
         return f"{epsilon:g}"
     digits = 4 - 1 - math.floor(math.log10(epsilon))

@@ -152,7 +152,8 @@ class PrivacyClaim:
             self.delta <= LARGEST_DELTA or (allow_large_delta and self.delta < 1.0),
             f"delta must lie in [0, {LARGEST_DELTA:g}]",
             given=self.delta,
-            hint="one user in 1/delta may lose all protection; allow_large_delta=True accepts that (below 1)",
+            hint="one user in 1/delta may lose all protection; allow_large_delta=True (on the command line "
+            "--allow-large-delta) accepts that, below 1",
         )
         # Numbers are stored as plain floats, so that two equal claims are equal in every representation.
         object.__setattr__(self, "epsilon", float(self.epsilon))

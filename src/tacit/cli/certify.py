@@ -6,7 +6,6 @@ and `paper`, the constants as printed, with the certificate of what they really 
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
@@ -178,6 +177,8 @@ def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | No
 
 def _show(content: dict[str, Any], words: list[str]) -> None:
     """The same for people; `words` say what is claimed and what is certified."""
+    from tacit.accounting.certificate import shown_up
+
     asked = content["configuration"]
     steps = "kept apart by step" if asked["statistics"] == "stage-dependent" else "pooled over the steps"
     say(
@@ -198,7 +199,11 @@ def _show(content: dict[str, Any], words: list[str]) -> None:
     blank = [] if ratio is None else [""]
     delta = content["claim"]["delta"]
     rows.append(
-        [f"certified ε at δ = {delta:g}", *(_up(side["certificate"]["epsilon"]) for side in sides.values()), *blank]
+        [
+            f"certified ε at δ = {delta:g}",
+            *(shown_up(float(side["certificate"]["epsilon"])) for side in sides.values()),
+            *blank,
+        ]
     )
     for name, label in (("messages_per_user", "messages per user"), ("bytes_per_user", "bytes per user")):
         if sides["tight"][name] is not None:
@@ -215,9 +220,3 @@ def _show(content: dict[str, Any], words: list[str]) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _up(epsilon: float | str) -> str:
-    """Four digits, rounded up: what is printed must not promise more than what is certified."""
-    with localcontext(prec=4, rounding=ROUND_CEILING):
-        return f"{float(+Decimal(epsilon)):.4g}"

@@ -83,6 +83,8 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: 
 
 def print_results(results: Sequence[Result]) -> None:
     """The table of a comparison."""
+    from tacit.accounting.certificate import shown_up
+
     several = len({result.config.environment_name for result in results}) > 1
     rows = []
     for result in results:
@@ -90,7 +92,7 @@ def print_results(results: Sequence[Result]) -> None:
         row = [
             result.label,
             result.claim.trust,
-            "-" if result.claim.trust == "none" else f"{result.certificate.epsilon:.3g}",
+            "-" if result.claim.trust == "none" else shown_up(result.certificate.epsilon),
             f"{spread.mean:,.1f} ± {spread.std:,.1f}",
             "-" if relative is None else f"{relative:.3f}",
             f"{result.seconds_per_episode * 1e6:.3g}",
