@@ -72,12 +72,12 @@ def shapes(probe: Probe) -> Iterator[str]:
 
 def batch_size(probe: Probe) -> Iterator[str]:
     """A batch of another size than planned is refused, where the noise depends on the size."""
-    crowd = stacked([_batch(probe)] * 2)
-    for users in (probe.batch_size - 1, probe.batch_size + 1):
+    crowd, planned = stacked([_batch(probe)] * 2), probe.privatizer.users_per_batch
+    for users in (planned - 1, planned + 1):
         part = Trajectories(crowd.states[:users], crowd.actions[:users], crowd.rewards[:users])
         for batch in (part, counts_of(probe.shape, part)):
             if not isinstance(_raised(probe.release, batch), TacitError):
-                yield f"a batch of {users} users is released where {probe.batch_size} are planned"
+                yield f"a batch of {users} users is released where {planned} are planned"
 
 
 def spent(probe: Probe) -> Iterator[str]:
