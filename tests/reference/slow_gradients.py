@@ -11,10 +11,7 @@ def softmax(z):
 def log_policy(theta, features, stages, h, s, a):
     """log π_θ(a|h,s); `features` None means tabular."""
     stage = min(h, stages - 1)
-    if features is None:
-        z = theta[stage, s]
-    else:
-        z = features[s] @ theta[stage]
+    z = theta[stage, s] if features is None else features[s] @ theta[stage]
     return float(z[a] - np.log(np.exp(z - z.max()).sum()) - z.max())
 
 
