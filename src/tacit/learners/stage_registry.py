@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import Constants, Learner
 from tacit.learners.sdp_bucb import SDPBUCB
+from tacit.learners.sdp_pe import SDPPE, Variant
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.released.batches import BatchNoise, PlannedBatch
 from tacit.released.counts import CountShape
@@ -53,6 +54,17 @@ def _sdp_pe_plus(request: StageRequest) -> StageLearner:
     return SDPPEPlus(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
 
 
+def _sdp_pe(request: StageRequest) -> StageLearner:
+    return SDPPE(
+        shape=request.shape,
+        episodes=request.episodes,
+        noise=request.noise,
+        variant=cast("Variant", request.options.get("variant", "2025")),
+        constants=request.constants or "practical",
+        z=request.z,
+    )
+
+
 def _sdp_bucb(request: StageRequest) -> StageLearner:
     _practical_only("sdp-bucb", request)
     return SDPBUCB(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
@@ -64,6 +76,11 @@ def _practical_only(name: str, request: StageRequest) -> None:
 
 
 STAGE_LEARNERS: Final[Mapping[str, StageEntry]] = {
+    "sdp-pe": StageEntry(
+        summary="policy elimination over an explicit set, as published (Bai et al. 2024, 2025)",
+        build=_sdp_pe,
+        options={"variant": ("2025", "2024")},
+    ),
     "sdp-pe-plus": StageEntry(
         summary="policy elimination in polynomial time, the shuffle learner to use",
         build=_sdp_pe_plus,
