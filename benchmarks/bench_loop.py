@@ -42,6 +42,7 @@ def run() -> list[Row]:
     river = riverswim()
     fits = {
         "ucbvi": fit_seconds(UCBVI(shape=shape(river, staged=True), episodes=EPISODES), river),
+        "ucbvi pooled": fit_seconds(UCBVI(shape=shape(river, staged=False), episodes=EPISODES), river),
         "ucbvi practical": fit_seconds(
             UCBVI(shape=shape(river, staged=True), episodes=EPISODES, constants="practical"), river
         ),
@@ -114,7 +115,7 @@ def numpy_row(mdp: TabularMDP, rule: str, fast: float) -> Row:
 def peer_rows(mdp: TabularMDP, fits: dict[str, float]) -> list[Row]:
     """The public peers on the same MDP, each as it comes (time-homogeneous) and stage-dependent."""
     wanted = {
-        "ucbvi": [("ucbvi", "staged", 300.0), ("ucbvi", "pooled", 300.0)],
+        "ucbvi": [("ucbvi", "staged", 300.0), ("ucbvi pooled", "pooled", 300.0)],
         "psrl": [("psrl pooled", "pooled", 200.0), ("psrl", "staged", 200.0)],
     }
     if not PEERS.exists():

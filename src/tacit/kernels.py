@@ -25,7 +25,7 @@ import numba
 from numba.core import caching, config
 from numba.core.serialize import dumps
 
-__all__ = ["kernel", "lean_kernel", "source_stamp"]
+__all__ = ["inlined", "kernel", "lean_kernel", "source_stamp"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,6 +62,16 @@ def lean_kernel(function: F) -> F:
     [1.0, 1.0]
     """
     return _compiled(function, _nrt=False)
+
+
+def inlined(compiled: F) -> F:
+    """A lean kernel to be copied into the kernel that calls it, where handing over its arrays costs more than its work.
+
+    Other kernels, and closures over kernels, come back as they are.
+    """
+    if getattr(compiled, "targetoptions", {}).get("_nrt", True) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
+        return compiled
+    return cast("F", numba.njit(inline="always", _nrt=False)(compiled.py_func))  # type: ignore[attr-defined]
 
 
 def _compiled(function: F, **flags: bool) -> F:

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
 
 import tacit.kernels
@@ -113,3 +115,33 @@ def test_a_kernel_keeps_its_readable_original():
     from tacit.planning.widths import practical_width
 
     assert practical_width.py_func(1.0, 3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0) == 3.0
+
+
+def test_lean_kernels_refuse_to_allocate():
+    @tacit.kernels.lean_kernel
+    def wasteful(n):
+        return np.zeros(n).sum()
+
+    with pytest.raises(numba.core.errors.NumbaError):
+        wasteful(3)
+
+
+def test_only_lean_kernels_without_closures_are_inlined():
+    @tacit.kernels.lean_kernel
+    def lean(x):
+        return 2 * x
+
+    @tacit.kernels.kernel
+    def ordinary(x):
+        return 2 * x
+
+    @tacit.kernels.lean_kernel
+    def closed(x):
+        return lean(x)
+
+    assert tacit.kernels.inlined(ordinary) is ordinary
+    assert tacit.kernels.inlined(closed) is closed
+    copied = tacit.kernels.inlined(lean)
+    assert copied is not lean
+    assert copied.py_func is lean.py_func
+    assert copied(21) == 42

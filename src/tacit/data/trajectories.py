@@ -55,7 +55,7 @@ def walk(
     states[horizon] = s
 
 
-@kernel
+@lean_kernel
 def _walk_many(
     world: World, policy: Ints, generator: np.random.Generator, states: Ints, actions: Ints, rewards: Floats
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.trajectories import walk
-from tacit.kernels import lean_kernel
+from tacit.kernels import inlined, lean_kernel
 from tacit.loop.tally import refresh
 
 __all__ = ["fused_loop"]
@@ -25,6 +25,8 @@ def fused_loop(
     The last three arguments hold the trajectory of the current user (states[H+1], actions[H], rewards[H]).
     `done` episodes came before; the regret at every mark that is passed is written to `regret`.
     """
+    plan, update, release = inlined(plan), inlined(update), inlined(release)
+    follow, judge = inlined(walk), inlined(refresh)
 
     @lean_kernel
     def advance(
@@ -51,8 +53,8 @@ def fused_loop(
             mark += 1
         for episode in range(done + 1, done + episodes + 1):
             plan(parameters, belief, learner_coins)
-            refresh(truth, tally, belief.policy)
-            walk(world, belief.policy, world_coins, states, actions, rewards)
+            judge(truth, tally, belief.policy)
+            follow(world, belief.policy, world_coins, states, actions, rewards)
             tally.regret[0] += tally.gaps[states[0]]
             release(privacy, state, states, actions, rewards, noise)
             update(parameters, belief, state.released)

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 
 __all__ = ["DEFAULT_Z", "practical_width", "row_model"]
 
@@ -22,7 +22,7 @@ DEFAULT_Z = 1.0
 Floats = NDArray[np.float64]
 
 
-@kernel
+@lean_kernel
 def row_model(
     counts: Floats, visits: float, reward_sum: float, count_variance: float, P_row: Floats
 ) -> tuple[float, float]:
@@ -47,7 +47,7 @@ def row_model(
     return n, min(1.0, max(0.0, reward_sum / base))
 
 
-@kernel
+@lean_kernel
 def practical_width(
     z: float,
     remaining: int,

@@ -14,7 +14,7 @@ from tacit.accounting.claims import PrivacyClaim, no_privacy
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
-from tacit.kernels import kernel
+from tacit.kernels import lean_kernel
 from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users, require_shape
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
@@ -30,7 +30,7 @@ class Parameters(NamedTuple):
     unused: int
 
 
-@kernel
+@lean_kernel
 def release(
     parameters: Parameters,
     state: CountsState,
