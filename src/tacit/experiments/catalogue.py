@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tacit.errors import UnknownName
-from tacit.experiments import frontier_central, garcelon2021
+from tacit.experiments import (
+    frontier_central,
+    frontier_local,
+    garcelon2021,
+    garcelon2021_bound,
+    garcelon2021_noise,
+    he2025,
+)
 from tacit.experiments.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.experiments.config import RunConfig, as_seeds
 from tacit.experiments.figures import FigureSpec
@@ -101,6 +108,43 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=lambda scale: garcelon2021.learner_runs(scale, obi=False, beta=True),
         figures=garcelon2021.figures("fig7"),
         shares_runs=True,
+    ),
+    "he2025policy/theorem2": Experiment(
+        summary="stationarity of DP-PG against the number of users, several epsilon and dimensions, fitted exponents",
+        runs=lambda scale: he2025.theorem_runs("theorem2", scale),
+        figures=he2025.FIGURES["theorem2"],
+    ),
+    "he2025policy/theorem3": Experiment(
+        summary="global error of DP-PG with Gaussian policies (Fisher-non-degenerate) against the number of users",
+        runs=lambda scale: he2025.theorem_runs("theorem3", scale),
+        figures=he2025.FIGURES["theorem3"],
+    ),
+    "he2025policy/theorem4": Experiment(
+        summary="global error of DP-PG with tabular softmax and log-barrier against the number of users",
+        runs=lambda scale: he2025.theorem_runs("theorem4", scale),
+        figures=he2025.FIGURES["theorem4"],
+    ),
+    "he2025policy/beyond": Experiment(
+        summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
+        runs=he2025.comparison_runs,
+    ),
+    "garcelon2021local/fig8": Experiment(
+        summary="how far Laplace noise spreads a total reward after 1,000 episodes",
+        runs=garcelon2021_noise.runs,
+        figures=(garcelon2021_noise.TotalNoiseFigure(),),
+    ),
+    "garcelon2021local/fig9": Experiment(
+        summary="two trajectories under Laplace noise at epsilon 20",
+        runs=garcelon2021_noise.runs,
+        figures=(garcelon2021_noise.EpisodeNoiseFigure(),),
+    ),
+    "garcelon2021local/lower-bound": Experiment(
+        summary="every local learner on the hard trees of Theorem 2, against its rate",
+        runs=garcelon2021_bound.runs,
+        figures=(garcelon2021_bound.BoundFigure(),),
+    ),
+    "frontier/local": Experiment(
+        summary=frontier_local.SUMMARY, runs=frontier_local.runs, figures=frontier_local.FIGURES
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES

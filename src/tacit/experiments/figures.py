@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Band", "FigureSpec", "LogAxes", "Panel", "check_choices", "plot", "series"]
+__all__ = ["STYLES", "Band", "FigureSpec", "LogAxes", "Panel", "check_choices", "plot", "save_figure", "series"]
 
 Band = Literal["std", "minmax", "bootstrap", "none"]
 """± one standard deviation, least to greatest, or the 95% bootstrap interval of the mean."""
@@ -145,7 +145,7 @@ def plot(
     for ax, named in zip(axes, ends, strict=True):
         _name_lines(ax, named)
     if target is not None:
-        _save(figure, target)
+        save_figure(figure, target)
     return figure
 
 
@@ -304,7 +304,8 @@ def _target(path: Path) -> Path:
     return path
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all."""
     check_writable(path.parent)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=160)
