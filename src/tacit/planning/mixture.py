@@ -3,8 +3,9 @@
     min over mixtures D of φ   sup over μ in φ   Σ V^μ(1_{h,s,a}) / V^D(1_{h,s,a})
 
 Printed as a minimum over single policies, it needs mixtures for its value to be the number n of reachable coordinates
-(at most H·S·A), with 0/0 = 0. Start from given atoms (the policies that visit one coordinate most), reweight them by the
-multiplicative rule that climbs Σ log y, and add the policy that violates the certificate most until sup ≤ (1 + tol) n.
+(at most H·S·A), with 0/0 = 0. Start from given atoms (the policies that visit one coordinate most), reweight them by
+the multiplicative rule that climbs Σ log y, and add the policy that violates the certificate most until
+sup ≤ (1 + tol) n.
 """
 
 from __future__ import annotations
@@ -64,22 +65,22 @@ def cover_by_mixture(
 @kernel
 def reweight(visits: Floats, weights: Floats, sweeps: int) -> None:
     """weights_i ← weights_i <1/y, d_i> / n: each sweep raises Σ log y."""
-    I, cells = visits.shape
+    count, cells = visits.shape
     y = np.zeros(cells)
     for _ in range(sweeps):
         reached = 0
         for c in range(cells):
             y[c] = 0.0
-            for i in range(I):
+            for i in range(count):
                 y[c] += weights[i] * visits[i, c]
             reached += int(y[c] > 0.0)
         total = 0.0
-        for i in range(I):
+        for i in range(count):
             score = 0.0
             for c in range(cells):
                 if y[c] > 0.0:
                     score += visits[i, c] / y[c]
             weights[i] *= score / max(reached, 1)
             total += weights[i]
-        for i in range(I):
+        for i in range(count):
             weights[i] /= total

@@ -6,9 +6,9 @@ prefixes evaluates all of them with one small step per node: all 2^24 policies o
 fraction of a second. The tree is implicit: level h has R^(h+1) nodes, numbered so that the children of node i are
 iR, ..., iR + R - 1, and a mask per level says which nodes still have a policy below them.
 
-    maximize(P, w)      the policy with the largest <w, d> in any model: dynamic programming while the set is full, after
-                        that branch and bound with the unconstrained values as the bound
-    keep(P, u, c)       the policies with V^π(u, P) ≥ c: elimination
+    maximize(P, w)   the policy with the largest <w, d> in any model: dynamic programming while the set is full, after
+                     that branch and bound with the unconstrained values as the bound
+    keep(P, u, c)    the policies with V^π(u, P) ≥ c: elimination
 
 More than 2^26 policies are refused; `sdp-pe-plus` does without the list.
 """
@@ -251,7 +251,7 @@ def branch_and_bound(
 def filter_tree(
     P: Floats, rho: Floats, u: Floats, c: float, strict: bool, alive: Mask, table: Ints, horizon: int
 ) -> int:
-    """Clear the leaves that fall short of c and the nodes that have nothing left below them; returns the leaves left."""
+    """Clear the leaves that fall short of c and the nodes that have none left; returns how many leaves are left."""
     R, S = table.shape
     H = horizon
     at = np.zeros((H + 1, S))
@@ -294,4 +294,4 @@ def filter_tree(
             collected[h + 1] = collected[h] + _step(P, u, table, h, rule, at[h], at[h + 1], False)
             node[h + 1] = child
             h += 1
-    return below[0]
+    return int(below[0])
