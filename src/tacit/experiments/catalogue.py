@@ -12,8 +12,10 @@ from typing import Final, Literal, get_args
 
 from tacit.errors import UnknownName
 from tacit.experiments import (
+    bai2025,
     frontier_central,
     frontier_local,
+    frontier_shuffle,
     garcelon2021,
     garcelon2021_bound,
     garcelon2021_noise,
@@ -142,6 +144,10 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="every local learner on the hard trees of Theorem 2, against its rate",
         runs=garcelon2021_bound.runs,
         figures=(garcelon2021_bound.BoundFigure(),),
+    ),
+    "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "frontier/shuffle": Experiment(
+        summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
     ),
     "frontier/local": Experiment(
         summary=frontier_local.SUMMARY, runs=frontier_local.runs, figures=frontier_local.FIGURES

@@ -84,7 +84,8 @@ def summary_table(results: Sequence[Result]) -> str:
 
 
 def _of(epsilon: float) -> Callable[[Result], bool]:
-    return lambda result: result.config.epsilon == epsilon
+    """The runs at this epsilon; a smoke run has one epsilon and shows it in every figure."""
+    return lambda result: result.config.epsilon == epsilon or result.config.episodes in EPISODES["smoke"]
 
 
 def _panel(result: Result) -> str:

@@ -208,7 +208,11 @@ def _missing(cell: Cell, header: Mapping[str, Any], notify: Notify) -> list[int]
         notify(f"{place.path} holds this run already, finished: nothing to do")
         return []
     model = cell.config.environment
-    place.begin(header, make_privacy(parts.claim, parts.certificate), model if isinstance(model, TabularMDP) else None)
+    place.begin(
+        header,
+        make_privacy(parts.claim, parts.certificate, parts.batches),
+        model if isinstance(model, TabularMDP) else None,
+    )
     found = place.finished_seeds(cell.config.seeds)
     if found:
         notify(f"{place.path}: {len(found)} of {len(cell.config.seeds)} seeds are there already, the rest follows")
