@@ -1,0 +1,55 @@
+"""What a learner of adversarial MDPs sees: noisy counts of a layered world and noisy losses.
+
+A layered world is described by its pairs (x,a), X'A of them, and its triples (x,a,x'); both are numbered from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidInput, require, require_count
+
+__all__ = ["LayeredShape", "LossStatistics"]
+
+
+class LossStatistics(NamedTuple):
+    """Released after every user."""
+
+    transitions: NDArray[np.float64]
+    """[triples]: Ñ(x,a,x') over all users so far."""
+    visits: NDArray[np.float64]
+    """[pairs]: Ñ(x,a) over all users so far."""
+    losses: NDArray[np.float64]
+    """[pairs]: full information, Σ_k l̃_k(x,a); bandit feedback, this user's noisy l_k(x,a) 1{(x,a) visited}."""
+    variance: NDArray[np.float64]
+    """[3]: noise variance of one entry of each, as of now."""
+    users: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayeredShape:
+    """The public shape of a layered world: H steps, X'A pairs, and the pair that each triple belongs to.
+
+    >>> LayeredShape(horizon=2, pairs=2, pair_of=(0, 0, 1)).triples
+    3
+    """
+
+    horizon: int
+    pairs: int
+    pair_of: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        require_count("horizon", self.horizon)
+        require_count("pairs", self.pairs)
+        if not self.pair_of or not all(0 <= pair < self.pairs for pair in self.pair_of):
+            raise InvalidInput(f"every triple must belong to one of the {self.pairs} pairs")
+        require(len(set(self.pair_of)) == self.pairs, "every pair must have a successor", len(set(self.pair_of)))
+
+    @property
+    def triples(self) -> int:
+        """How many (x,a,x') there are."""
+        return len(self.pair_of)

@@ -1,0 +1,185 @@
+"""Counts and losses of adversarial MDPs: certificates of printed and tight noise, and what is really released."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
+from tacit.errors import InvalidInput, NotSupported
+from tacit.privatizers.adversarial import AdversarialPrivatizer, LossUser, make_adversarial
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.losses import LayeredShape
+
+# The reference instance: H = 6, X'A = 42, seven pairs per layer with three successors each.
+H, PAIRS = 6, 42
+REFERENCE = LayeredShape(horizon=H, pairs=PAIRS, pair_of=tuple(np.repeat(np.arange(PAIRS), 3).tolist()))
+SMALL = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
+
+
+def claim_of(trust: str, epsilon: float = 1.0, delta: float = 0.0) -> PrivacyClaim:
+    return PrivacyClaim(
+        trust=trust,
+        epsilon=epsilon,
+        delta=delta,
+        unit=PrivacyUnit(trajectories=1),
+        neighbours="replace-one",
+        output=OUTPUTS[trust][0],
+    )
+
+
+def built(trust: str, feedback: str, *, shape: LayeredShape = REFERENCE, delta: float = 0.0, **options: object):
+    episodes = options.pop("episodes", 10_000)
+    return make_adversarial(
+        shape=shape, claim=claim_of(trust, delta=delta), episodes=episodes, feedback=feedback, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("trust", "feedback", "pure", "approximate"),
+    [
+        ("central", "full", 11.0 / 3.0, 0.484),
+        ("central", "bandit", 2.0, 0.766),
+        ("local", "full", 11.0 / 3.0, 1.943),
+        ("local", "bandit", 2.0, 1.368),
+    ],
+)
+def test_printed_noise_gives_more_than_the_printed_epsilon(trust, feedback, pure, approximate) -> None:
+    exact = built(trust, feedback, calibration="paper").certificate()
+    assert exact.epsilon == pytest.approx(pure, rel=1e-9)
+    assert not exact.holds
+    assert "FALSE" in exact.verdict
+    relaxed = built(trust, feedback, calibration="paper", delta=1e-6).certificate()
+    assert relaxed.epsilon == pytest.approx(approximate, rel=2e-3)
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("feedback", ["full", "bandit"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_tight_noise_meets_the_claim_and_wastes_nothing(trust, feedback, delta) -> None:
+    certificate = built(trust, feedback, delta=delta).certificate()
+    assert certificate.holds
+    if trust == "central" or delta == 0.0:
+        assert certificate.epsilon == pytest.approx(1.0, rel=2e-3)
+
+
+def test_tight_noise_of_the_reference_instance() -> None:
+    full = built("central", "full", delta=1e-6).noise_std()
+    assert full["transitions"] <= 100.0
+    assert full["losses"] == pytest.approx(135.6, rel=5e-3)
+    bandit = built("central", "bandit", delta=1e-6).noise_std()
+    assert bandit["transitions"] == pytest.approx(82.75, rel=5e-3)
+    assert bandit["losses"] == pytest.approx(20.7, rel=5e-3)
+    assert built("central", "full", delta=1e-6, public_losses=True).noise_std()["transitions"] < 59.0
+    assert built("local", "bandit").noise_std()["transitions"] == pytest.approx(33.94, rel=1e-3)
+    assert built("central", "full", calibration="paper").noise_std()["transitions"] == pytest.approx(1333, rel=1e-3)
+
+
+def test_a_public_loss_table_costs_nothing_and_takes_an_explicit_switch() -> None:
+    private, public = built("central", "full", delta=1e-6), built("central", "full", delta=1e-6, public_losses=True)
+    assert not private.public_losses
+    assert [family.differing for family in private.families()] == [2 * H, PAIRS]
+    assert [family.name for family in public.families()] == ["transitions"]
+    with pytest.raises(InvalidInput, match="bandit losses tell where a user was"):
+        built("central", "bandit", public_losses=True)
+
+
+def walker(seed: int) -> LossUser:
+    """One user of the small world: layer 0 has pairs 0 and 1, layer 1 has pairs 2 and 3."""
+    generator = np.random.default_rng(seed)
+    first, second = int(generator.integers(2)), int(generator.integers(2, 4))
+    triples = np.array([2 * first + int(generator.integers(2)), second + 2])
+    return LossUser(np.array([first, second]), triples, generator.random(2))
+
+
+def table(seed: int) -> LossUser:
+    user = walker(seed)
+    return LossUser(user.pairs, user.triples, np.random.default_rng(seed).random(4))
+
+
+def difference(privatizer: AdversarialPrivatizer, one: LossUser, other: LossUser) -> dict[str, np.ndarray]:
+    """What the data change in the released numbers: the same noise is replayed for both users."""
+    state, shown = privatizer.begin(), []
+    for user in (one, other):
+        _, released = privatizer.release(state, user, SimulationNoise(np.random.default_rng(5)))
+        shown.append(released)
+    return {name: getattr(shown[0], name) - getattr(shown[1], name) for name in ("transitions", "visits", "losses")}
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_no_pair_of_users_differs_by_more_than_the_families_say(trust, calibration) -> None:
+    for feedback, draw in (("bandit", walker), ("full", table)):
+        privatizer = built(trust, feedback, shape=SMALL, calibration=calibration, episodes=10)
+        sizes = {family.name: family.l1 for family in privatizer.families()}
+        allowed = sizes.get("losses", sizes.get("losses and complements"))
+        worst = {"transitions": 0.0, "losses": 0.0}
+        for seed in range(40):
+            moved = difference(privatizer, draw(seed), draw(seed + 100))
+            for name in worst:
+                worst[name] = max(worst[name], float(np.abs(moved[name]).sum()))
+        assert worst["transitions"] == pytest.approx(sizes["transitions"], abs=1e-9)  # noise cancels to rounding
+        assert 0.0 < worst["losses"] <= allowed
+
+
+def test_complements_of_a_message_move_no_more_than_the_losses_alone() -> None:
+    privatizer = built("local", "bandit", shape=SMALL, episodes=10)
+    family = privatizer.parts["losses"].family
+    for seed in range(40):
+        one, other = (privatizer._contribution(walker(seed + shift)) for shift in (0, 100))
+        together = sum(np.abs(one[name] - other[name]).sum() for name in ("losses", "complements"))
+        assert together <= family.l1 + 1e-12
+
+
+def test_users_who_report_nonsense_are_clipped_and_nothing_raises() -> None:
+    wild = LossUser(np.array([99, -7]), np.array([99, -7]), np.array([math.nan, 1e300, -5.0, math.inf]))
+    for feedback in ("full", "bandit"):
+        privatizer = built("central", feedback, shape=SMALL, episodes=10)
+        exact = privatizer._contribution(wild)
+        assert all(((values >= 0.0) & (values <= 1.0)).all() for values in exact.values())
+        assert "99" not in repr(wild)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("feedback", ["full", "bandit"])
+def test_noise_is_centred_and_has_the_stated_size(trust, feedback) -> None:
+    # False alarm below 1e-6 per check (5 sigma); the same bound rejects a scale 25% off.
+    rounds, users = 3_000, 3
+    privatizer = built(trust, feedback, shape=SMALL, delta=1e-6 if trust == "central" else 0.0, episodes=8)
+    people = [(table if feedback == "full" else walker)(seed) for seed in range(users)]
+    noise = SimulationNoise(np.random.default_rng(11))
+    exact = [privatizer._contribution(person) for person in people]
+    errors = np.zeros((rounds, 3))
+    for i in range(rounds):
+        state = privatizer.begin()
+        for person in people:
+            state, released = privatizer.release(state, person, noise)
+        shown = exact[-1]["losses"] if feedback == "bandit" else sum(part["losses"] for part in exact)
+        errors[i] = [
+            released.transitions[0] - sum(part["transitions"][0] for part in exact),
+            released.visits[3] - sum(part["visits"][3] for part in exact),
+            released.losses[2] - shown[2],
+        ]
+    assert (np.abs(errors.mean(axis=0)) < 5.0 * errors.std(axis=0) / math.sqrt(rounds)).all()
+    if trust == "local":
+        ratio = (errors**2).mean(axis=0) / released.variance
+        # Squares of Laplace sums have at most kurtosis 6: the mean of n of them errs by √(5/n) per sigma.
+        slack = 5.0 * math.sqrt(5.0 / rounds)
+        fan = np.array([1.0, 1.0 if feedback == "bandit" else 0.5, 1.0])  # pair 3 has one of at most two successors
+        assert (np.abs(ratio / fan - 1.0) < slack).all()
+        assert abs(0.75**2 - 1.0) > slack
+
+
+def test_states_are_not_changed_and_secure_noise_is_refused() -> None:
+    privatizer = built("central", "full", shape=SMALL, delta=1e-6, episodes=8)
+    state = privatizer.begin()
+    privatizer.release(state, table(1), SimulationNoise(np.random.default_rng(0)))
+    assert state.users == 0
+    assert all((values == 0.0).all() for values in state.totals.values())
+    with pytest.raises(TypeError, match="SimulationNoise"):
+        privatizer.release(state, table(1), SecureNoise())
+    with pytest.raises(NotSupported, match="central and local"):
+        built("shuffle", "full", delta=1e-6)
