@@ -62,7 +62,7 @@ def growing_batches(episodes: int, *, first: float, growth: float = 1.5) -> tupl
     (963, 1444, 2166, 3250, 4875, 7302)
     """
     episodes = require_count("episodes", episodes)
-    start, stages = max(2.0, first), 1
+    start, stages = max(2.0, min(first, episodes / 8)), 1
     while episodes * (growth - 1.0) / (growth ** (stages + 1) - 1.0) >= start:
         stages += 1
     unit = episodes * (growth - 1.0) / (growth**stages - 1.0)
