@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.ledger import Ledger
 from tacit.data.counts import ExactCounts, flow_counts, join_counts
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
@@ -79,8 +80,13 @@ def simulate(
     checkpoints: Sequence[int] | NDArray[np.int64] | None = None,
     speed: Speed = "auto",
     progress: Progress | None = None,
+    ledger: Ledger | None = None,
 ) -> SeedRun:
-    """Run `episodes` users through the loop and return the regret at the checkpoints."""
+    """Run `episodes` users through the loop and return the regret at the checkpoints.
+
+    With a `ledger`, all users are charged before the first one comes: each of them is exposed to one privatizer once,
+    so one charge with its claim and events covers the run. `BudgetSpent` is raised before anything happens.
+    """
     episodes = require_count("episodes", episodes)
     marks = log_checkpoints(episodes) if checkpoints is None else np.asarray(checkpoints, dtype=np.int64)
     if len(marks) == 0 or marks[0] < 1 or marks[-1] != episodes or (np.diff(marks) <= 0).any():
@@ -103,9 +109,21 @@ def simulate(
     if speed == "compiled" and not fusable:
         raise NotSupported(f"{learner.name} with {privatizer.name} does not run compiled; use speed='interpreted'")
     run = _compiled if fusable and speed != "interpreted" else _interpreted
+    receipt = None
+    if ledger is not None:
+        receipt = ledger.charge(
+            users=range(episodes),
+            claim=privatizer.claim,
+            events=privatizer.events(),
+            recipient=learner.name,
+            what=privatizer.name,
+            noise="simulation",
+        )
     started = time.perf_counter()
     regret, changes = run(mdp, learner, privatizer, marks, seed, report)
     seconds = time.perf_counter() - started
+    if ledger is not None and receipt is not None:
+        ledger.commit(receipt)
     return SeedRun(seed=seed, episodes=marks, regret=regret, policy_changes=changes, seconds=seconds)
 
 
