@@ -70,7 +70,7 @@ class GradientSettings:
 
 
 DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
-    "dp-npg": {"damping": 0.02},
+    "dp-npg": {"damping": 0.05},
     "dp-ppo": {"epochs": 4, "radius": 0.2},
 }
 
