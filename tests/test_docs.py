@@ -103,9 +103,10 @@ def test_decisions_are_numbered_and_the_changelog_begins_with_privacy():
         assert headings[0] == "Privacy"
 
 
+# Written as character classes, so that this file does not name them itself.
 FORBIDDEN = {
-    "a path of one machine": "|".join(("/work/", "/root/", "/opt/pypi")),
-    "a package registry": "|".join(("pypi\\.org", "pythonhosted", "--(extra-)?index-url")),
+    "a path of one machine": "/wor[k]/|/roo[t]/|/opt/pyp[i]",
+    "a package registry": "pyp[i]\\.org|pythonhoste[d]|--(extra-)?index-ur[l]",
 }
 
 
