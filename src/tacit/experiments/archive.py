@@ -50,7 +50,7 @@ def make_labels(
         "epsilon": claim.epsilon,
         "delta": claim.delta,
         "calibration": resolved.calibration,
-        "mechanism": config.mechanism,
+        "mechanism": resolved.mechanism,
         "batch": resolved.users_per_batch,
         "constants": resolved.constants,
         "z": resolved.z,

@@ -54,6 +54,11 @@ class Resolved:
     uniform_value: float
     """Simulation only: the value of an episode when every action is alike."""
 
+    @property
+    def mechanism(self) -> str | None:
+        """The noise that was really used, also where nobody named one; None without a trust model."""
+        return self.privatizer.partition("/")[2] or None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -140,7 +145,7 @@ class Result:
             "z": self.resolved.z,
             "trust": self.claim.trust,
             "calibration": self.resolved.calibration,
-            "mechanism": self.config.mechanism,
+            "mechanism": self.resolved.mechanism,
             "batch": self.resolved.users_per_batch,
             "claim": self.claim.to_dict(),
             "certificate": self.certificate.to_dict(),

@@ -59,6 +59,10 @@ NEVER_PURE: Final = ("factorization", "batched-factorization", "gaussian-tree", 
 """Mechanisms that need a delta above zero."""
 
 
+MOST_NOISE_BITS: Final = 4096
+"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyRequest:
     """What the user asked for; every field is public."""
@@ -236,7 +240,9 @@ def _shuffle(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
         batch = Shuffle.paper(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant="2025")
     else:
         spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
-        batch = Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users)
+        batch = Shuffle.tight(
+            spec, epsilon=claim.epsilon, delta=claim.delta, users=users, max_bits_per_user=MOST_NOISE_BITS
+        )
     return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
 
 
