@@ -118,10 +118,10 @@ def test_a_stream_scale_25_percent_off_is_found() -> None:
 
 @pytest.mark.statistical
 def test_correct_privatizers_pass_whatever_the_seed() -> None:
-    """Six seeds each: an alarm anywhere has probability below 1e-4, at a false-alarm rate of 1e-6 per rule."""
+    """Four seeds each: an alarm anywhere has probability below 1e-4, at a false-alarm rate of 1e-6 per rule."""
     rules = ["variance", "independent", "unbiased", "precise", "paths"]
     for privatizer in (configured("local", "oue"), configured("local", "laplace", shape=POOLED)):
-        for seed in range(1, 7):
+        for seed in range(1, 5):
             check_privatizer(privatizer, seed=seed, replicates=100, only=rules)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BoundedEvent, LaplaceEvent
-from tacit.data.counts import ExactCounts, count_trajectories
+from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
 from tacit.mechanisms.unary_encoding import UnaryEncoding
@@ -221,28 +220,24 @@ def test_g2_unbiased_with_the_stated_variance(mechanism: str, shape: CountShape,
 def test_g2_one_slot_has_the_covariance_of_its_definition(shape: CountShape, path: str) -> None:
     """Users who stay where they are: counts determine the trajectories, so both paths have one covariance.
 
-    At epsilon 5 the choice of the slot matters more than the bits. False alarms below 1e-6 (seed fixed). Power: slots
-    drawn as if they were independent of each other (13% more variance in pooled counters) are rejected.
+    At epsilon 5 the choice of the slot matters more than the bits. False alarms below 1e-3 in all (seed fixed). Power:
+    slots drawn as if they were independent of each other are rejected (twice the variance between the two kinds).
     """
     epsilon, users = 5.0, stayers(shape, 12)
     privatizer = local("oue", shape, epsilon=epsilon)
     batch = users if path == "messages" else count_trajectories(users, 2, 2)
-    found = sums(privatizer, batch, 3000, 3)
-    mean, covariance = one_slot_covariance(shape, epsilon, zip(users.states, users.actions, users.rewards, strict=True))
+    found = sums(privatizer, batch, 1000, 3)
+    rows = list(zip(users.states, users.actions, users.rewards, strict=True))
+    mean, covariance = one_slot_covariance(shape, epsilon, rows)
     assert agrees(found, mean, covariance)
     # As if all users sent one mixed trajectory: right means, right slots, wrong dependence between slots.
-    n = len(users)
-    each = [
-        one_slot_covariance(shape, epsilon, [(s, a, r)])[0]
-        for s, a, r in zip(users.states, users.actions, users.rewards, strict=True)
-    ]
-    mixed = covariance + sum(np.outer(x, x) for x in each) - np.outer(mean, mean) / n
-    along = (found - mean) @ each[0]  # what one kind of users is counted as, all slots together
-    right, wrong = (
-        stats.chi2.cdf(np.sum(along**2) / (each[0] @ law @ each[0]), len(along)) for law in (covariance, mixed)
-    )
+    each = [one_slot_covariance(shape, epsilon, [row])[0] for row in rows]
+    mixed = covariance + sum(np.outer(x, x) for x in each) - np.outer(mean, mean) / len(rows)
+    between = each[0] - each[-1]  # the two kinds of users against each other, all slots together
+    square = np.sum(((found - mean) @ between) ** 2)
+    right, wrong = (stats.chi2.cdf(square / (between @ law @ between), len(found)) for law in (covariance, mixed))
     assert 1e-4 < right < 1 - 1e-4
-    assert wrong < 1e-6
+    assert wrong < 1e-9
 
 
 @pytest.mark.statistical
@@ -256,7 +251,7 @@ def test_fractional_rewards_are_rounded_on_the_device(mechanism: str) -> None:
     users = Trajectories(users.states, users.actions, np.full_like(users.rewards, 0.3))
     privatizer, counts = local(mechanism, epsilon=6.0 if mechanism == "oue" else 40.0), count_trajectories(users, 2, 2)
     assert not counts.binary
-    messages, aggregate = sums(privatizer, users, 700, 1), sums(privatizer, counts, 700, 2)
+    messages, aggregate = sums(privatizer, users, 500, 1), sums(privatizer, counts, 500, 2)
     hot = slow_vector(SMALL, True, users.states[0], users.actions[0], users.rewards[0]) == 0.3
     for found in (messages, aggregate):
         reward = found[:, hot].mean(axis=1)
@@ -392,17 +387,17 @@ def test_sitting_in_one_cell_is_the_worst_that_a_user_can_do(delta: float) -> No
         assert cost([H, 1]) > worst  # the comparison can fail
 
 
-def test_aggregate_of_nobody_special() -> None:
-    """A policy that mixes, users who part and meet again: groups of senders always add up to everybody."""
+@pytest.mark.statistical
+def test_one_slot_in_aggregate_under_a_policy_that_mixes() -> None:
+    """Users who part and meet again: groups of senders add up to everybody. False alarms below 1e-9 (7 sigma each)."""
     shape = CountShape(horizon=4, num_states=3, num_actions=2, staged=False)
     users = wanderers(shape, 200, 9)
     counts = count_trajectories(users, 3, 2)
     privatizer = local("oue", shape, epsilon=30.0)  # bits are kept half of the time, zeros never rise
-    found = sums(privatizer, counts, 300, 1)
+    found = sums(privatizer, counts, 150, 1)
     exact = np.sum(
         [slow_vector(shape, True, *row) for row in zip(users.states, users.actions, users.rewards, strict=True)], axis=0
     )
-    se = found.std(axis=0) / 300**0.5
+    se = found.std(axis=0) / 150**0.5
     assert (np.abs(found.mean(axis=0) - exact) < 7 * se + 1e-9).all()
-    assert math.isclose(found.mean(axis=0)[:18].sum(), 3 * 200, rel_tol=0.05)
-    assert isinstance(counts, ExactCounts)
+    assert (np.abs(found.mean(axis=0) - 1.5 * exact) > 7 * se)[exact > 50].any()  # a bias of one half would be seen

@@ -61,7 +61,7 @@ def own_covariance(counter: Any, steps: int) -> Floats:
 def exposure(covariance: Floats) -> float:
     """The largest a_iᵀ Σ⁻¹ a_i over all users i, for prefixes with this noise covariance.
 
-    >>> exposure(np.array([[1.0, 1.0], [1.0, 2.0]]))  # one node for the first user, one more for the second
+    >>> round(exposure(np.array([[1.0, 1.0], [1.0, 2.0]])), 9)  # one node for the first user, one more for the second
     1.0
     """
     steps = len(covariance)
