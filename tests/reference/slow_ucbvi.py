@@ -68,7 +68,7 @@ class SlowUCBVI:
         n = kept.sum(axis=2)
         base = np.where(self.visits[k] > floor, self.visits[k], n)
         r = np.where(base > floor, np.clip(self.rewards[k] / np.where(base > floor, base, 1.0), 0.0, 1.0), 0.0)
-        if last and (self.stages > 1 or self.H == 1):
+        if last:
             n = np.where(self.visits[k] > sigma_n / 2, self.visits[k], 0.0)
         return kept, n, r
 

@@ -53,9 +53,12 @@ class UCBVIBelief(NamedTuple):
     P_hat: Floats
     r_hat: Floats
     n: Floats
-    """[H or 1, S, A]: how many transitions (or visits, at the last step) the row rests on."""
+    """[H or 1, S, A]: how many transitions the row rests on."""
+    n_last: Floats
+    """[H or 1, S, A]: how many visits it rests on at the last step, where only its reward counts."""
     bonus: Floats
     """[H or 1, S, A]: the part of the width that does not depend on V."""
+    bonus_last: Floats
     seen: Floats
     """[H or 1, S, A]: the visits at the last update, to find the rows that changed."""
     arrivals: Floats
@@ -95,25 +98,32 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
                     released.variance[0],
                     belief.P_hat[h, s, a],
                 )
-                if h == H - 1:
-                    # The last step has no successor that matters: only its reward is learned, from the visits.
-                    n = released.visits[h, s, a]
-                    if n <= 0.5 * math.sqrt(released.variance[1]):
-                        n = 0.0
+                # The last step has no successor that matters: only its reward is learned, from the visits. Pooled over
+                # the steps, a state that is reached at the last step only has visits but no transitions.
+                ending = released.visits[h, s, a]
+                if ending <= 0.5 * math.sqrt(released.variance[1]):
+                    ending = 0.0
                 belief.r_hat[h, s, a] = r
-                belief.n[h, s, a] = n
-                L = parameters.log_term
-                if parameters.rule == HOEFFDING and n > 0.0:
-                    # b = 7 H L √(1/N)
-                    belief.bonus[h, s, a] = 7.0 * H * L * math.sqrt(1.0 / n)
-                elif parameters.rule == BERNSTEIN and n > 0.0:
-                    # 14 H L / (3N), and for the unknown mean reward √(2 r̂(1-r̂) L / N) + 7 L / (3N)
-                    reward_width = math.sqrt(2.0 * r * (1.0 - r) * L / n) + 7.0 * L / (3.0 * n)
-                    belief.bonus[h, s, a] = 14.0 * H * L / (3.0 * n) + reward_width
+                belief.n[h, s, a], belief.n_last[h, s, a] = n, ending
+                belief.bonus[h, s, a] = _fixed_bonus(parameters, H, n, r)
+                belief.bonus_last[h, s, a] = _fixed_bonus(parameters, H, ending, r)
             if parameters.rule == BERNSTEIN and belief.arrivals[h, s] > 0.0:
                 # min{ 100² H³ S² A L² / N'_h(y), H² }
                 bound = 100.0 * 100.0 * float(H) ** 3 * S * S * A * parameters.log_term * parameters.log_term
                 belief.doubt[h, s] = min(bound / belief.arrivals[h, s], float(H * H))
+
+
+@lean_kernel
+def _fixed_bonus(parameters: Parameters, H: int, n: float, r: float) -> float:
+    """The part of the width that does not depend on V."""
+    L = parameters.log_term
+    if n <= 0.0 or parameters.rule == PRACTICAL:
+        return 0.0
+    if parameters.rule == HOEFFDING:
+        # b = 7 H L √(1/N)
+        return 7.0 * H * L * math.sqrt(1.0 / n)
+    # 14 H L / (3N), and for the unknown mean reward √(2 r̂(1-r̂) L / N) + 7 L / (3N)
+    return 14.0 * H * L / (3.0 * n) + math.sqrt(2.0 * r * (1.0 - r) * L / n) + 7.0 * L / (3.0 * n)
 
 
 @lean_kernel
@@ -143,6 +153,8 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
                 # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
                 Q = float(H - h) if parameters.rule == PRACTICAL else belief.Q[h, s, a]
                 n, r, width = belief.n[stage, s, a], belief.r_hat[stage, s, a], belief.bonus[stage, s, a]
+                if h == H - 1:
+                    n, width = belief.n_last[stage, s, a], belief.bonus_last[stage, s, a]
                 # P̂ V̄ and the rest of b are not negative: a row that is at its ceiling without them is done.
                 if n > 0.0 and r + width < Q:
                     mean = 0.0
@@ -242,7 +254,9 @@ class UCBVI(KernelLearner[UCBVIBelief]):
             P_hat=np.zeros((*model, S)),
             r_hat=np.zeros(model),
             n=np.zeros(model),
+            n_last=np.zeros(model),
             bonus=np.zeros(model),
+            bonus_last=np.zeros(model),
             seen=np.zeros(model),
             arrivals=np.zeros(model[:2]),
             doubt=np.full(model[:2], float(H * H)),
