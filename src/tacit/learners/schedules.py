@@ -59,7 +59,7 @@ def growing_batches(episodes: int, *, first: float, growth: float = 1.5) -> tupl
     """All users in batches that grow by half each time, laid out so that they use up the run.
 
     >>> growing_batches(20_000, first=792.0)
-    (963, 1444, 2166, 3250, 4875, 7302)
+    (962, 1443, 2165, 3248, 4872, 7310)
     """
     episodes = require_count("episodes", episodes)
     start, stages = max(2.0, min(first, episodes / 8)), 1

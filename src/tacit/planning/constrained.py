@@ -25,7 +25,7 @@ __all__ = ["ConstrainedOptimum", "blend", "constrained_maximum", "inner", "linea
 Floats = NDArray[np.float64]
 
 SLACK = 1e-12
-"""Relative gain below which nothing lies above the segment."""
+"""Relative gain below which nothing lies above the segment, and by which rounding may miss the constraint."""
 LIMIT = 200
 """More steps than any model needs: the secant visits each vertex of the dual function once."""
 
@@ -134,8 +134,8 @@ def two_point(
         return value, lo, 1, True
     hi = highest
     u_hi = inner(u, hi)
-    if u_hi < c:
-        return inner(w, hi), hi, 1, False
+    if u_hi <= c:
+        return inner(w, hi), hi, 1, u_hi >= c - SLACK * max(1.0, abs(c))
     programs = 1
     w_lo, u_lo, w_hi = inner(w, lo), inner(u, lo), inner(w, hi)
     while programs < LIMIT and u_hi > u_lo:
