@@ -11,6 +11,7 @@ from tacit.data.gradients import draw_users
 from tacit.data.world import prepare_world
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.gradient import plan_gradient
+from tacit.loop.gradient_audit import final_parameters, matched_distinguisher
 from tacit.loop.gradient_run import simulate_gradient
 from tacit.loop.simulate import log_checkpoints
 from tacit.policies.softmax import public_features, tabular_features
@@ -174,17 +175,35 @@ def test_a_released_baseline_comes_from_earlier_batches_only():
     assert np.isfinite(go(BANDIT, learner, privatizer, 20_000).theta).all()
 
 
-def test_the_audit_hook_shows_the_final_policy_and_tells_a_broken_release_apart():
-    # A distinguisher that sees θ alone: without noise two neighbouring runs are told apart always, with noise hardly.
+@pytest.mark.statistical
+def test_the_audit_hook_finds_exactly_the_noise_that_is_there():
+    # Neighbours that differ most: the scores of the best distinguisher are two normal distributions μ = Δ/σ apart.
+    # False-alarm rate 1e-3 (μ̂ is normal with deviation √(2/n)); noise 25% too small is told apart with the same test.
+    from dataclasses import replace
+
+    from tacit.data.trajectories import Trajectories
+
     learner = learner_of(BANDIT, step=1.0)
+    privatizer = privatizer_of(learner.shape, users=3, epsilon=2.0)
+    # Deterministic policies make the scores long; from θ = 0 the worst pair is two contexts with reward 1.
+    one = Trajectories(np.array([[0], [1], [1]]), np.array([[1], [2], [2]]), np.ones((3, 1)))
+    other = Trajectories(np.array([[2], [1], [1]]), np.array([[3], [2], [2]]), np.ones((3, 1)))
+    distinguish = matched_distinguisher(learner, privatizer, one, other)
+    silent = privatizer_of(learner.shape, users=3, epsilon=None)
+    length = 2 * distinguish(final_parameters(learner, silent, one, runs=1, seed=0)[0])
+    assert length <= privatizer.sensitivity
+    n = 4000
 
-    def final(privatizer, seed, reward):
-        mdp = BANDIT if reward else type(BANDIT)(P=BANDIT.P, r=np.zeros((3, 4)), rho=BANDIT.rho, horizon=1)
-        return go(mdp, learner, privatizer, 20, seed=seed).theta
+    def separation(mechanism):
+        groups = [
+            [distinguish(theta) for theta in final_parameters(learner, mechanism, users, runs=n, seed=seed)]
+            for seed, users in ((1, one), (2, other))
+        ]
+        return (np.mean(groups[0]) - np.mean(groups[1])) / privatizer.sigma, np.std(groups[0]) / privatizer.sigma
 
-    silent = privatizer_of(learner.shape, epsilon=None, users=20)
-    assert not np.array_equal(final(silent, 0, True), final(silent, 0, False))
-    noisy = privatizer_of(learner.shape, users=20, epsilon=0.01)
-    spread = np.std([final(noisy, s, True) for s in range(20)], axis=0).mean()
-    shift = np.abs(final(silent, 0, True) - final(silent, 0, False)).max()
-    assert spread > 5 * shift
+    limit = 3.3 * math.sqrt(2 / n)
+    mean, std = separation(privatizer)
+    assert abs(mean - length / privatizer.sigma) < limit
+    assert abs(std - 1.0) < 3.3 / math.sqrt(2 * n)
+    _, broken = separation(replace(privatizer, sigma=0.75 * privatizer.sigma))
+    assert abs(broken - 1.0) > 3.3 / math.sqrt(2 * n)
