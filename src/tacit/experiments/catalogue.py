@@ -129,6 +129,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "he2025policy/beyond": Experiment(
         summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
         runs=he2025.comparison_runs,
+        figures=(he2025.BEYOND,),
     ),
     "garcelon2021local/fig8": Experiment(
         summary="how far Laplace noise spreads a total reward after 1,000 episodes",

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from tacit.experiments.comparison import Run
 from tacit.experiments.config import RunConfig, as_seeds
-from tacit.experiments.figures import GREY, STYLES
+from tacit.experiments.figures import GREY, STYLES, FigureSpec
 from tacit.experiments.result import Result
 from tacit.experiments.storage import write_json, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "RateFigure", "comparison_runs", "fit_exponent", "rates_of", "theorem_runs"]
+__all__ = ["BEYOND", "FIGURES", "RateFigure", "comparison_runs", "fit_exponent", "rates_of", "theorem_runs"]
 
 Floats = NDArray[np.float64]
 
@@ -240,4 +240,10 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+BEYOND: Final = FigureSpec(
+    name="regret-per-episode",
+    per_episode=True,
+    panel=lambda result: f"{result.config.environment_name}, ε = {result.config.epsilon:g}",
+)
+"""One panel per environment and epsilon: the learners at equal guarantees."""
 FIGURES: Final[Mapping[str, tuple[RateFigure, ...]]] = {name: (RateFigure(theorem=name),) for name in SIZES}
