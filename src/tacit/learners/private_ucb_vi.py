@@ -54,7 +54,7 @@ class PrivateUCBVI(FixedBonusLearner):
     """Optimism with Hoeffding widths on private counts of known precision.
 
     >>> learner = PrivateUCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
-    >>> learner.begin().bonus.min()
+    >>> float(learner.begin().bonus.min())
     inf
     """
 

@@ -55,7 +55,7 @@ class PUCB(FixedBonusLearner):
     """Optimism that trusts a row once its private count is twice the precision.
 
     >>> learner = PUCB(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
-    >>> learner.begin().bonus.min()
+    >>> float(learner.begin().bonus.min())
     inf
     """
 

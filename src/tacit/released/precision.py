@@ -96,7 +96,7 @@ def precision_log_term(shape: CountShape, releases: int, failure_prob: float) ->
 
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> round(precision_log_term(shape, 20_000, 0.05), 2)
-    19.25
+    19.26
     """
     rows = shape.stages * shape.num_states * shape.num_actions
     numbers = rows * shape.num_states + 2 * rows
