@@ -66,7 +66,7 @@ def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.rando
     require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the environment", table.shape)
     # NumPy's multinomial tolerates less rounding in a row than tacit does.
     table, P, rho = (rows / rows.sum(axis=-1, keepdims=True) for rows in (table, mdp.stage_P, mdp.rho))
-    P = np.broadcast_to(P, mdp.P.shape)
+    P, r = np.broadcast_to(P, mdp.P.shape), mdp.r
     transitions = np.zeros((H, S, A, S), dtype=np.int64)
     visits = np.zeros((H, S, A), dtype=np.int64)
     rewards = np.zeros((H, S, A))
@@ -77,9 +77,9 @@ def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.rando
         visits[h] = generator.multinomial(at, table[h])
         transitions[h] = generator.multinomial(visits[h], P[h])
         if mdp.reward_kind == "bernoulli":
-            rewards[h] = generator.binomial(visits[h], mdp.r[h])
+            rewards[h] = generator.binomial(visits[h], r[h])
         else:
-            rewards[h] = visits[h] * mdp.r[h]
+            rewards[h] = visits[h] * r[h]
         at = transitions[h].sum(axis=(0, 1))
     binary = mdp.reward_kind == "bernoulli" or bool(np.isin(mdp.stage_r, (0.0, 1.0)).all())
     return ExactCounts(transitions, visits, rewards, starts, users, binary)

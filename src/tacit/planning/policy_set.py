@@ -66,6 +66,10 @@ class PolicySet:
 
     def keep(self, P: Floats, rho: Floats, u: Floats, c: float, *, strict: bool = False) -> PolicySet:
         """The policies of the set with V^π(u, P) ≥ c (above c, if `strict`)."""
+        if self.alive is None:
+            worst = -float(rho @ unconstrained_values(P, -u)[0])
+            if worst > c:
+                return self  # even the worst policy stays, so nobody has to be asked
         total = _offsets(self)[-1]
         alive = np.ones(total, dtype=np.uint8) if self.alive is None else self.alive.copy()
         size = filter_tree(P, rho, u, c, strict, alive, _table(self), self.horizon)
