@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import require_count
+from tacit.errors import require_count, require_real
 
 __all__ = ["contextual_bandit", "treatment_bandit"]
 
@@ -55,8 +55,13 @@ def contextual_bandit(*, contexts: int = 10, actions: int = 5, seed: int = 0) ->
     return _bandit("contextual-bandit", shares / shares.sum(), generator.random((S, A)))
 
 
-def treatment_bandit() -> TabularMDP:
+def treatment_bandit(*, contrast: float = 1.0) -> TabularMDP:
     """Which of four treatments helps which of six groups of patients.
+
+    Parameters
+    ----------
+    contrast
+        How much treatments differ: each probability of helping keeps this share of its distance from 1/2.
 
     Examples
     --------
@@ -64,7 +69,8 @@ def treatment_bandit() -> TabularMDP:
     ('watchful waiting', 'severe, old')
     """
     shares = np.array(list(PATIENTS.values()))
-    means = np.array(list(TREATMENTS.values())).T  # [s, a]
+    share = require_real("contrast", contrast, low=0.0, high=1.0)
+    means = 0.5 + share * (np.array(list(TREATMENTS.values())).T - 0.5)  # [s, a]
     return _bandit("treatment-bandit", shares, means, tuple(PATIENTS), tuple(TREATMENTS))
 
 
