@@ -63,9 +63,8 @@ def seconds(mdp: TabularMDP, learner: type[SDPPEPlus] | type[SDPPE], *, private:
 
 def main() -> None:
     """Print the tables."""
-    print(
-        f"SDP-PE+, K = {EPISODES:,}: CPU seconds of a run\n\n| S | A | H | no privacy | epsilon 1 |\n|---|---|---|---|---|"
-    )
+    print(f"SDP-PE+, K = {EPISODES:,}: CPU seconds of a run\n")
+    print("| S | A | H | no privacy | epsilon 1 |\n|---|---|---|---|---|")
     for S, A, H in SIZES:
         mdp = random_model(S, A, H)
         free, private = (seconds(mdp, SDPPEPlus, private=p, episodes=EPISODES) for p in (False, True))

@@ -7,12 +7,17 @@ data: that is what makes the composition over batches parallel.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.errors import InvalidInput, require_count
+from tacit.policies import DeterministicPolicy
 from tacit.released.counts import CountShape
 
-__all__ = ["backward_geometric", "exploration_budget", "growing_batches", "least_stage", "split_evenly"]
+__all__ = ["backward_geometric", "exploration_budget", "grouped", "growing_batches", "least_stage", "split_evenly"]
 
 EXPLORE_SHARE: Final = 0.35
 """The largest share of users that explores; the rest is the last stage, which exploits and releases nothing."""
@@ -87,3 +92,16 @@ def split_evenly(users: int, parts: int) -> tuple[int, ...]:
     """
     each, more = divmod(users, parts)
     return tuple(each + (i < more) for i in range(parts))
+
+
+def grouped(policies: NDArray[np.int64], users: Sequence[int]) -> tuple[tuple[DeterministicPolicy, int], ...]:
+    """Who follows which of policies[i,h,s]: equal policies are one group, and nobody is in an empty one.
+
+    >>> [count for _, count in grouped(np.array([[[0]], [[1]], [[0]], [[1]]]), [1, 0, 2, 0])]
+    [3]
+    """
+    merged: dict[bytes, tuple[NDArray[np.int64], int]] = {}
+    for policy, count in zip(policies, users, strict=True):
+        _, before = merged.get(policy.tobytes(), (policy, 0))
+        merged[policy.tobytes()] = (policy, before + int(count))
+    return tuple((DeterministicPolicy(policy.copy()), count) for policy, count in merged.values() if count > 0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import Constants, Plan
-from tacit.learners.schedules import growing_batches, least_stage, split_evenly
+from tacit.learners.schedules import grouped, growing_batches, least_stage, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING, StageBelief, inverse_variance_weights
 from tacit.planning.confidence import combine, confidence_model, first_states, greedy
 from tacit.planning.hallucinate import optimistic_policies
@@ -74,8 +74,7 @@ class SDPBUCB:
         optimistic_policies(
             model.P, model.rho, model.r, model.n, counts.variance, self._z, users / J, enough, coins, policies
         )
-        shares = split_evenly(users, J)
-        groups = tuple((DeterministicPolicy(policies[j].copy()), shares[j]) for j in range(J))
+        groups = grouped(policies, split_evenly(users, J))
         plan = Plan(policy=groups[0][0], users=users, reports=True, request=EVERYTHING, groups=groups)
         return belief, plan
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import Constants, Plan
-from tacit.learners.schedules import split_evenly
+from tacit.learners.schedules import grouped, split_evenly
 from tacit.planning.confidence import add_widths, estimate_rows, first_states
 from tacit.planning.mixture import cover_by_mixture
 from tacit.planning.policy_set import PolicySet, every_policy
@@ -171,8 +171,7 @@ class SDPPE:
         found = cover_by_mixture(belief.active, belief.P_cru, belief.rho, atoms, coins, tolerance=TOLERANCE)
         half = step.users // 2
         drawn = coins.multinomial(step.users - half, found.weights)
-        covering = [(DeterministicPolicy(found.policies[i].copy()), int(n)) for i, n in enumerate(drawn) if n > 0]
-        return (*covering, *self._share(atoms, half, coins))
+        return (*grouped(found.policies, drawn.tolist()), *self._share(atoms, half, coins))
 
     def _share(
         self, policies: Ints, users: int, coins: np.random.Generator
@@ -180,12 +179,8 @@ class SDPPE:
         """Users over policies: equal numbers (2024), or one policy drawn uniformly by each user (2025)."""
         count = len(policies)
         even = self.variant == "2024"
-        shares = split_evenly(users, count) if even else coins.multinomial(users, np.full(count, 1.0 / count))
-        merged: dict[bytes, tuple[Ints, int]] = {}
-        for policy, number in zip(policies, shares, strict=True):
-            _, before = merged.get(policy.tobytes(), (policy, 0))
-            merged[policy.tobytes()] = (policy, before + int(number))
-        return tuple((DeterministicPolicy(policy.copy()), n) for policy, n in merged.values() if n > 0)
+        shares = split_evenly(users, count) if even else coins.multinomial(users, np.full(count, 1.0 / count)).tolist()
+        return grouped(policies, shares)
 
     def _extend(self, belief: SDPPEBelief, h: int, released: CountStatistics, E: float) -> SDPPEBelief:
         """Alg. 2, lines 8-10: W and P_cru of layer h; the first layer also tells where users start."""
