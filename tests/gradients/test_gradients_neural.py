@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # small tensors: threads would only wait for each other
 
 from gradient_tools import UNIT, random_users, shape_of, small_mdp, table_of  # noqa: E402
 

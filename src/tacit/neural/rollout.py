@@ -37,12 +37,8 @@ class Users:
 
         self.parallel = require_count("parallel users", parallel)
         self.horizon = require_count("horizon", horizon)
-        self.envs: Any = gymnasium.make_vec(
-            environment,
-            num_envs=self.parallel,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
-        )
+        # Whoever has finished is started anew by the environment, and ignored here.
+        self.envs: Any = gymnasium.make_vec(environment, num_envs=self.parallel)
         self._seeds = np.random.SeedSequence(require_count("seed", seed, least=0))
 
     def play(self, policy: NeuralPolicy, theta: torch.Tensor, baseline: float) -> NeuralBatch:
@@ -72,9 +68,6 @@ class Users:
             alive &= ~(ended | cut)
             if not alive.any():
                 break
-            done = ended | cut
-            if done.any():  # who has finished is started anew and ignored, so that nobody steps a finished episode
-                x, _ = self.envs.reset(options={"reset_mask": done})
         to_go = np.cumsum(rewards[:, ::-1], axis=1)[:, ::-1]
         weights = np.where(active, to_go / H - baseline, 0.0)
         shares = torch.as_tensor(rewards.sum(axis=1) / H, dtype=torch.float32)
