@@ -65,8 +65,8 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     """Cumulative regret and regret per episode; a panel per calibration, and per epsilon where mechanisms differ."""
     panels = _by_calibration if name in ("fig1", "fig7") else _by_epsilon
     return (
-        PanelFigure(name=name, panels=panels),
-        PanelFigure(name=f"{name}-per-episode", panels=panels, per_episode=True),
+        PanelFigure(name=name, panels=panels, line=_line),
+        PanelFigure(name=f"{name}-per-episode", panels=panels, line=_line, per_episode=True),
     )
 
 
@@ -104,6 +104,11 @@ def _run(scale: Scale, label: str, learner: str, **options: Any) -> Run:
 
 
 PANELS: Final = {"paper": "noise as printed", "tight": "least noise for the claimed guarantee"}
+
+
+def _line(result: Result) -> str:
+    """The label without what the panel says."""
+    return result.label.removesuffix(f", {result.config.calibration}")
 
 
 def _by_calibration(result: Result) -> tuple[str, ...]:

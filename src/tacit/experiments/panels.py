@@ -39,6 +39,8 @@ class PanelFigure:
     name: str
     panels: Callable[[Result], Sequence[str]]
     """The panels of a result, in the order in which they stand."""
+    line: Callable[[Result], str] = lambda result: result.label
+    """The name of its line; equal names share a style in all panels."""
     band: Band = "minmax"
     per_episode: bool = False
     log: LogAxes = "xy"
@@ -50,7 +52,7 @@ class PanelFigure:
         place: dict[int, str] = {}
         for result in results:
             for panel in self.panels(result):
-                copy = replace(result)
+                copy = replace(result, label=self.line(result))
                 place[id(copy)] = panel
                 shown.append(copy)
         order = sorted(set(place.values()), key=[place[id(copy)] for copy in shown].index)
