@@ -74,3 +74,15 @@ def test_a_constraint_that_nobody_meets_is_said():
     best = constrained_maximum(P, rho, w, u, 2.0)
     assert not best.feasible
     assert best.occupancy.ravel().tolist() == [0.0, 1.0]  # the one that comes nearest
+
+
+def test_successors_of_the_last_step_change_nothing():
+    """So they need not be collected: the last layer is released as visits only."""
+    rng = np.random.default_rng(5)
+    P, rho = random_model(rng, 3, 3, 2)
+    other = P.copy()
+    other[-1] = rng.dirichlet(np.ones(3), size=(3, 2))
+    w, u = rng.random((3, 3, 2)), rng.random((3, 3, 2))
+    first, second = (constrained_maximum(kernel, rho, w, u, 0.6) for kernel in (P, other))
+    assert first.value == second.value
+    assert first.occupancy.tobytes() == second.occupancy.tobytes()

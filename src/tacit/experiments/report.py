@@ -125,7 +125,30 @@ def _privacy(results: Sequence[Result]) -> str:
         f"<pre>{html.escape(text)}</pre></details>"
         for text, labels in tables.items()
     )
-    return table + sentences + details
+    return table + sentences + details + _batches(results)
+
+
+def _batches(results: Sequence[Result]) -> str:
+    """What every kind of batch promises and costs, for the runs that come in batches of their own."""
+    parts = []
+    head = ("users", "statistic", "batches", "certified epsilon", "noise std", "messages per user", "bytes per user")
+    for result in results:
+        rows = [
+            (
+                f"{batch.users:,}",
+                batch.statistic,
+                f"{batch.batches}",
+                f"{batch.epsilon:.4g}",
+                f"{batch.std:.4g}",
+                f"{batch.messages_per_user:,}",
+                f"{batch.bytes_per_user:,}",
+            )
+            for batch in result.batches
+        ]
+        if rows:
+            summary = html.escape(f"batches: {result.label}")
+            parts.append(f"<details><summary>{summary}</summary>{_table(head, rows)}</details>")
+    return "".join(parts)
 
 
 def _commands(found: Result | Comparison, results: Sequence[Result]) -> str:
