@@ -98,7 +98,6 @@ FIGURES: Final = tuple(
         band="std",
         log="none",
         select=_case(epsilon, episodes),
-        title=f"bai2025secure/fig4, ε = {epsilon:g}, K = {episodes:,}",
     )
     for epsilon, episodes in CASES["paper"]
 )

@@ -98,7 +98,6 @@ FIGURES: Final = tuple(
         band="bootstrap",
         select=_of(epsilon),
         panel=_panel,
-        title=f"frontier/shuffle, ε = {epsilon:g}",
     )
     for epsilon in EPSILONS["paper"]
 )
