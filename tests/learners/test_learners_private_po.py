@@ -65,10 +65,10 @@ def test_drawn_policies_have_the_frequencies_of_the_stochastic_one():
         belief = learner.update(belief, released)
     coins, counts = np.random.default_rng(0), np.zeros((4, 3, 3))
     for _ in range(20_000):
-        learner.plan_kernel(learner.parameters, belief, coins)
+        type(learner).plan_kernel(learner.parameters, belief, coins)
         counts[np.arange(4)[:, None], np.arange(3)[None, :], belief.policy] += 1
     assert np.abs(counts / 20_000 - belief.pi).max() < 0.022
-    assert np.abs(belief.pi - 1 / 3).max() > 0.1  # so the uniform policy would be found out
+    assert np.abs(belief.pi - 1 / 3).max() > 2 * 0.022  # so the uniform policy would be found out
 
 
 def test_a_batch_follows_the_stochastic_policy_itself():
