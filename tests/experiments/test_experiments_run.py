@@ -264,7 +264,7 @@ LONG = [
     "--learner",
     "psrl",
     "--episodes",
-    "250000",
+    "800000",
     "--seeds",
     "6",
     "--checkpoints",
