@@ -9,6 +9,7 @@ States are numbered layer by layer from 0 (the first) to X - 1 (the last, in whi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +94,36 @@ class LayeredMDP:
         widths = [1, *(step.shape[2] for step in self.transitions)]
         ends = np.cumsum(widths)
         return tuple(np.arange(end - width, end) for width, end in zip(widths, ends, strict=True))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many states each of the H + 1 layers has."""
+        return (1, *(int(step.shape[2]) for step in self.transitions))
+
+    @property
+    def flat_transitions(self) -> NDArray[np.float64]:
+        """All P(x'|x,a) in one row, pair by pair: the order in which released statistics are numbered."""
+        return np.concatenate([step.ravel() for step in self.transitions])
+
+    @property
+    def effective_support(self) -> float:
+        """How hard the transitions are to learn: C_M = Σ_h √( Σ_{x ∈ X_h, a} (Σ_x' √(P(1-P)))² ), [bai2024adversarial].
+
+        It is 0 if every step is certain and at most X √A.
+
+        >>> fork = LayeredMDP(transitions=([[[0.5, 0.5], [0.0, 1.0]]], [[[1.0], [1.0]], [[1.0], [1.0]]]))
+        >>> fork.effective_support
+        1.0
+        """
+        # C_{x,a} = (Σ_x' √(P(x'|x,a) (1 - P(x'|x,a))))²
+        supports = [np.sqrt(step * (1.0 - np.minimum(step, 1.0))).sum(axis=2) ** 2 for step in self.transitions]
+        return float(sum(np.sqrt(support.sum()) for support in supports))
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the transitions."""
+        digest = hashlib.sha256(repr((self.num_actions, self.widths)).encode())
+        digest.update(self.flat_transitions.astype("<f8").tobytes())
+        return digest.hexdigest()
 
     @classmethod
     def from_tabular(cls, mdp: TabularMDP) -> LayeredMDP:

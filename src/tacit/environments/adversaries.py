@@ -1,0 +1,287 @@
+"""Oblivious adversaries: they choose all losses before the first episode and know the world, but no learner's coins.
+
+    iid             a coin with the world's mean losses, every episode alike
+    sinusoidal      the means swing, each with its own frequency and phase; no coins
+    switching       coins whose means jump at the ends of equal segments
+    drift           the means wander on a straight line to another table; no coins
+    worst-of-two    two tables in the proportion that is worst for the best fixed policy, in an order that punishes
+                    whoever follows the leader
+    table           losses of your own, [episodes, states, actions], checked to lie in [0, 1]
+
+Losses are made in blocks [episodes, pairs]; the pair (x,a) has the number x A + a. An adversary is written like an
+environment, `switching:segments=20`; which parameters there are comes from the signature of its builder.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.loss_sequences import Adversary, LossTable
+from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+
+__all__ = ["ADVERSARIES", "AdversaryInfo", "list_adversaries", "make_adversary"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdversaryInfo:
+    """What a named adversary is and what may be chosen about it."""
+
+    name: str
+    summary: str
+    parameters: Mapping[str, int | float | str]
+
+
+def iid(world: LossWorld, episodes: int) -> Adversary:
+    """A coin with the world's mean losses: every episode alike."""
+    mean = world.base.ravel()
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        del first
+        return _coins(np.broadcast_to(mean, (count, mean.size)), coins)
+
+    return Adversary(name="iid", episodes=episodes, mean=mean, _block=block)
+
+
+def sinusoidal(
+    world: LossWorld, episodes: int, *, amplitude: float = 0.2, least: int = 2, most: int = 6, seed: int = 0
+) -> Adversary:
+    """Mean losses swing, each pair with its own frequency and phase; clipped to [0, 1], no coins."""
+    height = require_real("amplitude", amplitude, low=0.0, high=1.0)
+    low, high = require_count("least", least), require_count("most", most)
+    require(low <= high, "least periods must not exceed most", (low, high))
+    generator, center = _generator(seed), world.base.ravel()
+    periods = generator.uniform(low, high, size=center.size)
+    phase = generator.random(center.size)
+
+    def at(k: Floats) -> Floats:
+        # l_k = m + c sin 2π (f k/K + φ)
+        turns = periods * (k / episodes)[:, np.newaxis] + phase
+        return np.clip(center + height * np.sin(2.0 * math.pi * turns), 0.0, 1.0)
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        del coins
+        return at(np.arange(first, first + count, dtype=np.float64))
+
+    return Adversary(name="sinusoidal", episodes=episodes, mean=_average(at, episodes), _block=block)
+
+
+def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: float = 0.5, seed: int = 0) -> Adversary:
+    """Coins whose means jump: every segment mixes the world's means (share `keep`) with a table of its own."""
+    parts = require_count("segments", segments)
+    share = require_real("keep", keep, low=0.0, high=1.0)
+    base = world.base.ravel()
+    tables = share * base + (1.0 - share) * _generator(seed).random((parts, base.size))
+
+    def segment(first: int, count: int) -> NDArray[np.int64]:
+        return np.arange(first, first + count) * parts // episodes
+
+    lengths = np.bincount(segment(0, episodes), minlength=parts)
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        return _coins(tables[segment(first, count)], coins)
+
+    return Adversary(name="switching", episodes=episodes, mean=lengths @ tables / episodes, _block=block)
+
+
+def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0) -> Adversary:
+    """Mean losses wander on a straight line from the world's towards another table, `reach` of the way; no coins."""
+    share = require_real("reach", reach, low=0.0, high=1.0)
+    base = world.base.ravel()
+    target = _generator(seed).random(base.size)
+
+    def at(k: Floats) -> Floats:
+        way = share * (k / max(1, episodes - 1))[:, np.newaxis]
+        return np.asarray((1.0 - way) * base + way * target)
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        del coins
+        return at(np.arange(first, first + count, dtype=np.float64))
+
+    return Adversary(name="drift", episodes=episodes, mean=_average(at, episodes), _block=block)
+
+
+def worst_of_two(world: LossWorld, episodes: int, *, seed: int = 0) -> Adversary:
+    """Two tables, mixed as is worst for the best fixed policy; followers of the leader always meet the worse one."""
+    one = world.base.ravel()
+    other = _generator(seed).random(one.size)
+    share = _worst_share(world.mdp, one, other)
+
+    def chosen(first: int, count: int) -> NDArray[np.bool_]:
+        # The leader's loss in `one` falls, and in `other` rises, with the share n/(k-1) of `one` so far; at λ they are
+        # equal. Playing `one` while n/(k-1) < λ makes n = ⌈λ(k-1)⌉ after k episodes.
+        k = np.arange(first, first + count + 1, dtype=np.float64)
+        return np.diff(np.ceil(share * np.maximum(k - 1.0, 0.0))) > 0.0
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        del coins
+        return np.where(chosen(first, count)[:, np.newaxis], one, other)
+
+    played = math.ceil(share * (episodes - 1)) / episodes
+    mean = played * one + (1.0 - played) * other
+    return Adversary(name="worst-of-two", episodes=episodes, mean=mean, _block=block)
+
+
+def table(world: LossWorld, episodes: int, *, path: str = "losses.npy") -> Adversary:
+    """Losses of your own from a NumPy file, [episodes, states, actions], checked to lie in [0, 1]."""
+    try:
+        loaded = np.load(Path(path), allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"'{path}' must be a readable .npy file of losses: {error}") from error
+    if not isinstance(loaded, np.ndarray):
+        raise InvalidInput(f"'{path}' must hold one array of losses; save it with numpy.save")
+    return _from_table(LossTable(loaded), world, episodes)
+
+
+ADVERSARIES: Final[Mapping[str, Callable[..., Adversary]]] = MappingProxyType(
+    {
+        "drift": drift,
+        "iid": iid,
+        "sinusoidal": sinusoidal,
+        "switching": switching,
+        "table": table,
+        "worst-of-two": worst_of_two,
+    }
+)
+
+
+def make_adversary(spec: str | LossTable, world: LossWorld, episodes: int) -> Adversary:
+    """Build the adversary that a specification names, or play the losses of a table.
+
+    >>> from tacit.environments.layered_worlds import layered
+    >>> adversary = make_adversary("switching:segments=4", layered(), 100)
+    >>> adversary.losses(0, 100, np.random.default_rng(0)).shape
+    (100, 20)
+    """
+    K = require_count("episodes", episodes)
+    if isinstance(spec, LossTable):
+        return _from_table(spec, world, K)
+    if not isinstance(spec, str):
+        raise InvalidInput(f"an adversary must be named like 'switching:segments=10', got {type(spec).__name__}")
+    name, colon, listed = (part.strip() for part in spec.partition(":"))
+    if name not in ADVERSARIES:
+        raise UnknownName("adversary", name, ADVERSARIES)
+    if colon and not listed:
+        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
+    return ADVERSARIES[name](world, K, **_read(name, listed))
+
+
+def list_adversaries() -> tuple[AdversaryInfo, ...]:
+    """The named adversaries with a one-line summary and their parameters with defaults, in alphabetical order.
+
+    >>> [info.name for info in list_adversaries()]
+    ['drift', 'iid', 'sinusoidal', 'switching', 'table', 'worst-of-two']
+    """
+    return tuple(
+        AdversaryInfo(
+            name=name,
+            summary=(inspect.getdoc(builder) or "").partition("\n")[0],
+            parameters=MappingProxyType(_defaults(builder)),
+        )
+        for name, builder in ADVERSARIES.items()
+    )
+
+
+def _from_table(given: LossTable, world: LossWorld, episodes: int) -> Adversary:
+    X, A = world.mdp.num_states, world.mdp.num_actions
+    losses = given.losses
+    fits = losses.shape[1] in ((X - 1) * A, X * A)
+    require(fits, f"losses must have {X - 1} states (or {X}, with the last) and {A} actions", losses.shape[1])
+    require(len(losses) >= episodes, f"losses must cover all {episodes} episodes", given=len(losses))
+    mine = losses[:episodes, : (X - 1) * A]
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        del coins
+        return np.ascontiguousarray(mine[first : first + count])
+
+    return Adversary(name="table", episodes=episodes, mean=mine.mean(axis=0), _block=block)
+
+
+def _coins(means: Floats, coins: np.random.Generator) -> Floats:
+    return (coins.random(means.shape) < means).astype(np.float64)
+
+
+def _average(at: Callable[[Floats], Floats], episodes: int) -> Floats:
+    """The mean over all episodes, from at most a thousand of them, evenly spaced."""
+    k = np.arange(episodes, dtype=np.float64)
+    if episodes > 1000:
+        k = (np.arange(1000) + 0.5) * episodes / 1000 - 0.5
+    return np.asarray(at(k).mean(axis=0))
+
+
+def _worst_share(mdp: LayeredMDP, one: Floats, other: Floats) -> float:
+    """The λ at which min_π V(π, λ one + (1-λ) other) is largest, by bisection on its slope (it is concave)."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        share = 0.5 * (low + high)
+        policy = _leader(mdp, share * one + (1.0 - share) * other)
+        if _loss(mdp, policy, one) > _loss(mdp, policy, other):
+            low = share
+        else:
+            high = share
+    return 0.5 * (low + high)
+
+
+def _leader(mdp: LayeredMDP, losses: Floats) -> list[NDArray[np.int64]]:
+    """The best deterministic policy, layer by layer: backward induction."""
+    value, choices = np.zeros(1), []
+    rows = losses.reshape(-1, mdp.num_actions)
+    for step, states in zip(reversed(mdp.transitions), reversed(mdp.layers[:-1]), strict=True):
+        # Q(x,a) = l(x,a) + Σ_x' P(x'|x,a) V(x')
+        q = rows[states] + step @ value
+        choices.append(q.argmin(axis=1))
+        value = q.min(axis=1)
+    return choices[::-1]
+
+
+def _loss(mdp: LayeredMDP, policy: list[NDArray[np.int64]], losses: Floats) -> float:
+    value = np.zeros(1)
+    rows = losses.reshape(-1, mdp.num_actions)
+    for step, states, choice in zip(
+        reversed(mdp.transitions), reversed(mdp.layers[:-1]), reversed(policy), strict=True
+    ):
+        here = np.arange(len(states))
+        value = rows[states, choice] + step[here, choice] @ value
+    return float(value[0])
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(require_count("seed", seed, least=0))
+
+
+def _defaults(builder: Callable[..., Adversary]) -> dict[str, Any]:
+    """What may be chosen: the keyword-only parameters."""
+    listed = inspect.signature(builder).parameters.values()
+    return {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _read(name: str, listed: str) -> dict[str, Any]:
+    types, known = typing.get_type_hints(ADVERSARIES[name]), list(_defaults(ADVERSARIES[name]))
+    values: dict[str, Any] = {}
+    for item in listed.split(",") if listed else []:
+        key, equals, text = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise InvalidInput(f"a parameter of {name} must be written name=value, got '{item.strip()}'")
+        if key not in known:
+            raise UnknownName(f"parameter of {name}", key, known)
+        if key in values:
+            raise InvalidInput(f"each parameter of {name} must be given once, got {key} twice")
+        try:
+            values[key] = types[key](text)
+        except ValueError as error:
+            kind = "a whole number" if types[key] is int else "a number"
+            raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error
+    return values

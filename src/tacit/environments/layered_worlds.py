@@ -1,0 +1,204 @@
+"""Named layered worlds for adversarial losses: transitions, and the mean losses around which an adversary moves.
+
+    layered            transitions drawn from a Dirichlet distribution, mean losses uniform in [0, 1]
+    layered-trap       cheap actions lead to expensive states: whoever ignores the transitions pays for it
+    layered-support    transitions between certain and uniform, to vary the effective support C_M
+
+Random worlds flatter private learners: there a policy that looks at the next loss only is nearly optimal (0 to 0.07 per
+episode away), and a learner whose confidence set says nothing becomes that policy. In a trap it is worse than chance.
+
+Any `TabularMDP` is a layered world, too (`loss_world`): unrolled, with losses 1 - r.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.registry import BUILDERS, EnvironmentInfo, make, read_parameters
+from tacit.environments.tabular import TabularMDP
+from tacit.environments.validation import floats, frozen
+from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+
+__all__ = [
+    "LAYERED_WORLDS",
+    "LossWorld",
+    "layered",
+    "layered_support",
+    "layered_trap",
+    "list_layered",
+    "loss_world",
+    "make_layered",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LossWorld:
+    """A layered MDP and mean losses [X - 1, A] in [0, 1] around which an adversary moves."""
+
+    mdp: LayeredMDP
+    base: Floats
+
+    def __post_init__(self) -> None:
+        base = floats("base losses", self.base)
+        shape = (self.mdp.num_states - 1, self.mdp.num_actions)
+        require(base.shape == shape, f"base losses must be {list(shape)}: one row per state but the last", base.shape)
+        require(bool(((base >= 0.0) & (base <= 1.0)).all()), "base losses must lie in [0, 1]", "others")
+        object.__setattr__(self, "base", frozen(base))
+
+
+def layered(
+    *, layers: int = 4, states: int = 3, actions: int = 2, concentration: float = 1.0, seed: int = 0
+) -> LossWorld:
+    """Random layers: Dirichlet transitions and uniform mean losses, drawn once.
+
+    Parameters
+    ----------
+    layers, states, actions
+        H steps; so many states in each layer but the first and the last, which have one.
+    concentration
+        Of the Dirichlet distribution; 1 is uniform over all distributions, less is sparse.
+    seed
+        Which world; nothing else depends on it.
+
+    Examples
+    --------
+    >>> world = layered(layers=4, states=3, actions=2)
+    >>> world.mdp.horizon, world.mdp.num_states, world.base.shape
+    (4, 11, (10, 2))
+    """
+    widths, A = _widths(layers, states), require_count("actions", actions)
+    alpha = require_real("concentration", concentration, low=0.0, open_low=True)
+    generator = np.random.default_rng(require_count("seed", seed, least=0))
+    steps = [generator.dirichlet(np.full(after, alpha), size=(here, A)) for here, after in pairwise(widths)]
+    base = generator.random((sum(widths) - 1, A))
+    return LossWorld(mdp=LayeredMDP(transitions=tuple(steps), name="layered"), base=base)
+
+
+def layered_trap(*, layers: int = 4, states: int = 3, actions: int = 2, slip: float = 0.1) -> LossWorld:
+    """A trap: the cheapest action leads to expensive states, so looking one step ahead is worse than chance.
+
+    The first state of every layer is good (losses 0.1 and 0.3), the others are bad (0.7 and 0.9). The first action is
+    the cheaper one everywhere and leads to a bad state, the others lead to the good one; both fail with probability
+    `slip`.
+
+    Examples
+    --------
+    >>> world = layered_trap()
+    >>> world.base[0].tolist(), world.mdp.transitions[0][0, :, 0].tolist()
+    ([0.1, 0.3], [0.1, 0.9])
+    """
+    widths, A = _widths(layers, states), require_count("actions", actions, least=2)
+    require_count("states", states, least=2)
+    p = require_real("slip", slip, low=0.0, high=0.5)
+    steps = []
+    for here, after in pairwise(widths):
+        step = np.ones((here, A, after))
+        if after > 1:
+            good = np.full(A, 1.0 - p)
+            good[0] = p
+            step[:, :, 0] = good
+            step[:, :, 1:] = ((1.0 - good) / (after - 1))[:, np.newaxis]
+        steps.append(step)
+    mdp = LayeredMDP(transitions=tuple(steps), name="layered-trap")
+    is_good = np.array([x == layer[0] for layer in mdp.layers[:-1] for x in layer])
+    base = np.where(is_good, 0.3, 0.9)[:, np.newaxis] * np.ones(A)
+    base[:, 0] = np.where(is_good, 0.1, 0.7)
+    return LossWorld(mdp=mdp, base=base)
+
+
+def layered_support(
+    *, layers: int = 4, states: int = 3, actions: int = 2, spread: float = 0.5, seed: int = 0
+) -> LossWorld:
+    """Tunable effective support: every step is certain (spread 0), uniform (spread 1) or a mixture of the two.
+
+    Where a certain step leads and the mean losses are drawn once and are the same for every spread.
+
+    Examples
+    --------
+    >>> [round(layered_support(spread=s).mdp.effective_support, 2) for s in (0.0, 0.25, 1.0)]
+    [0.0, 5.84, 8.93]
+    """
+    widths, A = _widths(layers, states), require_count("actions", actions)
+    w = require_real("spread", spread, low=0.0, high=1.0)
+    generator = np.random.default_rng(require_count("seed", seed, least=0))
+    steps = []
+    for here, after in pairwise(widths):
+        # Actions of one state lead to different states as long as there are enough of them.
+        start = generator.integers(after, size=here)
+        goal = (start[:, np.newaxis] + np.arange(A)) % after
+        steps.append((1.0 - w) * np.eye(after)[goal] + w / after)
+    base = generator.random((sum(widths) - 1, A))
+    return LossWorld(mdp=LayeredMDP(transitions=tuple(steps), name="layered-support"), base=base)
+
+
+LAYERED_WORLDS: Mapping[str, Callable[..., LossWorld]] = MappingProxyType(
+    {"layered": layered, "layered-support": layered_support, "layered-trap": layered_trap}
+)
+
+
+def make_layered(spec: str) -> LossWorld:
+    """Build the layered world that a specification names; tabular environments are unrolled.
+
+    >>> make_layered("layered:layers=3,states=2").mdp.widths
+    (1, 2, 2, 1)
+    >>> make_layered("riverswim").mdp.horizon
+    6
+    """
+    if not isinstance(spec, str):
+        raise InvalidInput(f"a layered world must be named like 'layered:layers=4,states=3,actions=2', got {spec!r}")
+    name, colon, listed = (part.strip() for part in spec.partition(":"))
+    if name not in LAYERED_WORLDS:
+        if name not in BUILDERS:
+            raise UnknownName("environment", name, [*LAYERED_WORLDS, *BUILDERS])
+        return loss_world(make(spec))
+    if colon and not listed:
+        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
+    builder = LAYERED_WORLDS[name]
+    try:
+        return builder(**read_parameters(name, builder, listed))
+    except MemoryError as error:
+        raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
+
+
+def loss_world(model: TabularMDP | LayeredMDP, base: ArrayLike | None = None) -> LossWorld:
+    """A model as a world for adversaries: a `TabularMDP` is unrolled, and its mean losses are 1 - r.
+
+    A `LayeredMDP` has no losses of its own: `base` [X - 1, A] says around what an adversary moves, else it is 0.5.
+    """
+    if isinstance(model, TabularMDP):
+        unrolled = LayeredMDP.from_tabular(model)
+        return LossWorld(mdp=unrolled, base=1.0 - unrolled.lift(model.r, fill=0.5)[:-1])
+    around = np.full((model.num_states - 1, model.num_actions), 0.5) if base is None else floats("base losses", base)
+    return LossWorld(mdp=model, base=around)
+
+
+def list_layered() -> tuple[EnvironmentInfo, ...]:
+    """The named layered worlds with a one-line summary and their parameters with defaults.
+
+    >>> [info.name for info in list_layered()]
+    ['layered', 'layered-support', 'layered-trap']
+    """
+    return tuple(
+        EnvironmentInfo(
+            name=name,
+            summary=(inspect.getdoc(builder) or "").partition("\n")[0],
+            parameters=MappingProxyType({p.name: p.default for p in inspect.signature(builder).parameters.values()}),
+        )
+        for name, builder in LAYERED_WORLDS.items()
+    )
+
+
+def _widths(layers: int, states: int) -> list[int]:
+    """[1, n, ..., n, 1]: H + 1 layers."""
+    H, n = require_count("layers", layers), require_count("states", states)
+    return [1, *[n] * (H - 1), 1]
