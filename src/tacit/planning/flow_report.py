@@ -1,0 +1,119 @@
+"""What a flow solver says about its answer, and when that answer must be refused.
+
+Both solvers return a flow that is feasible to the last bit (a policy and transition probabilities pushed forward) and a
+dual value that no feasible flow can beat. Their difference, the duality gap, bounds what was left on the table without
+trusting the solver. The residual is relative: how far inflow and outflow of the dual solution disagree at a state, as a
+fraction, over the states that the flow reaches at all. A policy is used at rare states, too, where an absolute residual
+says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidInput, TacitError, require
+from tacit.planning.layered import LayeredGeometry
+
+__all__ = [
+    "CONVERGED",
+    "DUAL",
+    "FALLBACKS",
+    "GAP",
+    "GAP_LIMIT",
+    "ITERATIONS",
+    "REACHED",
+    "REPORT_SIZE",
+    "RESIDUAL",
+    "RESIDUAL_LIMIT",
+    "FlowSolution",
+    "Unsolved",
+    "accepted",
+    "flow_costs",
+    "flow_intervals",
+]
+
+Floats = NDArray[np.float64]
+
+GAP, DUAL, RESIDUAL, ITERATIONS, FALLBACKS, CONVERGED = 0, 1, 2, 3, 4, 5
+REPORT_SIZE = 6
+
+GAP_LIMIT = 1e-8  # times 1 + |D|
+RESIDUAL_LIMIT = 1e-6
+REACHED = 1e-15  # states with a smaller q(x) do not count for the residual
+
+
+class Unsolved(TacitError):
+    """A solver ended without a certificate; the answer is withheld."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSolution:
+    """A certified optimal flow."""
+
+    policy: Floats
+    """[pairs]: π(a|x), for states that the flow never reaches, too."""
+    occupancy: Floats
+    """[triples]: q(x,a,x')."""
+    prices: Floats
+    """[X]: the dual variable of flow conservation at each state."""
+    objective: float
+    """What the occupancy costs."""
+    gap: float
+    """Objective minus the dual value: no feasible flow is better by more."""
+    residual: float
+    iterations: int
+    fallbacks: int
+
+
+def accepted(policy: Floats, occupancy: Floats, prices: Floats, report: Floats) -> FlowSolution:
+    """The solution, if the report certifies it.
+
+    >>> accepted(np.ones(1), np.ones(1), np.zeros(2), np.array([0.5, 1.0, 0.0, 200.0, 3.0, 0.0]))
+    Traceback (most recent call last):
+    ...
+    tacit.planning.flow_report.Unsolved: no certificate after 200 iterations: gap 0.5 at dual value 1, residual 0
+    """
+    gap, dual, residual, iterations = (float(report[i]) for i in (GAP, DUAL, RESIDUAL, ITERATIONS))
+    if report[CONVERGED] != 1.0:
+        raise Unsolved(
+            f"no certificate after {iterations:.0f} iterations: gap {gap:g} at dual value {dual:g}, residual {residual:g}"
+        )
+    return FlowSolution(
+        policy=policy,
+        occupancy=occupancy,
+        prices=prices,
+        objective=dual + gap,
+        gap=gap,
+        residual=residual,
+        iterations=int(iterations),
+        fallbacks=int(report[FALLBACKS]),
+    )
+
+
+def flow_costs(name: str, values: NDArray[np.floating], size: int) -> Floats:
+    """A finite table of this size, as float64."""
+    table = np.ascontiguousarray(values, dtype=np.float64)
+    require(table.shape == (size,), f"{name} must have the shape ({size},)", given=table.shape)
+    if not np.isfinite(table).all():
+        raise InvalidInput(f"{name} must be finite, got {int((~np.isfinite(table)).sum())} entries that are not")
+    return table
+
+
+def flow_intervals(
+    geometry: LayeredGeometry, lo: NDArray[np.floating], hi: NDArray[np.floating]
+) -> tuple[Floats, Floats]:
+    """Intervals [triples] that hold a distribution for every pair: 0 ≤ lo ≤ hi ≤ 1, Σ lo ≤ 1 ≤ Σ hi."""
+    size = int(geometry.edges[-1])
+    low, high = flow_costs("lo", lo, size), flow_costs("hi", hi, size)
+    require(bool((low >= 0).all() and (high <= 1).all()), "intervals must lie in [0, 1]", (low.min(), high.max()))
+    require(bool((low <= high).all()), "lo must not exceed hi", given=float((low - high).max()))
+    least, most = np.add.reduceat(low, geometry.edges[:-1]), np.add.reduceat(high, geometry.edges[:-1])
+    require(
+        bool((least <= 1 + 1e-12).all() and (most >= 1 - 1e-12).all()),
+        "the intervals of every pair must hold a distribution: Σ lo ≤ 1 ≤ Σ hi",
+        given=(float(least.max()), float(most.min())),
+    )
+    return low, high

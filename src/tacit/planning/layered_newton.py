@@ -1,0 +1,55 @@
+"""Newton steps on layered worlds: a system that couples each layer only with its neighbours.
+
+The matrix is stored dense and square over the states; elimination walks only through the band of the current and the
+next layer, so a step costs O(X n²) for layers of n states.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import lean_kernel
+
+__all__ = ["solve_layers"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@lean_kernel
+def solve_layers(layers: Ints, first: int, matrix: Floats, right: Floats) -> bool:
+    """Solve matrix x = right over the states of layers `first`, ..., H - 1, in place; False if a pivot vanished.
+
+    Elimination without pivoting: the callers' matrices are M-like or positive definite. `matrix` is destroyed and
+    `right` becomes x.
+
+    >>> layers = np.array([0, 1, 2, 3, 4])
+    >>> matrix, right = np.zeros((4, 4)), np.array([0.0, 1.0, 0.0, 0.0])
+    >>> matrix[1:3, 1:3] = [[2.0, -1.0], [-1.0, 2.0]]
+    >>> solve_layers(layers, 1, matrix, right), right[1:3].round(3).tolist()
+    (True, [0.667, 0.333])
+    """
+    H = len(layers) - 2
+    for h in range(first, H):
+        end = layers[h + 2] if h + 1 < H else layers[h + 1]
+        for k in range(layers[h], layers[h + 1]):
+            pivot = matrix[k, k]
+            if not abs(pivot) > 1e-300:
+                return False
+            for i in range(k + 1, end):
+                factor = matrix[i, k] / pivot
+                if factor != 0.0:
+                    for j in range(k + 1, end):
+                        matrix[i, j] -= factor * matrix[k, j]
+                    right[i] -= factor * right[k]
+    for h in range(H - 1, first - 1, -1):
+        end = layers[h + 2] if h + 1 < H else layers[h + 1]
+        for k in range(layers[h + 1] - 1, layers[h] - 1, -1):
+            total = right[k]
+            for j in range(k + 1, end):
+                total -= matrix[k, j] * right[j]
+            right[k] = total / matrix[k, k]
+            if not abs(right[k]) < 1e300:
+                return False
+    return True
