@@ -79,7 +79,8 @@ def accepted(policy: Floats, occupancy: Floats, prices: Floats, report: Floats) 
     gap, dual, residual, iterations = (float(report[i]) for i in (GAP, DUAL, RESIDUAL, ITERATIONS))
     if report[CONVERGED] != 1.0:
         raise Unsolved(
-            f"no certificate after {iterations:.0f} iterations: gap {gap:g} at dual value {dual:g}, residual {residual:g}"
+            f"no certificate after {iterations:.0f} iterations: "
+            f"gap {gap:g} at dual value {dual:g}, residual {residual:g}"
         )
     return FlowSolution(
         policy=policy,

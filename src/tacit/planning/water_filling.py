@@ -7,7 +7,8 @@ variables: fill as if nothing were fixed, fix either everything above its hi or 
 side weighs more (it is then fixed for good), and fill the rest again. Each pass fixes at least one, nothing is sorted.
 
 Exponentials are anchored at the smallest free price, so that prices of any size keep their order; an entry that
-underflows beside it keeps its logarithm λ - t.
+underflows beside it keeps its logarithm λ - t. Where the fixed ends use up the whole mass but for rounding, as mirrored
+intervals do (lo of one = 1 - hi of the other), the level is that of the entry which would yield first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tacit.kernels import lean_kernel
 
 __all__ = ["fill"]
 
-SLACK = 1e-15  # mirrored intervals (lo of one = 1 - hi of the other) hold only up to rounding
+SLACK = 1e-15  # sums of interval ends are exact up to this
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.int8]
@@ -50,9 +51,7 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
             if free[i] == 1:
                 p[i] = math.exp(anchor - t[i])
                 total += p[i]
-        if mass <= 0.0:
-            mass = 0.0
-        scale = mass / total
+        scale = max(mass, 0.0) / total
         above, below = 0.0, 0.0
         for i in range(first, last):
             if free[i] == 1:
@@ -79,7 +78,6 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
                     left += 1
         if left == 0:
             break
-    phi = 0.0
     for i in range(first, last):
         if free[i] == 1:
             if p[i] >= hi[i]:
@@ -89,9 +87,32 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
                 # An entry that underflowed is not at the end 0 of its interval: λ - t is still its logarithm.
                 p[i] = lo[i]
                 free[i] = 1 if lo[i] == 0.0 and level > -math.inf else 0
+    if mass <= SLACK:
+        level = _yielding(first, last, t, lo, hi, p, free)
+    phi = 0.0
+    for i in range(first, last):
         if free[i] == 1:
             # p (t + ln p) = p λ
             phi += p[i] * level
         elif p[i] > 0.0:
             phi += p[i] * (t[i] + math.log(p[i]))
     return phi, level
+
+
+@lean_kernel
+def _yielding(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags) -> float:
+    """Let the entry at the largest t + ln hi leave its hi, and give what rounding hid to those that are free from 0.
+
+    The level is -inf if no entry can yield; what is free from 0 then stays 0.
+    """
+    level, which = -math.inf, -1
+    for i in range(first, last):
+        if p[i] == hi[i] and lo[i] < hi[i] and t[i] + math.log(hi[i]) > level:
+            level, which = t[i] + math.log(hi[i]), i
+    for i in range(first, last):
+        if lo[i] == 0.0 and p[i] <= SLACK:
+            free[i] = 1 if which >= 0 and hi[i] > 0.0 else 0
+            p[i] = min(hi[i], SLACK, math.exp(min(level - t[i], 0.0)))
+        elif i == which:
+            free[i] = 1
+    return level
