@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.errors import InvalidInput, NotSupported
+from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.privatizers.adversarial import AdversarialPrivatizer, LossUser, make_adversarial
+from tacit.privatizers.loss_kernel import take_in
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.losses import LayeredShape
+from tacit.released.precision import now_radius
 
 # The reference instance: H = 6, X'A = 42, seven pairs per layer with three successors each.
 H, PAIRS = 6, 42
@@ -99,6 +101,14 @@ def table(seed: int) -> LossUser:
     return LossUser(user.pairs, user.triples, np.random.default_rng(seed).random(4))
 
 
+def contribution(privatizer: AdversarialPrivatizer, user: LossUser) -> dict[str, np.ndarray]:
+    """What one user adds to the exact totals."""
+    state = privatizer.begin().exact
+    take_in(privatizer.parameters.layout, state, user.pairs, user.triples, user.losses)
+    rest = state.visits - state.own if privatizer.feedback == "bandit" else np.zeros_like(state.own)
+    return {"transitions": state.transitions, "visits": state.visits, "losses": state.own, "complements": rest}
+
+
 def difference(privatizer: AdversarialPrivatizer, one: LossUser, other: LossUser) -> dict[str, np.ndarray]:
     """What the data change in the released numbers: the same noise is replayed for both users."""
     state, shown = privatizer.begin(), []
@@ -128,7 +138,7 @@ def test_complements_of_a_message_move_no_more_than_the_losses_alone() -> None:
     privatizer = built("local", "bandit", shape=SMALL, episodes=10)
     family = privatizer.parts["losses"].family
     for seed in range(40):
-        one, other = (privatizer._contribution(walker(seed + shift)) for shift in (0, 100))
+        one, other = (contribution(privatizer, walker(seed + shift)) for shift in (0, 100))
         together = sum(np.abs(one[name] - other[name]).sum() for name in ("losses", "complements"))
         assert together <= family.l1 + 1e-12
 
@@ -137,7 +147,7 @@ def test_users_who_report_nonsense_are_clipped_and_nothing_raises() -> None:
     wild = LossUser(np.array([99, -7]), np.array([99, -7]), np.array([math.nan, 1e300, -5.0, math.inf]))
     for feedback in ("full", "bandit"):
         privatizer = built("central", feedback, shape=SMALL, episodes=10)
-        exact = privatizer._contribution(wild)
+        exact = contribution(privatizer, wild)
         assert all(((values >= 0.0) & (values <= 1.0)).all() for values in exact.values())
         assert "99" not in repr(wild)
 
@@ -151,7 +161,7 @@ def test_noise_is_centred_and_has_the_stated_size(trust, feedback) -> None:
     privatizer = built(trust, feedback, shape=SMALL, delta=1e-6 if trust == "central" else 0.0, episodes=8)
     people = [(table if feedback == "full" else walker)(seed) for seed in range(users)]
     noise = SimulationNoise(np.random.default_rng(11))
-    exact = [privatizer._contribution(person) for person in people]
+    exact = [contribution(privatizer, person) for person in people]
     errors = np.zeros((rounds, 3))
     for i in range(rounds):
         state = privatizer.begin()
@@ -177,9 +187,76 @@ def test_states_are_not_changed_and_secure_noise_is_refused() -> None:
     privatizer = built("central", "full", shape=SMALL, delta=1e-6, episodes=8)
     state = privatizer.begin()
     privatizer.release(state, table(1), SimulationNoise(np.random.default_rng(0)))
-    assert state.users == 0
-    assert all((values == 0.0).all() for values in state.totals.values())
+    assert state.exact.users[0] == 0
+    assert all((values == 0.0).all() for values in state.exact)
+    assert (state.released.transitions == 0.0).all()
     with pytest.raises(TypeError, match="SimulationNoise"):
         privatizer.release(state, table(1), SecureNoise())
     with pytest.raises(NotSupported, match="central and local"):
         built("shuffle", "full", delta=1e-6)
+
+
+def test_the_last_user_is_never_released() -> None:
+    # A counter is paid for K - 1 prefixes: one more with the old noise would show the last user exactly.
+    privatizer = built("central", "full", shape=SMALL, delta=1e-6, episodes=3)
+    state, noise = privatizer.begin(), SimulationNoise(np.random.default_rng(0))
+    for seed in range(2):
+        state, _ = privatizer.release(state, table(seed), noise)
+    with pytest.raises(BudgetSpent, match="spent"):
+        privatizer.release(state, table(2), noise)
+
+
+def test_without_privacy_everything_is_exact_and_the_certificate_says_so() -> None:
+    for feedback, draw in (("full", table), ("bandit", walker)):
+        privatizer = make_adversarial(shape=SMALL, claim=no_privacy(), episodes=5, feedback=feedback)
+        assert math.isinf(privatizer.certificate().epsilon)
+        assert privatizer.name == privatizer.calibration == "none"
+        state, noise = privatizer.begin(), SimulationNoise(np.random.default_rng(0))
+        people = [draw(seed) for seed in range(4)]
+        for person in people:
+            state, released = privatizer.release(state, person, noise)
+        exact = [contribution(privatizer, person) for person in people]
+        for name in ("transitions", "visits"):
+            assert (getattr(released, name) == sum(part[name] for part in exact)).all()
+        shown = sum(part["losses"] for part in exact) if feedback == "full" else exact[-1]["losses"]
+        np.testing.assert_allclose(released.losses, shown, rtol=0, atol=1e-15)
+        assert (released.variance == 0.0).all()
+    with pytest.raises(InvalidInput, match="trust 'none'"):
+        make_adversarial(shape=SMALL, claim=no_privacy(), episodes=5, feedback="full", public_losses=True)
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("feedback", ["full", "bandit"])
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_compiled_and_interpreted_releases_are_the_same_bits(trust, feedback, calibration) -> None:
+    privatizer = built(trust, feedback, shape=SMALL, delta=1e-6, calibration=calibration, episodes=20)
+    fast, slow = privatizer.begin(), privatizer.begin()
+    one, two = np.random.default_rng(3), np.random.default_rng(3)
+    kernel, parameters = privatizer.release_kernel, privatizer.parameters
+    for seed in range(19):
+        user = (table if feedback == "full" else walker)(seed)
+        kernel(parameters, fast, user.pairs, user.triples, user.losses, one)
+        slow, released = privatizer.release(slow, user, SimulationNoise(two))
+        for name in ("transitions", "visits", "losses", "variance"):
+            assert (getattr(fast.released, name) == getattr(released, name)).all()
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_stated_radii_cover_the_noise(trust, calibration) -> None:
+    # E' by the exact quantile, E by √(2vL) + cL: each is left with at most the stated probability.
+    privatizer = built(trust, "bandit", shape=SMALL, calibration=calibration, episodes=300)
+    noise, state, p = SimulationNoise(np.random.default_rng(7)), privatizer.begin(), 0.02
+    still = LossUser(np.array([0, 2]), np.array([0, 4]), np.zeros(2))
+    outside = np.zeros(2)
+    for k in range(1, 300):
+        state, released = privatizer.release(state, still, noise)
+        outside[0] += (np.abs(released.losses) > privatizer.loss_radius(p)).sum()
+        radius = now_radius(privatizer.precision(), released.variance, 0, math.log(2 / p))
+        outside[1] += (np.abs(released.transitions[[1, 2, 3, 5]]) > radius).sum()
+        assert released.variance[0] == pytest.approx(
+            privatizer.noise_std()["transitions"] ** 2 * (k if trust == "local" else 1)
+        )
+    assert outside[0] / (299 * 4) < 0.04
+    assert outside[0] > 0  # an exact quantile is exceeded now and then
+    assert outside[1] / (299 * 4) < 0.02

@@ -12,43 +12,57 @@ G1  Central: transitions, visits and full-information losses are continual count
 G2  Everything that one user can change is covered by `events()`; `tight` meets the claim.
 G3  Losses are clipped to [0, 1] here, whatever a user reports.
 
-`paper` is [bai2024adversarial] Sec. 5 as printed: scale 3H⌈log₂K⌉/ε in every tree, 3H/ε for single losses and for local
-messages. Its claim of pure ε is false (2 ε with bandit feedback, (4/3 + X'A/3H) ε with full information): the proof
-counts H differences per family where a replacement makes 2H, and a loss table as if it were one trajectory.
-`tight` drops the visits (they are sums of transitions) and shares the budget for the least error.
+The calibrations `tight` and `paper` stand in `tacit.privatizers.loss_parts`, the kernel in `loss_kernel`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.events import Events
+from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import InvalidInput, NotSupported, require, require_count
-from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace
-from tacit.mechanisms.continual import ContinualCounter
-from tacit.mechanisms.factorization import BufferedToeplitz
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree, tree_levels
-from tacit.privatizers.contract import Calibration
+from tacit.privatizers.contract import Calibration, copy_state
+from tacit.privatizers.loss_kernel import (
+    COMPLEMENTS,
+    OWN,
+    SUMS,
+    ExactLosses,
+    LossLayout,
+    LossParameters,
+    LossState,
+    Stream,
+    loss_kernel,
+    stream_of,
+)
+from tacit.privatizers.loss_parts import (
+    Feedback,
+    LossNoise,
+    paper_parts,
+    source_name,
+    source_scale,
+    source_std,
+    tight_central,
+    tight_local,
+)
 from tacit.randomness import SimulationNoise
 from tacit.released.losses import LayeredShape, LossStatistics
+from tacit.released.precision import CountPrecision
 
 __all__ = ["AdversarialPrivatizer", "Feedback", "LossNoise", "LossState", "LossUser", "make_adversarial"]
 
-Feedback = Literal["full", "bandit"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Source = ContinualCounter | Laplace | Gaussian
 
 
 class LossUser(NamedTuple):
@@ -62,22 +76,6 @@ class LossUser(NamedTuple):
         return "LossUser()"  # never its contents
 
 
-class LossState(NamedTuple):
-    """The memory of whoever counts: exact totals where a counter adds the noise, sums of noisy numbers elsewhere."""
-
-    totals: dict[str, Floats]
-    streams: dict[str, Any]
-    users: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossNoise:
-    """One released statistic: what one user can change in it (None: public) and the noise that covers it."""
-
-    family: Family | None
-    source: Source | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversarialPrivatizer:
     """Noisy counts and losses for learners of adversarial MDPs; build one with `make_adversarial`."""
@@ -87,8 +85,28 @@ class AdversarialPrivatizer:
     calibration: Calibration
     feedback: Feedback
     public_losses: bool
+    episodes: int
+    """How many users come; the last one's data are of use to nobody and are never released."""
     parts: dict[str, LossNoise]
-    """transitions, losses, and either visits (`paper`) or, local bandit, complements."""
+    """transitions, losses, and either visits (`paper`, or no privacy) or, local bandit, complements."""
+    parameters: LossParameters = field(init=False, repr=False, compare=False)
+    """Public parameters of the kernel."""
+    _streams: tuple[Stream, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = {name: part.source for name, part in self.parts.items()}
+        steps = max(1, self.episodes - 1)
+        streams = (stream_of(found.get(n), steps) for n in ("transitions", "visits", "losses", "complements"))
+        object.__setattr__(self, "_streams", tuple(streams))
+        object.__setattr__(self, "parameters", self._public())
+
+    @property
+    def name(self) -> str:
+        """Trust model and mechanisms, for tables."""
+        if self.claim.trust == "none":
+            return "none"
+        used = dict.fromkeys(source_name(part.source) for part in self.parts.values() if part.source is not None)
+        return f"{self.claim.trust}/{'+'.join(used)}"
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
@@ -96,6 +114,8 @@ class AdversarialPrivatizer:
 
     def events(self) -> Events:
         """Everything one user is exposed to."""
+        if self.claim.trust == "none":
+            return ((UnprotectedEvent(), 1),)
         exposed: Events = ()
         for part in self.parts.values():
             if part.family is not None and part.source is not None:
@@ -104,20 +124,31 @@ class AdversarialPrivatizer:
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic: of the largest prefix, or of one release or message."""
-        std = {name: _std(part.source) for name, part in self.parts.items() if name != "complements"}
+        std = {name: source_std(part.source) for name, part in self.parts.items() if name != "complements"}
         if "visits" not in std:
             if "complements" in self.parts:
-                std["visits"] = math.hypot(std["losses"], _std(self.parts["complements"].source))
+                std["visits"] = math.hypot(std["losses"], source_std(self.parts["complements"].source))
             else:
                 fan = max(np.bincount(self.shape.pair_of))
                 std["visits"] = std["transitions"] * math.sqrt(fan)
         return std
 
+    def precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and losses; variances come with each release."""
+        scale = {name: source_scale(part.source) for name, part in self.parts.items()}
+        visits = max(scale["losses"], scale["complements"]) if "complements" in scale else scale["transitions"]
+        return CountPrecision(scale=np.array([scale["transitions"], scale.get("visits", visits), scale["losses"]]))
+
+    def loss_radius(self, failure_prob: float) -> float:
+        """E': how far the noise of one released bandit loss goes, but for this probability."""
+        source = self.parts["losses"].source
+        return source.radius(failure_prob) if isinstance(source, Laplace | Gaussian) else 0.0
+
     def certificate(self) -> Certificate:
         """What the exact accountant finds; the printed guarantees are pure."""
         std = self.noise_std()
         described = [
-            CertifiedFamily.of(part.family, noise=_name(part.source), std=std.get(name, std["losses"]))
+            CertifiedFamily.of(part.family, noise=source_name(part.source), std=std.get(name, std["losses"]))
             for name, part in self.parts.items()
             if part.family is not None
         ]
@@ -131,83 +162,52 @@ class AdversarialPrivatizer:
             paper_delta=0.0 if paper else None,
         )
 
+    @property
+    def release_kernel(self) -> Callable[..., None]:
+        """`(parameters, state, pairs, triples, losses, generator)`: take in one user, in place."""
+        return loss_kernel(*(stream.step for stream in self._streams))
+
     def begin(self) -> LossState:
         """Nobody came yet."""
-        sizes = {name: self._size(name) for name in self.parts}
-        streams = {
-            name: part.source.begin(sizes[name])
-            for name, part in self.parts.items()
-            if part.source is not None and not isinstance(part.source, Laplace | Gaussian)
-        }
-        return LossState(totals={name: np.zeros(size) for name, size in sizes.items()}, streams=streams, users=0)
+        T, P = self.shape.triples, self.shape.pairs
+        transitions, visits, losses, complements = (
+            stream.begin(size) for stream, size in zip(self._streams, (T, P, P, P), strict=True)
+        )
+        return LossState(
+            exact=ExactLosses(np.zeros(T), np.zeros(P), np.zeros(P), np.zeros(P), np.zeros(1, dtype=np.int64)),
+            transitions=transitions,
+            visits=visits,
+            losses=losses,
+            complements=complements,
+            released=LossStatistics(np.zeros(T), np.zeros(P), np.zeros(P), np.zeros(3), np.zeros(1, dtype=np.int64)),
+        )
 
     def release(self, state: LossState, user: LossUser, noise: SimulationNoise) -> tuple[LossState, LossStatistics]:
         """Take in one user; the given state is left as it was."""
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"this privatizer simulates and takes SimulationNoise, not {type(noise).__name__}")
-        exact, totals, streams, shown = self._contribution(user), {}, {}, {}
-        for name, part in self.parts.items():
-            running = self._running(name)
-            if part.source is None or isinstance(part.source, Laplace | Gaussian):
-                fresh = exact[name]
-                if part.source is not None:
-                    fresh = fresh + part.source.sample(fresh.size, noise)
-                totals[name] = state.totals[name] + fresh
-                shown[name] = totals[name] if running else fresh
-            else:
-                totals[name] = state.totals[name] + exact[name]
-                stream = type(state.streams[name])(*(field.copy() for field in state.streams[name]))
-                if int(stream.time[0]) < part.source.releases:
-                    part.source.step(part.source.params, stream, noise.generator)
-                streams[name] = stream
-                shown[name] = totals[name] + stream.noise
-        after = LossState(totals=totals, streams=streams, users=state.users + 1)
-        if "complements" in totals:
-            # Ñ(x,a) = Σ_k l̃_k 1 + Σ_k (1-l_k)~ 1
-            shown["visits"] = totals["losses"] + totals["complements"]
-        return after, self._statistics(shown, after.users)
+        H, size = self.shape.horizon, self.shape.pairs if self.feedback == "full" else self.shape.horizon
+        after: LossState = copy_state(state)
+        self.release_kernel(
+            self.parameters, after, _whole(user.pairs[:H]), _whole(user.triples[:H]),
+            np.asarray(user.losses[:size], dtype=np.float64), noise.generator,
+        )  # fmt: skip
+        return after, after.released
 
-    def _statistics(self, shown: dict[str, Floats], users: int) -> LossStatistics:
-        if "visits" in shown:
-            visits = shown["visits"]
-        else:
-            sums = np.bincount(self.shape.pair_of, weights=shown["transitions"], minlength=self.shape.pairs)
-            visits = np.asarray(sums, dtype=np.float64)
+    def _public(self) -> LossParameters:
         std = self.noise_std()
-        scale = dict.fromkeys(("transitions", "visits", "losses"), 1 if self.claim.trust == "central" else users)
-        if not self._running("losses"):
-            scale["losses"] = 1
-        variance = np.array([std[name] ** 2 * scale[name] for name in ("transitions", "visits", "losses")])
-        return LossStatistics(shown["transitions"], visits, shown["losses"], variance, users)
-
-    def _running(self, name: str) -> bool:
-        """Whether totals are released (True) or each user's own numbers (bandit losses)."""
-        return name != "losses" or self.feedback == "full"
-
-    def _size(self, name: str) -> int:
-        return self.shape.triples if name == "transitions" else self.shape.pairs
-
-    def _contribution(self, user: LossUser) -> dict[str, Floats]:
-        """One user's exact numbers, clipped into range (G3): nothing here raises on data."""
-        shape = self.shape
-        pairs = np.clip(user.pairs[: shape.horizon], 0, shape.pairs - 1)
-        triples = np.clip(user.triples[: shape.horizon], 0, shape.triples - 1)
-        losses = np.clip(np.nan_to_num(user.losses, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-        exact = {
-            "transitions": np.bincount(triples, minlength=shape.triples).astype(np.float64),
-            "visits": np.bincount(pairs, minlength=shape.pairs).astype(np.float64),
-        }
-        # A layered trajectory visits a pair at most once; whoever reports one twice counts once.
-        exact = {name: np.minimum(counts, 1.0) for name, counts in exact.items()}
-        table = np.zeros(shape.pairs)
-        if self.feedback == "full":
-            table[: min(shape.pairs, losses.size)] = losses[: shape.pairs]
-        else:
-            met = min(len(pairs), losses.size)
-            table[pairs[:met]] = losses[:met]
-        exact["losses"] = table
-        exact["complements"] = exact["visits"] - table if self.feedback == "bandit" else np.zeros(shape.pairs)
-        return exact
+        growing = self.claim.trust == "local"
+        growth = [growing, growing, growing and self.feedback == "full"]
+        visits_from = OWN if "visits" in self.parts else COMPLEMENTS if "complements" in self.parts else SUMS
+        layout = LossLayout(
+            pair_of=np.array(self.shape.pair_of, dtype=np.int64),
+            full=self.feedback == "full",
+            visits_from=visits_from,
+            releases=max(1, self.episodes - 1),
+            variance=np.array([std[name] ** 2 for name in ("transitions", "visits", "losses")]),
+            growth=np.array(growth, dtype=np.float64),
+        )
+        return LossParameters(layout, *(stream.params for stream in self._streams))
 
 
 def make_adversarial(
@@ -219,7 +219,7 @@ def make_adversarial(
     calibration: Calibration = "tight",
     public_losses: bool = False,
 ) -> AdversarialPrivatizer:
-    """Build the central or local privatizer of an adversarial MDP, calibrated to the claim.
+    """Build the privatizer of an adversarial MDP, central, local or none at all, calibrated to the claim.
 
     `public_losses` declares that the full-information loss tables are no user's data (an oblivious adversary): they are
     then released as they are and protect nobody. It is off unless you say so.
@@ -227,7 +227,9 @@ def make_adversarial(
     require_count("episodes", episodes)
     require(feedback in ("full", "bandit"), "feedback must be 'full' or 'bandit'", feedback)
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
-    if claim.trust not in ("central", "local"):
+    if public_losses and claim.trust == "none":
+        raise InvalidInput("public losses make no sense with trust 'none', which protects nobody; leave them out")
+    if claim.trust not in ("none", "central", "local"):
         raise NotSupported(f"adversarial MDPs have central and local privatizers, not {claim.trust!r}")
     if public_losses and feedback == "bandit":
         raise InvalidInput("bandit losses tell where a user was; only full-information tables can be declared public")
@@ -238,90 +240,32 @@ def make_adversarial(
         loss = Family(name="losses", up=H, down=H, shift=1.0)
     families = [moves] if public_losses else [moves, loss]
     steps = max(2, episodes)
-    build = _paper_parts if calibration == "paper" else _tight_central if claim.trust == "central" else _tight_local
+    if claim.trust == "none":
+        visits = Family(name="visits", up=H, down=H, shift=1.0)
+        open_parts = {f.name: LossNoise(family=f, source=None) for f in (moves, visits, loss)}
+        return AdversarialPrivatizer(
+            shape=shape,
+            claim=claim,
+            calibration="none",
+            feedback=feedback,
+            public_losses=False,
+            episodes=steps,
+            parts=open_parts,
+        )
+    build = paper_parts if calibration == "paper" else tight_central if claim.trust == "central" else tight_local
     parts = build(families, claim, steps, feedback, H)
     if public_losses:
         parts["losses"] = LossNoise(family=None, source=None)
     return AdversarialPrivatizer(
-        shape=shape, claim=claim, calibration=calibration, feedback=feedback, public_losses=public_losses, parts=parts
+        shape=shape,
+        claim=claim,
+        calibration=calibration,
+        feedback=feedback,
+        public_losses=public_losses,
+        episodes=steps,
+        parts=parts,
     )
 
 
-def _paper_parts(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
-    single = Laplace(scale=3.0 * H / claim.epsilon, discrete=False)
-    counter: Source = single
-    if claim.trust == "central":
-        scale = 3.0 * H * tree_levels(steps) / claim.epsilon
-        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
-    visits = Family(name="visits", up=H, down=H, shift=1.0)
-    parts = {
-        "transitions": LossNoise(family=families[0], source=counter),
-        "visits": LossNoise(family=visits, source=counter),
-    }
-    if len(families) > 1:
-        parts["losses"] = LossNoise(family=families[1], source=counter if feedback == "full" else single)
-    return parts
-
-
-def _tight_central(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
-    sources: list[Source]
-    once = feedback == "bandit"  # bandit losses are released in one episode only
-    if claim.delta > 0.0:
-        if once:
-            # Half of μ² for each: the counter over the stream, one Gaussian for the losses.
-            half = gaussian_mu(claim.epsilon, claim.delta) / math.sqrt(2.0) * (1 - 1e-12)
-            norm = BufferedToeplitz.for_steps(steps - 1, 1.0).sensitivity
-            shift = math.sqrt(families[0].l2_squared)
-            sources = [
-                BufferedToeplitz.for_steps(steps - 1, shift * norm / half),
-                Gaussian(sigma=math.sqrt(families[1].l2_squared) / half),
-            ]
-        else:
-            weights = [1.0] * len(families)
-            sources = list(
-                allocate_gaussian(families, weights, claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)
-            )
-    else:
-        levels = tree_levels(steps)
-        counts = [levels, 1 if once else levels][: len(families)]
-        scales = allocate_laplace(families, [1.0 / n for n in counts], claim.epsilon, counts)
-        sources = [LaplaceTree(steps=steps, release_final=False, scale=scales[0])]
-        if len(scales) > 1:
-            tree = LaplaceTree(steps=steps, release_final=False, scale=scales[1])
-            sources.append(Laplace(scale=scales[1], discrete=False) if once else tree)
-    names = ("transitions", "losses")
-    return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
-
-
-def _tight_local(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
-    if feedback == "bandit":
-        # (l, 1-l) on the visited pairs costs as much as l alone: 4H in all, and N(x,a) is their sum
-        noise = Laplace(scale=4.0 * H / claim.epsilon, discrete=False)
-        together = Family(name="losses and complements", up=H, down=H, shift=1.0)
-        return {
-            "transitions": LossNoise(family=families[0], source=noise),
-            "losses": LossNoise(family=together, source=noise),
-            "complements": LossNoise(family=None, source=noise),
-        }
-    scales = allocate_laplace(families, [1.0] * len(families), claim.epsilon, [1] * len(families))
-    names = ("transitions", "losses")
-    return {
-        name: LossNoise(family=family, source=Laplace(scale=scale, discrete=False))
-        for name, family, scale in zip(names, families, scales, strict=False)
-    }
-
-
-def _std(source: Source | None) -> float:
-    if source is None:
-        return 0.0
-    return source.std if isinstance(source, Laplace | Gaussian) else source.max_std
-
-
-def _name(source: Source | None) -> str:
-    return "none" if source is None else type(source).__name__
+def _whole(numbers: Ints) -> Ints:
+    return np.ascontiguousarray(numbers, dtype=np.int64)

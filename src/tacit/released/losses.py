@@ -27,7 +27,8 @@ class LossStatistics(NamedTuple):
     """[pairs]: full information, Σ_k l̃_k(x,a); bandit feedback, this user's noisy l_k(x,a) 1{(x,a) visited}."""
     variance: NDArray[np.float64]
     """[3]: noise variance of one entry of each, as of now."""
-    users: int
+    users: NDArray[np.int64]
+    """[1]: how many users are in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,11 @@ class LayeredShape:
         if not self.pair_of or not all(0 <= pair < self.pairs for pair in self.pair_of):
             raise InvalidInput(f"every triple must belong to one of the {self.pairs} pairs")
         require(len(set(self.pair_of)) == self.pairs, "every pair must have a successor", len(set(self.pair_of)))
+
+    @property
+    def staged(self) -> bool:
+        """A layer is a step: statistics are always kept apart by step."""
+        return True
 
     @property
     def triples(self) -> int:

@@ -1,0 +1,136 @@
+"""What each statistic of an adversarial MDP is covered by: the noise as printed, and the least for the claim.
+
+`paper` is [bai2024adversarial] Sec. 5 as printed: scale 3H⌈log₂K⌉/ε in every tree, 3H/ε for single losses and for local
+messages. Its claim of pure ε is false (2 ε with bandit feedback, (4/3 + X'A/3H) ε with full information): the proof
+counts H differences per family where a replacement makes 2H, and a loss table as if it were one trajectory.
+`tight` drops the visits (they are sums of transitions) and shares the budget for the least error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.families import Family
+from tacit.accounting.gaussian import gaussian_mu
+from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace
+from tacit.mechanisms.continual import ContinualCounter
+from tacit.mechanisms.factorization import BufferedToeplitz
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.tree import LaplaceTree, tree_levels
+
+__all__ = [
+    "Feedback",
+    "LossNoise",
+    "Source",
+    "paper_parts",
+    "source_name",
+    "source_scale",
+    "source_std",
+    "tight_central",
+    "tight_local",
+]
+
+Feedback = Literal["full", "bandit"]
+Source = ContinualCounter | Laplace | Gaussian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNoise:
+    """One released statistic: what one user can change in it (None: public) and the noise that covers it."""
+
+    family: Family | None
+    source: Source | None
+
+
+def paper_parts(
+    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
+) -> dict[str, LossNoise]:
+    """As printed."""
+    single = Laplace(scale=3.0 * H / claim.epsilon, discrete=False)
+    counter: Source = single
+    if claim.trust == "central":
+        scale = 3.0 * H * tree_levels(steps) / claim.epsilon
+        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
+    visits = Family(name="visits", up=H, down=H, shift=1.0)
+    parts = {
+        "transitions": LossNoise(family=families[0], source=counter),
+        "visits": LossNoise(family=visits, source=counter),
+    }
+    if len(families) > 1:
+        parts["losses"] = LossNoise(family=families[1], source=counter if feedback == "full" else single)
+    return parts
+
+
+def tight_central(
+    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
+) -> dict[str, LossNoise]:
+    """The least noise of a curator: factorizations for delta > 0, trees for delta = 0."""
+    sources: list[Source]
+    once = feedback == "bandit"  # bandit losses are released in one episode only
+    if claim.delta > 0.0:
+        if once:
+            # Half of μ² for each: the counter over the stream, one Gaussian for the losses.
+            half = gaussian_mu(claim.epsilon, claim.delta) / math.sqrt(2.0) * (1 - 1e-12)
+            norm = BufferedToeplitz.for_steps(steps - 1, 1.0).sensitivity
+            shift = math.sqrt(families[0].l2_squared)
+            sources = [
+                BufferedToeplitz.for_steps(steps - 1, shift * norm / half),
+                Gaussian(sigma=math.sqrt(families[1].l2_squared) / half),
+            ]
+        else:
+            weights = [1.0] * len(families)
+            sources = list(
+                allocate_gaussian(families, weights, claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)
+            )
+    else:
+        levels = tree_levels(steps)
+        counts = [levels, 1 if once else levels][: len(families)]
+        scales = allocate_laplace(families, [1.0 / n for n in counts], claim.epsilon, counts)
+        sources = [LaplaceTree(steps=steps, release_final=False, scale=scales[0])]
+        if len(scales) > 1:
+            tree = LaplaceTree(steps=steps, release_final=False, scale=scales[1])
+            sources.append(Laplace(scale=scales[1], discrete=False) if once else tree)
+    names = ("transitions", "losses")
+    return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
+
+
+def tight_local(
+    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
+) -> dict[str, LossNoise]:
+    """The least Laplace noise of single messages."""
+    if feedback == "bandit":
+        # (l, 1-l) on the visited pairs costs as much as l alone: 4H in all, and N(x,a) is their sum
+        noise = Laplace(scale=4.0 * H / claim.epsilon, discrete=False)
+        together = Family(name="losses and complements", up=H, down=H, shift=1.0)
+        return {
+            "transitions": LossNoise(family=families[0], source=noise),
+            "losses": LossNoise(family=together, source=noise),
+            "complements": LossNoise(family=None, source=noise),
+        }
+    scales = allocate_laplace(families, [1.0] * len(families), claim.epsilon, [1] * len(families))
+    names = ("transitions", "losses")
+    return {
+        name: LossNoise(family=family, source=Laplace(scale=scale, discrete=False))
+        for name, family, scale in zip(names, families, scales, strict=False)
+    }
+
+
+def source_std(source: Source | None) -> float:
+    """The deviation of the largest prefix, or of one release or message."""
+    if source is None:
+        return 0.0
+    return source.std if isinstance(source, Laplace | Gaussian) else source.max_std
+
+
+def source_scale(source: Source | None) -> float:
+    """The sub-gamma scale of the noise: that of one Laplace variable; 0 for Gaussian noise and for none."""
+    return source.scale if isinstance(source, Laplace | LaplaceTree) else 0.0
+
+
+def source_name(source: Source | None) -> str:
+    """For tables."""
+    return "none" if source is None else str(getattr(source, "NAME", type(source).__name__.lower()))
