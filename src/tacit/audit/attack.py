@@ -151,7 +151,8 @@ def attack(
     fit = (seen[0][held_out(first)], seen[1][held_out(second)])
     test = (seen[0][~held_out(first)], seen[1][~held_out(second)])
     each, certified = false_alarm / 2.0, target.certified
-    tail = _best(fit, lambda errors: event_epsilon(errors, target.delta, each))
+    # Judged as if it were seen as often among the trials that count.
+    tail = _best(fit, lambda errors: event_epsilon(_larger(errors), target.delta, each))
     by_events = event_epsilon(_errors(*test, tail), target.delta, each)
     middle = _best(fit, lambda errors: -_total(errors))
     factor = noise_factor(_errors(*test, middle), target.events, each)
@@ -207,6 +208,11 @@ def _sorted_errors(first: Floats, second: Floats, rule: tuple[float, bool]) -> E
     if not up:
         hits = [len(scores) - count for scores, count in zip((first, second), hits, strict=True)]
     return Errors(first=len(first), first_hits=hits[0], second=len(second), second_hits=hits[1])
+
+
+def _larger(errors: Errors) -> Errors:
+    grown = {name: (HELD_OUT - 1) * getattr(errors, name) for name in ("first", "first_hits", "second", "second_hits")}
+    return Errors(**grown)
 
 
 def _total(errors: Errors) -> float:

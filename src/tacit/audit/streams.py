@@ -4,7 +4,7 @@ The noise of the prefixes is V = B z with independent draws z (B is read off the
 user moves the prefixes by a known path. If B is square, z = B⁻¹ V comes back exactly, and the likelihood ratio is that
 of independent draws; otherwise the best linear score is used, which is exact for Gaussian noise:
 
-    score = aᵀ Σ⁻¹ V,        a = the moved prefixes, Σ = B Bᵀ Var z
+    score = aᵀ Σ⁻¹ (V − a/2),        a = the moved prefixes, Σ = B Bᵀ Var z
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tacit.mechanisms.accumulated import AccumulatedNoise
 from tacit.mechanisms.kary_tree import KaryTree
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.tree import LaplaceTree
-from tacit.privatizers.conformance_continual import noise_map
+from tacit.privatizers.conformance_continual import noise_map, own_covariance
 
 __all__ = ["StreamScore", "stream_score"]
 
@@ -39,7 +39,8 @@ class StreamScore:
     def __call__(self, noise: Floats, moved: Floats) -> Floats:
         """Scores of trials: `noise`[trials, steps, counters] against prefixes that `moved`[steps, counters]."""
         if self.draws is None:
-            return np.asarray(np.einsum("nkc,kc->n", noise, self.unmix @ moved, optimize=True))
+            weights = self.unmix @ moved
+            return np.asarray(np.einsum("nkc,kc->n", noise - 0.5 * moved, weights, optimize=True))
         recovered = np.einsum("jk,nkc->njc", self.unmix, noise, optimize=True)
         shift = self.unmix @ moved
         touched = np.abs(shift) > 1e-9
@@ -62,7 +63,9 @@ def stream_score(counter: Any, steps: int) -> StreamScore:
     law = _draws(counter)
     if square and law is not None:
         return StreamScore(draws=law, unmix=np.asarray(np.linalg.inv(rows)))
-    return StreamScore(draws=None, unmix=np.asarray(np.linalg.pinv(rows @ rows.T, rcond=1e-10, hermitian=True)))
+    return StreamScore(
+        draws=None, unmix=np.asarray(np.linalg.pinv(own_covariance(counter, steps), rcond=1e-10, hermitian=True))
+    )
 
 
 def _draws(counter: Any) -> Laplace | None:
