@@ -19,10 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _list(
-    kind: Annotated[str, typer.Argument(help="environments, learners, experiments or mechanisms")],
+    kind: Annotated[str, typer.Argument(help="environments, adversaries, learners, experiments or mechanisms")],
     json: AsJson = False,
 ) -> None:
-    """List environments, learners, experiments or mechanisms with their options."""
+    """List environments, adversaries, learners, experiments or mechanisms with their options."""
     if kind not in KINDS:
         raise UnknownName("list", kind, KINDS)
     rows = KINDS[kind]()
@@ -34,20 +34,30 @@ def _list(
 
 
 def _environments() -> list[dict[str, Any]]:
+    from tacit.environments.layered_worlds import list_layered
     from tacit.environments.registry import list_environments
 
     return [
         {"name": info.name, "summary": info.summary, "parameters": dict(info.parameters)}
-        for info in list_environments()
+        for info in (*list_environments(), *list_layered())
+    ]
+
+
+def _adversaries() -> list[dict[str, Any]]:
+    from tacit.environments.adversaries import list_adversaries
+
+    return [
+        {"name": info.name, "summary": info.summary, "parameters": dict(info.parameters)} for info in list_adversaries()
     ]
 
 
 def _learners() -> list[dict[str, Any]]:
     from tacit.learners.gradient_registry import GRADIENT_LEARNERS
+    from tacit.learners.loss_registry import LOSS_LEARNERS
     from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS
     from tacit.learners.stage_registry import STAGE_LEARNERS
 
-    tables: tuple[Mapping[str, Any], ...] = (LEARNERS, STAGE_LEARNERS, GRADIENT_LEARNERS)
+    tables: tuple[Mapping[str, Any], ...] = (LEARNERS, STAGE_LEARNERS, GRADIENT_LEARNERS, LOSS_LEARNERS)
     learners = [
         {"name": name, "summary": entry.summary, "options": {key: list(v) for key, v in entry.options.items()}}
         for table in tables
@@ -82,6 +92,7 @@ def _mechanisms() -> list[dict[str, Any]]:
 
 KINDS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
     "environments": _environments,
+    "adversaries": _adversaries,
     "learners": _learners,
     "experiments": _experiments,
     "mechanisms": _mechanisms,

@@ -34,6 +34,15 @@ def _run(
     batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
     checkpoints: Annotated[int, typer.Option(help="How many episode numbers are recorded.")] = 100,
     allow_large_delta: Annotated[bool, typer.Option("--allow-large-delta", help="Accept a delta above 1e-3.")] = False,
+    adversary: Annotated[
+        str | None, typer.Option(help="Who chooses the losses, for learners such as uc-o-reps: iid, switching, ...")
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="How uob-lbps estimates losses: centred (the default) or as-written.")
+    ] = None,
+    public_losses: Annotated[
+        bool, typer.Option("--public-losses", help="Declare full-information loss tables to be nobody's data.")
+    ] = False,
     workers: Workers = None,
     out: Out = None,
     json: AsJson = False,
@@ -58,6 +67,9 @@ def _run(
         "batch": batch,
         "checkpoints": checkpoints,
         "allow_large_delta": allow_large_delta,
+        "adversary": adversary,
+        "estimator": estimator,
+        "public_losses": public_losses,
     }
     config = RunConfig.from_dict(asked)
     cell = Cell(label=config.label, config=config, directory=out)

@@ -53,13 +53,13 @@ def iid(world: LossWorld, episodes: int) -> Adversary:
         del first
         return _coins(np.broadcast_to(mean, (count, mean.size)), coins)
 
-    return Adversary(name="iid", episodes=episodes, mean=mean, _block=block)
+    return Adversary(name="iid", episodes=episodes, mean=mean, described="iid", _block=block)
 
 
 def sinusoidal(
     world: LossWorld, episodes: int, *, amplitude: float = 0.2, least: int = 2, most: int = 6, seed: int = 0
 ) -> Adversary:
-    """Mean losses swing, each pair with its own frequency and phase; clipped to [0, 1], no coins."""
+    """Mean losses swing, each pair with its own frequency and phase; no coins."""
     height = require_real("amplitude", amplitude, low=0.0, high=1.0)
     low, high = require_count("least", least), require_count("most", most)
     require(low <= high, "least periods must not exceed most", (low, high))
@@ -76,7 +76,9 @@ def sinusoidal(
         del coins
         return at(np.arange(first, first + count, dtype=np.float64))
 
-    return Adversary(name="sinusoidal", episodes=episodes, mean=_average(at, episodes), _block=block)
+    described = f"sinusoidal {height:g} {low} {high} {seed}"
+    mean = _average(at, episodes)
+    return Adversary(name="sinusoidal", episodes=episodes, mean=mean, described=described, _block=block)
 
 
 def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: float = 0.5, seed: int = 0) -> Adversary:
@@ -94,7 +96,8 @@ def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: floa
     def block(first: int, count: int, coins: np.random.Generator) -> Floats:
         return _coins(tables[segment(first, count)], coins)
 
-    return Adversary(name="switching", episodes=episodes, mean=lengths @ tables / episodes, _block=block)
+    described, mean = f"switching {parts} {share:g} {seed}", lengths @ tables / episodes
+    return Adversary(name="switching", episodes=episodes, mean=mean, described=described, _block=block)
 
 
 def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0) -> Adversary:
@@ -111,7 +114,8 @@ def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0)
         del coins
         return at(np.arange(first, first + count, dtype=np.float64))
 
-    return Adversary(name="drift", episodes=episodes, mean=_average(at, episodes), _block=block)
+    described, mean = f"drift {share:g} {seed}", _average(at, episodes)
+    return Adversary(name="drift", episodes=episodes, mean=mean, described=described, _block=block)
 
 
 def worst_of_two(world: LossWorld, episodes: int, *, seed: int = 0) -> Adversary:
@@ -132,11 +136,12 @@ def worst_of_two(world: LossWorld, episodes: int, *, seed: int = 0) -> Adversary
 
     played = math.ceil(share * (episodes - 1)) / episodes
     mean = played * one + (1.0 - played) * other
-    return Adversary(name="worst-of-two", episodes=episodes, mean=mean, _block=block)
+    described = f"worst-of-two {seed}"
+    return Adversary(name="worst-of-two", episodes=episodes, mean=mean, described=described, _block=block)
 
 
 def table(world: LossWorld, episodes: int, *, path: str = "losses.npy") -> Adversary:
-    """Losses of your own from a NumPy file, [episodes, states, actions], checked to lie in [0, 1]."""
+    """Losses of your own from a NumPy file, episodes by states by actions, checked to lie between 0 and 1."""
     try:
         loaded = np.load(Path(path), allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -207,7 +212,8 @@ def _from_table(given: LossTable, world: LossWorld, episodes: int) -> Adversary:
         del coins
         return np.ascontiguousarray(mine[first : first + count])
 
-    return Adversary(name="table", episodes=episodes, mean=mine.mean(axis=0), _block=block)
+    described, mean = f"table {given.fingerprint()}", mine.mean(axis=0)
+    return Adversary(name="table", episodes=episodes, mean=mean, described=described, _block=block)
 
 
 def _coins(means: Floats, coins: np.random.Generator) -> Floats:

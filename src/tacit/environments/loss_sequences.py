@@ -27,6 +27,8 @@ class Adversary:
     episodes: int
     mean: Floats
     """[pairs]: the average expected loss over all episodes."""
+    described: str
+    """What decides its losses, apart from the world and the coins: a specification, or the fingerprint of a table."""
     _block: Block = field(repr=False)
 
     def losses(self, first: int, count: int, coins: np.random.Generator) -> Floats:

@@ -16,6 +16,7 @@ from tacit.errors import InvalidInput
 from tacit.experiments.config import RunConfig
 from tacit.experiments.result import Resolved, Result
 from tacit.experiments.storage import RunDirectory
+from tacit.loop.adversarial_loop import LossMeasures
 from tacit.loop.gradient_measures import Objective
 from tacit.released.batches import BatchReport
 
@@ -107,11 +108,17 @@ def read_result(directory: str | Path) -> Result:
         certificate=Certificate.from_dict(privacy["certificate"]),
         batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
         objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
+        losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],
         command=header["command"],
     )
+
+
+def _measures(plain: dict[str, Any]) -> LossMeasures:
+    curves = {name: tuple(plain[name]) for name in ("uniform", "myopic")}
+    return LossMeasures(**{**plain, **curves})
 
 
 def _ordered(timing: dict[str, Any], config: RunConfig) -> list[dict[str, Any]]:

@@ -14,11 +14,14 @@ from tacit.environments.registry import make
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.experiments.assemble_gradient import assemble_gradient, values_of, world_of
+from tacit.experiments.assemble_losses import assemble_losses, loss_values, refuse_losses
 from tacit.experiments.assemble_stages import assemble_stages
 from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import Learner
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
+from tacit.learners.loss_contract import LossLearner
+from tacit.learners.loss_registry import LOSS_LEARNERS
 from tacit.learners.registry import REFERENCE_LEARNERS, LearnerRequest, make_learner, needs_squares
 from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.planning.dynamic import backward_induction, evaluate_stochastic
@@ -72,6 +75,12 @@ class Assembled:
             return None
         return max(batch.users for batch in self.privatizer.batches)
 
+    @property
+    def settings(self) -> dict[str, float | str] | None:
+        """Everything that was tuned, and C_M, where losses are adversarial."""
+        learner: object = self.learner
+        return dict(learner.settings) if isinstance(learner, LossLearner) else None
+
     @cached_property
     def optimal_value(self) -> float:
         """Simulation only: V* from the first state, averaged over rho."""
@@ -100,11 +109,19 @@ def assemble(config: RunConfig) -> Assembled:
     (4, 'psrl', False, inf)
     """
     name, options = parse_learner(config.learner)
+    if name in LOSS_LEARNERS:
+        game: Any
+        loss_learner: Any
+        private: Any
+        game, loss_learner, private = assemble_losses(config, name, options)
+        return Assembled(mdp=game, learner=loss_learner, privatizer=private, values=loss_values(game))
+    refuse_losses(config, name)
+    given: Any = config.environment
     if name in GRADIENT_LEARNERS:
-        world: Any = world_of(config.environment)
+        world: Any = world_of(given)
         gradient, noise = assemble_gradient(config, world, name, options)
         return Assembled(mdp=world, learner=gradient, privatizer=noise, values=values_of(world))
-    mdp = make(config.environment) if isinstance(config.environment, str) else config.environment
+    mdp: TabularMDP = make(given) if isinstance(given, str) else given
     shape = CountShape(
         horizon=mdp.horizon,
         num_states=mdp.num_states,

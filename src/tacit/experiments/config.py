@@ -8,12 +8,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from tacit.accounting.claims import Trust
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.loss_sequences import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.learners.contract import Constants
+from tacit.learners.loss_contract import Estimator
 from tacit.privatizers.contract import Calibration
 
 __all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
@@ -36,7 +39,7 @@ class RunConfig:
     True
     """
 
-    environment: str | TabularMDP
+    environment: str | TabularMDP | LayeredMDP
     learner: str
     episodes: int
     seeds: tuple[int, ...]
@@ -54,12 +57,22 @@ class RunConfig:
     checkpoints: int = 100
     """How many episode numbers, evenly spaced on a log scale, are recorded (fewer where they coincide)."""
     allow_large_delta: bool = False
+    adversary: str | LossTable | None = None
+    """Who chooses the losses, for learners of adversarial losses."""
+    estimator: Estimator | None = None
+    """How bandit learners estimate losses; None: centred."""
+    public_losses: bool = False
+    """Whether full-information loss tables are declared to be nobody's data."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
-        if not isinstance(given, str | TabularMDP):
+        if not isinstance(given, str | TabularMDP | LayeredMDP):
             kind = type(given).__name__
             raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+        foe: object = self.adversary
+        if foe is not None and not isinstance(foe, str | LossTable):
+            self._keep("adversary", LossTable(cast("Any", foe)))
+        _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
         self._keep("checkpoints", require_count("checkpoints", self.checkpoints, least=2))
@@ -84,8 +97,18 @@ class RunConfig:
 
     @property
     def environment_name(self) -> str:
-        """The specification, or the name of a model that was handed over."""
+        """The specification, or the name of a model that was handed over; and its adversary, if there is one."""
+        return self.world_name if self.adversary is None else f"{self.world_name} ({self.adversary_name} losses)"
+
+    @property
+    def world_name(self) -> str:
+        """The same without the adversary."""
         return self.environment if isinstance(self.environment, str) else self.environment.name or "custom"
+
+    @property
+    def adversary_name(self) -> str | None:
+        """The specification, or "given" for a table that was handed over."""
+        return "given" if isinstance(self.adversary, LossTable) else self.adversary
 
     @property
     def users_per_batch(self) -> int:
@@ -104,14 +127,22 @@ class RunConfig:
             words.append(self.trust if self.mechanism is None else f"{self.trust} {self.mechanism}")
             words += [f"ε={self.epsilon:g}"] if self.epsilon is not None else []
             words += ["paper"] if self.calibration == "paper" else []
+        words += [self.estimator] if self.estimator is not None else []
+        words += ["public losses"] if self.public_losses else []
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        if isinstance(self.environment, TabularMDP):
-            plain["environment"] = {"name": self.environment_name, "fingerprint": self.environment.fingerprint()}
+        for name, default in (("adversary", None), ("estimator", None), ("public_losses", False)):
+            # Runs that know no adversary are written as before there were any.
+            if plain[name] == default:
+                plain.pop(name)
+        if isinstance(self.adversary, LossTable):
+            plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
+        if isinstance(self.environment, TabularMDP | LayeredMDP):
+            plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
         return plain
 
     @classmethod
@@ -138,9 +169,10 @@ class RunConfig:
 
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
-        if isinstance(self.environment, TabularMDP) or self.seeds != _range_of(self.seeds):
+        handed = isinstance(self.environment, TabularMDP | LayeredMDP) or isinstance(self.adversary, LossTable)
+        if handed or self.seeds != _range_of(self.seeds):
             return self.call()
-        words = ["tacit", "run", "--environment", self.environment, "--learner", self.learner]
+        words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
         words += ["--episodes", str(self.episodes), "--seeds", str(len(self.seeds))]
         if self.seeds[0] != 0:
             words += ["--first-seed", str(self.seeds[0])]
@@ -151,7 +183,7 @@ class RunConfig:
     def call(self) -> str:
         """The Python call that makes these rows."""
         named = isinstance(self.environment, str)
-        values = [("environment", repr(self.environment) if named else self.environment_name)]
+        values = [("environment", repr(self.environment) if named else self.world_name)]
         values += [("learner", repr(self.learner)), ("episodes", repr(self.episodes)), ("seeds", repr([*self.seeds]))]
         values += [(name, repr(value)) for name, value in self._chosen()]
         return f"tacit.run({', '.join(f'{name}={value}' for name, value in values)})"

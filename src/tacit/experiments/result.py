@@ -19,6 +19,8 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig
+from tacit.experiments.loss_report import adversarial_lines, losses_json
+from tacit.loop.adversarial_loop import LossMeasures
 from tacit.loop.gradient_measures import Objective
 from tacit.loop.simulate import SeedRun
 from tacit.privatizers.gradient import both_claims
@@ -53,6 +55,8 @@ class Resolved:
     """Simulation only: the value of an episode under the optimal policy."""
     uniform_value: float
     """Simulation only: the value of an episode when every action is alike."""
+    settings: dict[str, float | str] | None = None
+    """Where losses are adversarial: every constant that was tuned, and the effective support C_M."""
 
     @property
     def mechanism(self) -> str | None:
@@ -90,6 +94,8 @@ class Result:
     """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
     objectives: tuple[Objective, ...]
     """Simulation only: one per seed for policy gradients, else empty."""
+    losses: tuple[LossMeasures, ...]
+    """Simulation only: one per seed for adversarial losses, else empty."""
     experiment: str
     label: str
     version: str
@@ -109,6 +115,8 @@ class Result:
     def relative_regret(self) -> float | None:
         """Simulation only: the mean final regret as a share of the uniform policy's (None if that has none)."""
         scale = self.uniform_regret * self.config.episodes
+        if self.losses:
+            scale = float(np.mean([found.uniform[-1] for found in self.losses]))
         return float(self.regret[:, -1].mean()) / scale if scale > 1e-12 else None
 
     def spread(self) -> Spread:
@@ -128,6 +136,7 @@ class Result:
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             f"regret (simulation only): {across}{share}",
+            *adversarial_lines(self),
             f"privacy: {self.certificate.words}",
         )
         return "\n".join(lines)
@@ -136,7 +145,8 @@ class Result:
         """The object that `--json` prints: plain values, valid JSON (infinity is written "inf")."""
         seed_spread = asdict(self.spread())
         return {
-            "environment": self.config.environment_name,
+            "environment": self.config.world_name,
+            "adversary": self.config.adversary_name,
             "learner": self.config.learner,
             "episodes": self.config.episodes,
             "seeds": len(self.seeds),
@@ -157,6 +167,7 @@ class Result:
             ],
             "relative_regret": self.relative_regret,
             "objective": self._objective(),
+            "losses": losses_json(self),
             "claims": [claim.to_dict() for claim in self.claims],
             "seconds_per_episode": self.seconds_per_episode,
             "experiment": self.experiment,
@@ -210,6 +221,7 @@ class Result:
                 policy_changes=changes,
                 seconds=seconds,
                 objective=self.objectives[i] if self.objectives else None,
+                losses=self.losses[i] if self.losses else None,
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]
@@ -240,6 +252,7 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         users_per_batch=parts.largest_batch or config.users_per_batch,
         optimal_value=parts.optimal_value,
         uniform_value=parts.uniform_value,
+        settings=parts.settings,
     )
 
 
@@ -259,6 +272,7 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         certificate=parts.certificate,
         batches=parts.batches,
         objectives=tuple(run.objective for run in ordered if run.objective is not None),
+        losses=tuple(run.losses for run in ordered if run.losses is not None),
         experiment=experiment,
         label=label,
         version=__version__,

@@ -11,11 +11,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from numpy.typing import ArrayLike
 
 from tacit.accounting.claims import Trust
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.loss_sequences import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import require, require_count
+from tacit.errors import NotSupported, require, require_count
 from tacit.experiments.archive import make_header, make_labels, make_privacy, read_result
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig, Seeds, as_seeds
@@ -24,6 +28,7 @@ from tacit.experiments.result import Result, resolve, result_of
 from tacit.experiments.schedule import Task, run_tasks
 from tacit.experiments.storage import RunDirectory
 from tacit.learners.contract import Constants
+from tacit.learners.loss_contract import Estimator
 from tacit.loop.simulate import SeedRun
 from tacit.privatizers.contract import Calibration
 
@@ -46,7 +51,7 @@ class Cell:
 
 def run(
     *,
-    environment: str | TabularMDP,
+    environment: str | TabularMDP | LayeredMDP,
     learner: str,
     episodes: int,
     seeds: Seeds = 1,
@@ -63,6 +68,9 @@ def run(
     progress: bool = False,
     checkpoints: int = 100,
     allow_large_delta: bool = False,
+    adversary: str | ArrayLike | None = None,
+    estimator: Estimator | None = None,
+    public_losses: bool = False,
 ) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
@@ -87,6 +95,11 @@ def run(
         Whether to draw a bar when stderr is a terminal.
     checkpoints
         How many episode numbers are recorded.
+    adversary, estimator, public_losses
+        For learners of adversarial losses, such as `"uc-o-reps"` in `"layered:layers=4,states=3,actions=2"`: who
+        chooses the losses (`"iid"`, `"switching:segments=20"`, ... or an array [episodes, states, actions] of your own
+        in [0, 1]); `"centred"` or `"as-written"` for `"uob-lbps"`; and whether full-information loss tables are
+        declared to be nobody's data. Regret is then against the best policy in hindsight and may be negative.
 
     Returns
     -------
@@ -114,6 +127,9 @@ def run(
         batch=batch,
         checkpoints=checkpoints,
         allow_large_delta=allow_large_delta,
+        adversary=cast("Any", adversary),
+        estimator=estimator,
+        public_losses=public_losses,
     )
     cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
     (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress)
@@ -175,6 +191,13 @@ def check_cells(
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
     headers = [_header(cell, experiment, command) for cell in cells]
+    for cell in cells:
+        handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
+        if handed and cell.directory is not None:
+            raise NotSupported(
+                "layered models and losses that are handed over are not kept in a directory; name them instead: "
+                "environment 'layered:...', adversary 'table:path=losses.npy'"
+            )
     for cell, header in zip(cells, headers, strict=True):
         if cell.directory is not None:
             RunDirectory(cell.directory).check(header)

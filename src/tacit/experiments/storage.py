@@ -147,6 +147,8 @@ class RunDirectory:
         details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
         if run.objective is not None:
             details["objective"] = asdict(run.objective)
+        if run.losses is not None:
+            details["losses"] = asdict(run.losses)
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
             write_whole(part, _parquet_bytes(_rows(run, labels)))

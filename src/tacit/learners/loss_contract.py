@@ -28,7 +28,6 @@ from tacit.kernels import lean_kernel
 from tacit.learners.contract import Constants
 from tacit.planning.flow_report import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL
 from tacit.planning.layered import LayeredGeometry, layered_shape
-from tacit.planning.widths import DEFAULT_Z
 from tacit.released.losses import LayeredShape, LossStatistics
 from tacit.released.precision import CountPrecision
 
@@ -49,6 +48,9 @@ Estimator = Literal["centred", "as-written"]
 
 TALLY: Final = ("solves", "unconverged", "iterations", "fallbacks", "worst_gap", "worst_residual", "infeasible")
 """The entries of `belief.tally`."""
+JOINT_Z: Final = 3.0
+"""The default of the practical rule here: a set must hold all transitions at once. Measured at K = 10⁴: the truth is
+outside in up to 0.1 of the episodes with 3, in half of them with 2."""
 SOLVES, UNCONVERGED, STEPS, FALLEN, WORST_GAP, WORST_RESIDUAL, INFEASIBLE = range(7)
 
 
@@ -174,7 +176,7 @@ def read_multipliers(
     scaled = "cb" in given or "ce" in given
     if scaled and request.z is not None:
         raise InvalidInput("z is the practical rule for widths, cb and ce scale those of the theorem: give one kind")
-    z = -1.0 if scaled else (DEFAULT_Z if request.z is None else request.z)
+    z = -1.0 if scaled else (JOINT_Z if request.z is None else request.z)
     return "practical", Multipliers(
         eta=given.get("eta", defaults["eta"]), cb=given.get("cb", 1.0), ce=given.get("ce", 1.0), z=z
     )

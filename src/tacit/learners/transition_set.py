@@ -23,7 +23,7 @@ from tacit.planning.transition_intervals import known_intervals, practical_inter
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision, now_radius
 
-__all__ = ["SetBelief", "SetParameters", "begin_set", "precision_now", "set_parameters", "update_set"]
+__all__ = ["SetBelief", "SetParameters", "begin_set", "precision_now", "set_parameters", "update_set", "widths_used"]
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +58,16 @@ def set_parameters(request: LossRequest, multipliers: Multipliers) -> SetParamet
         multipliers=multipliers,
         known=request.known is not None,
     )
+
+
+def widths_used(request: LossRequest, multipliers: Multipliers) -> dict[str, float]:
+    """What decided the widths, for the record: z, or cb, ce and the largest E (nothing where transitions are known)."""
+    if request.known is not None:
+        return {}
+    if multipliers.z >= 0.0:
+        return {"z": multipliers.z}
+    E = multipliers.ce * float(precision_now(request.precision, request.variance, request.radius_log))
+    return {"cb": multipliers.cb, "ce": multipliers.ce, "precision": E}
 
 
 def begin_set(request: LossRequest) -> SetBelief:

@@ -25,9 +25,9 @@ from tacit.learners.transition_set import (
     SetBelief,
     SetParameters,
     begin_set,
-    precision_now,
     set_parameters,
     update_set,
+    widths_used,
 )
 from tacit.planning.entropy_flow import EntropyWork, entropy_work, solve_entropy_flow
 from tacit.planning.flow_report import REPORT_SIZE
@@ -87,12 +87,12 @@ def uc_o_reps(name: str, request: LossRequest, read: Callable[[str, str], float]
         geometry=request.geometry,
         feedback="full",
         constants=constants,
-        z=multipliers.z if multipliers.z >= 0.0 else None,
+        z=multipliers.z if multipliers.z >= 0.0 and request.known is None else None,
         settings={
-            **multipliers._asdict(),
+            "eta": multipliers.eta,
             "learning_rate": eta,
+            **widths_used(request, multipliers),
             "failure_prob": request.failure_prob,
-            "precision": multipliers.ce * precision_now(request.precision, request.variance, request.radius_log),
         },
         parameters=parameters,
         begin=lambda: begin_entropy(request),

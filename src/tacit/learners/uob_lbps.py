@@ -32,9 +32,9 @@ from tacit.learners.transition_set import (
     SetBelief,
     SetParameters,
     begin_set,
-    precision_now,
     set_parameters,
     update_set,
+    widths_used,
 )
 from tacit.planning.barrier_flow import BarrierWork, barrier_work, solve_barrier_flow
 from tacit.planning.flow_report import REPORT_SIZE
@@ -112,10 +112,10 @@ def uob_lbps(name: str, request: LossRequest, read: Callable[[str, str], float])
         constants=constants,
         z=multipliers.z if multipliers.z >= 0.0 else None,
         settings={
-            **multipliers._asdict(),
+            "eta": multipliers.eta,
             "learning_rate": eta,
+            **widths_used(request, multipliers),
             "failure_prob": request.failure_prob,
-            "precision": multipliers.ce * precision_now(request.precision, request.variance, request.radius_log),
             "loss_radius": E,
             "estimator": request.estimator,
         },

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import LossLearner, LossRequest, note_solve, read_multipliers
-from tacit.learners.transition_set import SetBelief, SetParameters, set_parameters, update_set
+from tacit.learners.transition_set import SetBelief, SetParameters, set_parameters, update_set, widths_used
 from tacit.learners.uc_o_reps import begin_entropy
 from tacit.planning.entropy_flow import EntropyWork, solve_entropy_flow
 from tacit.planning.upper_occupancy import UpperWork, bound_occupancy, upper_work
@@ -87,8 +87,9 @@ def uob_reps(name: str, request: LossRequest, read: Callable[[str, str], float])
         constants=constants,
         z=multipliers.z if multipliers.z >= 0.0 else None,
         settings={
-            **multipliers._asdict(),
+            "eta": multipliers.eta,
             "learning_rate": eta,
+            **widths_used(request, multipliers),
             "failure_prob": request.failure_prob,
             "exploration": eta,
         },

@@ -46,8 +46,6 @@ class LossGame:
 
     world: LossWorld
     adversary: Adversary
-    described: str
-    """What the adversary is, in words that decide its losses (a specification, or a fingerprint)."""
 
     @property
     def horizon(self) -> int:
@@ -67,7 +65,7 @@ class LossGame:
     def fingerprint(self) -> str:
         """SHA-256 of transitions, mean losses and adversary."""
         digest = hashlib.sha256(self.world.mdp.fingerprint().encode())
-        digest.update(self.world.base.astype("<f8").tobytes() + self.described.encode())
+        digest.update(self.world.base.astype("<f8").tobytes() + self.adversary.described.encode())
         return digest.hexdigest()
 
 

@@ -25,6 +25,8 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.learners.contract import KernelLearner, Learner, Plan
 from tacit.learners.gradient import GradientLearner
+from tacit.learners.loss_contract import LossLearner
+from tacit.loop.adversarial_loop import LossGame, LossMeasures, run_losses
 from tacit.loop.compiled import fused_loop
 from tacit.loop.gradient_measures import Objective
 from tacit.loop.gradient_run import simulate_gradient
@@ -56,6 +58,8 @@ class SeedRun:
     seconds: float
     objective: Objective | None = None
     """Exact values of what a policy gradient found (simulation only)."""
+    losses: LossMeasures | None = None
+    """What stands beside the regret where losses are adversarial (simulation only)."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> NDArray[np.int64]:
@@ -97,6 +101,8 @@ def simulate(
         compiled = speed != "interpreted"
         found = simulate_gradient(mdp, given, privatizer, marks, seed, compiled=compiled, progress=report)
         return SeedRun(seed, marks, found.regret, found.batches, found.seconds, found.objective)
+    if isinstance(given, LossLearner):
+        return _with_losses(mdp, given, privatizer, marks, seed, speed, report, ledger)
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     for part, shape in (("learner", learner.shape), ("privatizer", privatizer.shape)):
         # Kernels do not check their indices, so nothing else may come this far.
@@ -109,22 +115,48 @@ def simulate(
     if speed == "compiled" and not fusable:
         raise NotSupported(f"{learner.name} with {privatizer.name} does not run compiled; use speed='interpreted'")
     run = _compiled if fusable and speed != "interpreted" else _interpreted
-    receipt = None
-    if ledger is not None:
-        receipt = ledger.charge(
-            users=range(episodes),
-            claim=privatizer.claim,
-            events=privatizer.events(),
-            recipient=learner.name,
-            what=privatizer.name,
-            noise="simulation",
-        )
+    receipt = _charge(ledger, episodes, privatizer, learner.name)
     started = time.perf_counter()
     regret, changes = run(mdp, learner, privatizer, marks, seed, report)
     seconds = time.perf_counter() - started
     if ledger is not None and receipt is not None:
         ledger.commit(receipt)
     return SeedRun(seed=seed, episodes=marks, regret=regret, policy_changes=changes, seconds=seconds)
+
+
+def _charge(ledger: Ledger | None, episodes: int, privatizer: Any, recipient: str) -> Any:
+    """Charge every user before the first one comes; nothing without a ledger."""
+    if ledger is None:
+        return None
+    return ledger.charge(
+        users=range(episodes),
+        claim=privatizer.claim,
+        events=privatizer.events(),
+        recipient=recipient,
+        what=privatizer.name,
+        noise="simulation",
+    )
+
+
+def _with_losses(
+    game: Any,
+    learner: LossLearner,
+    privatizer: Any,
+    marks: NDArray[np.int64],
+    seed: int,
+    speed: Speed,
+    progress: Progress,
+    ledger: Ledger | None,
+) -> SeedRun:
+    """A run against an adversary."""
+    require(isinstance(game, LossGame), f"{learner.name} plays in a LossGame, a world with an adversary", type(game))
+    receipt = _charge(ledger, int(marks[-1]), privatizer, learner.name)
+    compiled = speed != "interpreted"
+    found = run_losses(game, learner, privatizer, seed=seed, marks=marks, compiled=compiled, progress=progress)
+    if ledger is not None and receipt is not None:
+        ledger.commit(receipt)
+    changes = found.measures.solves
+    return SeedRun(seed, marks, found.regret, changes, found.seconds, losses=found.measures)
 
 
 def _silent(done: int) -> None:
