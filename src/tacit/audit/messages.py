@@ -30,6 +30,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_encoder import Trajectory
 from tacit.privatizers.shuffle_messages import Messages
+from tacit.privatizers.shuffle_spec import NoisyCounts
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -56,6 +57,11 @@ class IntegerMessages(Shuffle):
         sent = [np.concatenate([getattr(r, name) for r in reports]) for name in ("counters", "bits")]
         order = noise.generator.permutation(len(sent[0]))
         return Messages(sent[0][order], sent[1][order])
+
+    def analyze(self, messages: Messages) -> NoisyCounts:
+        """Add the integers up and subtract the mean of the noise."""
+        totals = np.bincount(messages.counters, weights=messages.bits, minlength=self.spec.num_counters)
+        return self.spec.arrays(np.asarray(totals - self.bit_noise.total.mean, dtype=np.float64))
 
 
 def as_printed(protocol: Shuffle) -> IntegerMessages:
@@ -123,7 +129,7 @@ def _transcript_scores(
     sign[moved] = np.sign(became[moved] - was[moved])
     at_up = np.isin(out.counters, up)
     largest = float(out.bits[at_up].max(initial=0))
-    early = slice(0, len(reports[0]))
+    early = slice(0, protocol.spec.slots)  # a report begins with the user's own ones
     order = float((sign[np.minimum(out.counters[early], len(was))] * out.bits[early]).sum())
     totals = np.bincount(out.counters, weights=out.bits, minlength=len(was))[: len(was)]
     law = protocol.bit_noise.total

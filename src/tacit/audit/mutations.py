@@ -1,0 +1,354 @@
+"""The mutation suite: planted privacy bugs, and who catches each of them.
+
+Three watchmen look at every bug:
+
+    accountant    the certificate of the stated events against the claim
+    conformance   the shipped suite `check_privatizer` (for privatizers of counts), by the rules that fire
+    audit         an attack on what is released, on the messages, or on what a loop publishes
+
+A bug that nobody catches is a hole in the watch. The honest originals go through the same three and must not be
+flagged: the conformance rules and the attack alarm on a correct configuration with probability at most `false_alarm`
+each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tacit.accounting.composition import epsilon_of
+from tacit.audit.attack import attack
+from tacit.audit.bugs import central as at_the_curator
+from tacit.audit.bugs import local as on_the_device
+from tacit.audit.bugs import loop as in_the_loop
+from tacit.audit.bugs import shuffle as in_the_shuffler
+from tacit.audit.bugs.loop import Leak
+from tacit.audit.messages import IntegerMessages, audit_messages
+from tacit.audit.privatizers import audit_privatizer
+from tacit.errors import UnknownName
+from tacit.privatizers.central import Central
+from tacit.privatizers.conformance import NonConformant, check_privatizer
+from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.privatizers.local import Local
+from tacit.privatizers.shuffle import Shuffle
+from tacit.privatizers.shuffled import Shuffled
+from tacit.released.gradients import GradientShape
+
+__all__ = ["MUTATIONS", "ORIGINALS", "WATCHMEN", "Caught", "Mutation", "Watchman", "examine"]
+
+Watchman = Literal["accountant", "conformance", "audit"]
+WATCHMEN: Final[tuple[Watchman, ...]] = ("accountant", "conformance", "audit")
+
+_ACCOUNTANTS_RULE: Final = "certificate"
+"""The rule of the conformance suite that asks the accountant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """A planted bug."""
+
+    what: str
+    """What is wrong, in a sentence."""
+    plant: Callable[[], Any]
+    """A privatizer, or a `Leak`."""
+    expected: tuple[Watchman, ...]
+    """Who must catch it; others may, too."""
+    rules: tuple[str, ...] = ()
+    """The rules of the conformance suite of which one must fire, if that suite must catch it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caught:
+    """What the watchmen said about one configuration."""
+
+    name: str
+    what: str
+    by: tuple[Watchman, ...]
+    details: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"name": self.name, "what": self.what, "by": list(self.by), "details": list(self.details)}
+
+
+def examine(
+    name: str,
+    mutation: Mutation,
+    *,
+    watchmen: Collection[Watchman] = WATCHMEN,
+    trials: int = 4000,
+    false_alarm: float = 1e-3,
+    seed: int = 0,
+    rules: Collection[str] | None = None,
+) -> Caught:
+    """Let the watchmen look at a configuration; `rules` restricts the conformance suite."""
+    for watchman in watchmen:
+        if watchman not in WATCHMEN:
+            raise UnknownName("watchman", watchman, WATCHMEN)
+    subject, found = mutation.plant(), dict[Watchman, str]()
+    if isinstance(subject, Leak):
+        if "audit" in watchmen:
+            judged = attack(subject.target, *subject.view.scores(trials, seed), false_alarm=false_alarm)
+            if judged.verdict != "holds":
+                found["audit"] = _proof(judged.attacked, judged.certified)
+        return _caught(name, mutation, found)
+    claim = subject.claim
+    if "accountant" in watchmen and (really := epsilon_of(subject.events(), claim.delta)) > claim.epsilon:
+        found["accountant"] = f"certifies epsilon {really:.3g} where {claim.epsilon:g} is claimed"
+    counting = isinstance(subject, Local | Central | Shuffled)
+    if "conformance" in watchmen and counting:
+        broken = _broken_rules(subject, false_alarm, seed, rules)
+        if _ACCOUNTANTS_RULE in broken and "accountant" in watchmen:
+            found.setdefault("accountant", "the certificate is not what the accountant says")
+        if others := sorted(broken - {_ACCOUNTANTS_RULE}):
+            found["conformance"] = "rules " + ", ".join(others)
+    if "audit" in watchmen and counting:
+        _attacked(subject, found, trials, false_alarm, seed)
+    return _caught(name, mutation, found)
+
+
+def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm: float, seed: int) -> None:
+    judged = audit_privatizer(subject, trials=trials, false_alarm=false_alarm / 2.0, seed=seed)
+    if judged.verdict != "holds":
+        found["audit"] = _proof(judged.attacked, judged.certified)
+    elif isinstance(subject, Shuffled):
+        claim = subject.claim
+        told = audit_messages(
+            subject.protocol,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            trials=max(100, trials // 10),
+            false_alarm=false_alarm / 2.0,
+            seed=seed,
+            name="messages",
+        )
+        if told.verdict != "holds":
+            found["audit"] = f"{_proof(told.attacked, told.certified)} ({told.note})"
+
+
+def _broken_rules(subject: Any, false_alarm: float, seed: int, rules: Collection[str] | None) -> set[str]:
+    try:
+        check_privatizer(subject, seed=seed, false_alarm=false_alarm, only=rules)
+    except NonConformant as error:
+        return set(error.rules)
+    return set()
+
+
+def _proof(attacked: float, certified: float) -> str:
+    return f"proves epsilon {attacked:.3g} where {certified:.3g} is certified"
+
+
+def _caught(name: str, mutation: Mutation, found: Mapping[Watchman, str]) -> Caught:
+    by = tuple(watchman for watchman in WATCHMEN if watchman in found)
+    return Caught(name=name, what=mutation.what, by=by, details=tuple(f"{who}: {found[who]}" for who in by))
+
+
+def _paper_gradient() -> Any:
+    shape = GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)
+    request = GradientRequest(
+        shape=shape,
+        trust="central",
+        epsilon=1.0,
+        delta=1e-5,
+        calibration="paper",
+        users_per_batch=8,
+        clip=None,
+        tabular=True,
+    )
+    return make_gradient_privatizer(request)
+
+
+MUTATIONS: Final[Mapping[str, Mutation]] = {
+    "noise halved": Mutation(
+        what="every device draws half of the noise that it states",
+        plant=lambda: on_the_device.local(on_the_device.HalfTheNoise),
+        expected=("conformance", "audit"),
+        rules=("variance",),
+    ),
+    "H for 2H": Mutation(
+        what="a replaced user is counted as if she had been removed: H counters per family instead of 2H",
+        plant=on_the_device.half_the_change,
+        expected=("conformance", "audit"),
+        rules=("families",),
+    ),
+    "forgotten family": Mutation(
+        what="rewards are released, but not accounted for",
+        plant=on_the_device.forgotten_family,
+        expected=("conformance",),
+        rules=("families",),
+    ),
+    "three families with the noise of two": Mutation(
+        what="visits are released with noise that was calibrated without them",
+        plant=on_the_device.three_families,
+        expected=("accountant",),
+    ),
+    "one bit per slot": Mutation(
+        what="randomized response is calibrated as if one bit per slot changed; two do",
+        plant=on_the_device.bit_per_slot,
+        expected=("accountant",),
+    ),
+    "shared noise": Mutation(
+        what="one draw of noise covers all counters of a user: differences are exact",
+        plant=lambda: on_the_device.local(on_the_device.SharedNoise),
+        expected=("conformance",),
+        rules=("independent",),
+    ),
+    "seed reuse across users": Mutation(
+        what="every device starts its generator from the same seed",
+        plant=lambda: on_the_device.local(on_the_device.SameSeedForEveryUser),
+        expected=("conformance", "audit"),
+        rules=("replay",),
+    ),
+    "reward not clipped": Mutation(
+        what="a reward outside [0, 1] is added as it is reported",
+        plant=lambda: on_the_device.local(on_the_device.UnclippedRewards),
+        expected=("conformance",),
+        rules=("families",),
+    ),
+    "slot chosen by the data": Mutation(
+        what="which slot of the trajectory is sent depends on where the user began",
+        plant=lambda: on_the_device.local(on_the_device.SlotByData, "oue"),
+        expected=("conformance",),
+        rules=("families",),
+    ),
+    "all slots with all of epsilon": Mutation(
+        what="every slot is sent, each with the epsilon that was meant for one",
+        plant=lambda: on_the_device.local(on_the_device.AllSlots, "oue"),
+        expected=("conformance", "audit"),
+        rules=("families",),
+    ),
+    "a log line with a reward": Mutation(
+        what="a reward is written into a log",
+        plant=lambda: on_the_device.local(on_the_device.Talkative),
+        expected=("conformance",),
+        rules=("silence",),
+    ),
+    "tree noise halved": Mutation(
+        what="every node of the tree has half of the stated noise",
+        plant=lambda: at_the_curator.central(at_the_curator.PlainCentral, at_the_curator.HalfTheStream),
+        expected=("conformance", "audit"),
+        rules=("variance",),
+    ),
+    "tree noise redrawn": Mutation(
+        what="the noise of a tree node is drawn anew at every release",
+        plant=lambda: at_the_curator.central(at_the_curator.PlainCentral, at_the_curator.Redrawn),
+        expected=("conformance",),
+        rules=("independent", "variance"),
+    ),
+    "ln K for log2 K levels": Mutation(
+        what="noise for ⌊ln K⌋ levels of the tree, of which there are ⌈log₂ K⌉",
+        plant=at_the_curator.level_short,
+        expected=("conformance",),
+        rules=("continual",),
+    ),
+    "off-by-one tree": Mutation(
+        what="user k sits at leaf k, as printed: the first prefix has no noise at all",
+        plant=lambda: at_the_curator.central(at_the_curator.PlainCentral, at_the_curator.OffByOne),
+        expected=("conformance", "audit"),
+        rules=("variance",),
+    ),
+    "exact visits": Mutation(
+        what="visits are published without noise",
+        plant=lambda: at_the_curator.central(at_the_curator.ExactVisits),
+        expected=("conformance",),
+        rules=("variance",),
+    ),
+    "last user published": Mutation(
+        what="one release more than was paid for, with the noise of the one before",
+        plant=lambda: at_the_curator.central(at_the_curator.LastUserPublished),
+        expected=("conformance",),
+        rules=("spent",),
+    ),
+    "integer messages": Mutation(
+        what="messages are integers y + noise, as printed: the largest one proves y = 1",
+        plant=lambda: in_the_shuffler.shuffled(IntegerMessages),
+        expected=("conformance", "audit"),
+        rules=("messages",),
+    ),
+    "unpadded message counts": Mutation(
+        what="only ones are sent, and nothing fills a report up",
+        plant=lambda: in_the_shuffler.shuffled(in_the_shuffler.UnpaddedMessages),
+        expected=("conformance",),
+        rules=("messages",),
+    ),
+    "messages in their order": Mutation(
+        what="the shuffler hands reports on in the order of their arrival",
+        plant=lambda: in_the_shuffler.shuffled(in_the_shuffler.NotShuffled),
+        expected=("conformance", "audit"),
+        rules=("messages",),
+    ),
+    "noise of a larger batch": Mutation(
+        what="the accountant is told of a hundred times as many users as there are",
+        plant=lambda: in_the_shuffler.shuffled(in_the_shuffler.CalibratedForMore),
+        expected=("conformance", "audit"),
+        rules=("events",),
+    ),
+    "half the noise bits": Mutation(
+        what="the aggregate path draws half of the noise bits",
+        plant=lambda: in_the_shuffler.shuffled(in_the_shuffler.HalfTheBits),
+        expected=("conformance",),
+        rules=("variance",),
+    ),
+    "score bound in the mean": Mutation(
+        what="gradient noise for G = √(1 − 1/A), which bounds the mean of the score, not the score",
+        plant=_paper_gradient,
+        expected=("accountant",),
+    ),
+    "un-noised update": Mutation(
+        what="the parameters are updated with the exact gradient, as in the paper's line 5",
+        plant=lambda: in_the_loop.gradient_loop(leak=True),
+        expected=("audit",),
+    ),
+    "last batch re-normalised": Mutation(
+        what="a short last batch is divided by its own size instead of the public one",
+        plant=lambda: in_the_loop.short_batch_loop(leak=True),
+        expected=("audit",),
+    ),
+    "raw baseline": Mutation(
+        what="the baseline of the next batch is the mean reward of this one, without noise",
+        plant=lambda: in_the_loop.raw_baseline_loop(leak=True),
+        expected=("audit",),
+    ),
+    "raw initial-state estimate": Mutation(
+        what="the distribution of the first state is estimated from the first states themselves",
+        plant=lambda: in_the_loop.first_state_loop(leak=True),
+        expected=("audit",),
+    ),
+    "data-dependent batch size": Mutation(
+        what="a batch ends as soon as somebody earned something",
+        plant=lambda: in_the_loop.batch_size_loop(leak=True),
+        expected=("audit",),
+    ),
+    "regret leaked into the plan": Mutation(
+        what="whether the next plan explores depends on what was really earned",
+        plant=lambda: in_the_loop.regret_loop(leak=True),
+        expected=("audit",),
+    ),
+    "all bits of a float": Mutation(
+        what="floating-point noise is released with all of its bits",
+        plant=lambda: in_the_loop.precision_loop(leak=True),
+        expected=("audit",),
+    ),
+}
+"""Bugs by name."""
+
+ORIGINALS: Final[Mapping[str, Mutation]] = {
+    "local laplace": Mutation(what="correct", plant=lambda: on_the_device.configured("local", "laplace"), expected=()),
+    "local oue": Mutation(what="correct", plant=lambda: on_the_device.configured("local", "oue"), expected=()),
+    "local rr": Mutation(what="correct", plant=lambda: on_the_device.configured("local", "rr"), expected=()),
+    "central laplace-tree": Mutation(
+        what="correct", plant=lambda: at_the_curator.central(at_the_curator.PlainCentral), expected=()
+    ),
+    "shuffle binomial": Mutation(what="correct", plant=lambda: in_the_shuffler.shuffled(Shuffle), expected=()),
+    "gradient update": Mutation(what="correct", plant=lambda: in_the_loop.gradient_loop(leak=False), expected=()),
+    "last batch": Mutation(what="correct", plant=lambda: in_the_loop.short_batch_loop(leak=False), expected=()),
+    "baseline": Mutation(what="correct", plant=lambda: in_the_loop.raw_baseline_loop(leak=False), expected=()),
+    "initial-state estimate": Mutation(
+        what="correct", plant=lambda: in_the_loop.first_state_loop(leak=False), expected=()
+    ),
+    "batch size": Mutation(what="correct", plant=lambda: in_the_loop.batch_size_loop(leak=False), expected=()),
+    "plan": Mutation(what="correct", plant=lambda: in_the_loop.regret_loop(leak=False), expected=()),
+    "integer noise": Mutation(what="correct", plant=lambda: in_the_loop.precision_loop(leak=False), expected=()),
+}
+"""What the bugs were planted in, without the bug."""
