@@ -12,6 +12,8 @@ from typing import Final, Literal, get_args
 
 from tacit.errors import UnknownName
 from tacit.experiments import (
+    bai2024adversarial,
+    bai2024adversarial_figures,
     bai2025,
     frontier_central,
     frontier_local,
@@ -145,6 +147,21 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="every local learner on the hard trees of Theorem 2, against its rate",
         runs=garcelon2021_bound.runs,
         figures=(garcelon2021_bound.BoundFigure(),),
+    ),
+    "bai2024adversarial/table1": Experiment(
+        summary=bai2024adversarial.SUMMARIES["table1"],
+        runs=bai2024adversarial.table_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
+    ),
+    "bai2024adversarial/estimator": Experiment(
+        summary=bai2024adversarial.SUMMARIES["estimator"],
+        runs=bai2024adversarial.estimator_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(),),
+    ),
+    "bai2024adversarial/support": Experiment(
+        summary=bai2024adversarial.SUMMARIES["support"],
+        runs=bai2024adversarial.support_runs,
+        figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
     "frontier/shuffle": Experiment(

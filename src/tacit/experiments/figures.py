@@ -49,6 +49,7 @@ STYLES: Final[tuple[tuple[str, Any, str], ...]] = (
 REFERENCE_STYLES: Final[Mapping[str, tuple[str, Any, str]]] = {
     "uniform": ("#6b6b6b", (0, (1, 1.5)), ""),
     "optimal": ("#6b6b6b", (0, (4, 2)), ""),
+    "myopic": ("#6b6b6b", (0, (4, 2, 1, 2)), ""),
 }
 GREY: Final = "#6b6b6b"
 BAND_WORDS: Final[Mapping[Band, str]] = {
@@ -202,11 +203,11 @@ def _panel(
     lines = [(result, *series(result, band=band, per_episode=per_episode)) for result in members]
     floor = _floor([line[2] for line in lines]) if "y" in log else -np.inf
     if not any(result.config.learner == "uniform" for result in members):
-        x = last.episodes.astype(np.float64)
-        y = np.maximum(np.full_like(x, last.uniform_regret) if per_episode else last.uniform_regret * x, floor)
-        color, dash, _ = REFERENCE_STYLES["uniform"]
-        ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1)
-        ends.append((float(x[-1]), float(y[-1]), "uniform policy (expected)", color))
+        for words, style, x, values in _references(last, per_episode=per_episode):
+            y = np.maximum(values, floor)
+            color, dash, _ = REFERENCE_STYLES[style]
+            ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1)
+            ends.append((float(x[-1]), float(y[-1]), words, color))
     for i, (result, x, mean, low, high) in enumerate(lines):
         color, dash, marker = styles[result.label]
         mean, low, high = (np.maximum(values, floor) for values in (mean, low, high))
@@ -226,6 +227,21 @@ def _panel(
     ax.set_axisbelow(True)
     _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]))
     return ends
+
+
+def _references(result: Result, *, per_episode: bool) -> list[tuple[str, str, Floats, Floats]]:
+    """Name, style, episodes and regret of the policies that learn nothing."""
+    x = result.episodes.astype(np.float64)
+    if not result.losses:
+        y = np.full_like(x, result.uniform_regret) if per_episode else result.uniform_regret * x
+        return [("uniform policy (expected)", "uniform", x, y)]
+    found = []
+    for name in ("uniform", "myopic"):
+        y = np.mean([getattr(measures, name) for measures in result.losses], axis=0)
+        if per_episode:
+            y = np.diff(y, prepend=0.0) / np.diff(x, prepend=0.0)
+        found.append((f"{name} policy", name, x, y))
+    return found
 
 
 def _floor(means: Sequence[Floats]) -> float:

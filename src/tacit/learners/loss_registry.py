@@ -50,7 +50,7 @@ LOSS_LEARNERS: Final[Mapping[str, LossEntry]] = {
         private=True,
         known=False,
         build=uob_lbps,
-        options=TUNING,
+        options={**TUNING, "radius": ("number",)},
     ),
     "o-reps": LossEntry(
         summary="adversarial losses, full information, known transitions: O-REPS (Zimin and Neu 2013), no privacy",

@@ -14,6 +14,8 @@ came first (regret grows linearly). In the proof of Theorem 4.2 the inequality f
 `centred` is unbiased up to q/u; since its losses may be negative, η is capped so that η q |l̂| ≤ ½, which is all that a
 barrier needs. Without noise the two are the same.
 
+The option `radius` replaces E': without any noise it shows what the offset alone does.
+
 Regret Õ(H C_M √K + H X⁴ A E + A E' √(X³K)) is claimed with η = √(X/K).
 """
 
@@ -99,6 +101,8 @@ def uob_lbps(name: str, request: LossRequest, read: Callable[[str, str], float])
     """Build the learner."""
     constants, multipliers = read_multipliers(request, PRACTICAL, read)
     E, centred = request.loss_radius, request.estimator == "centred"
+    if "radius" in request.options:
+        E = read("radius", request.options["radius"])
     # η = √(X/K)
     eta = multipliers.eta * math.sqrt(request.num_states / request.episodes)
     if centred and E > 0.0:
