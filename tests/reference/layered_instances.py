@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.planning.layered import layered_geometry
+from tacit.planning.layered import layered_geometry, push_forward
 
 
 def random_geometry(rng, *, most_layers=6, most_states=8, most_actions=4):
@@ -57,12 +57,26 @@ def random_entropy_instance(rng):
     return geometry, rng.uniform(-size, size, len(geometry.edges) - 1), lo, hi
 
 
-def random_barrier_instance(rng):
-    """(geometry, costs, previous, lo, hi): q_k down to 1e-13 and not feasible, costs of either sign."""
+def random_barrier_instance(rng, *, wild=False):
+    """(geometry, costs, previous, lo, hi): q_k a flow of another world, down to 3e-13, costs of either sign.
+
+    A wild q_k is no flow at all: every entry is drawn by itself, over 12 orders of magnitude.
+    """
     geometry = random_geometry(rng)
     lo, hi = random_intervals(rng, geometry, rng.choice(KINDS[:4], p=[0.45, 0.2, 0.25, 0.1]))
     pairs, W = len(geometry.edges) - 1, len(lo)
-    previous = 10.0 ** rng.uniform(-rng.choice([1.0, 3.0, 12.5]), 0.0, W)
+    depth = rng.choice([1.0, 3.0, 12.5])
+    if wild:
+        previous = 10.0 ** rng.uniform(-depth, 0.0, W)
+    else:
+        rows = (10.0 ** rng.uniform(-depth, 0.0, pairs)).reshape(-1, geometry.actions)
+        policy = (rows / rows.sum(axis=1, keepdims=True)).ravel()
+        world = np.maximum(random_transitions(rng, geometry), 1e-9)
+        previous, states = np.empty(W), np.empty(int(geometry.layers[-1]))
+        push_forward(geometry, policy, world, states, previous)
+        if rng.random() < 0.3:
+            previous *= 10.0 ** rng.uniform(-1, 1, W)
+    previous = np.maximum(previous, 3e-13)
     costs = rng.uniform(0, 10.0 ** rng.uniform(-3, 3), pairs)
     if rng.random() < 0.3:
         costs *= rng.choice([-1.0, 1.0], pairs)

@@ -99,7 +99,7 @@ def bound_occupancy(
 def _greedy(
     after: int, end: int, shift: int, spare: float, g: Floats, order: NDArray[np.int64], lo: Floats, hi: Floats
 ) -> float:
-    """max Σ p g over lo ≤ p ≤ hi, Σ p = 1."""
+    """The largest Σ p g over lo ≤ p ≤ hi, Σ p = 1."""
     total = 0.0
     for k in range(after, end):
         y = order[k]

@@ -1,0 +1,230 @@
+"""One pair (x,a) of a flow with a log barrier: how much flow, and how it splits among the successors.
+
+    f(d) = min Σ d_i q_i - Σ ln q_i     over   lo_i Q ≤ q_i ≤ hi_i Q,   Q = Σ q
+
+With p = q/Q, s = 1/Q and a scalar θ (what the multipliers of the intervals add up to), e_i = d_i - θ, its optimality
+conditions are
+
+    p_i = clip(s / e_i, lo_i, hi_i)  (hi_i where e_i ≤ 0),     Σ p = 1,
+    E(θ) = θ + Σ_pinned p_i e_i - (number of pinned) s = 0.
+
+If no interval binds, θ = 0 and q = 1/d. Otherwise: for each θ the first two are solved exactly by fixing variables, as
+in `water_filling`, and E is increasing in θ, so a bracketed Newton iteration in one variable finds the root. Where all
+are pinned, s follows from p alone, s = <d,p>/m, and θ only has to leave every multiplier its sign. At the end
+Q = m/<d,p>, the best flow for this split.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import lean_kernel
+
+__all__ = ["split_flow"]
+
+SLACK = 1e-15  # sums of interval ends are exact up to this
+MOST_STEPS = 200
+TOO_LARGE = math.inf
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.int8]
+
+
+@lean_kernel
+def split_flow(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags) -> tuple[float, float]:
+    """Write the split p and `free` (1: interval not binding) at first, ..., last - 1; return (f, Q).
+
+    f = -inf says that the problem is unbounded: some allowed split has <d,p> ≤ 0.
+
+    >>> p, free = np.empty(2), np.empty(2, dtype=np.int8)
+    >>> f, Q = split_flow(0, 2, np.array([1.0, 3.0]), np.array([0.0, 0.5]), np.array([1.0, 1.0]), p, free)
+    >>> p.tolist(), Q        # 1/d splits (3/4, 1/4); the interval wants at least one half: Q = 2/<d,p>
+    ([0.5, 0.5], 1.0)
+    """
+    m, least, total, logs = last - first, math.inf, 0.0, 0.0
+    for i in range(first, last):
+        least = min(least, d[i])
+        if d[i] > 0.0:
+            total += 1.0 / d[i]
+    if least > 0.0:
+        inside = True
+        for i in range(first, last):
+            p[i] = 1.0 / (d[i] * total)
+            free[i] = 1
+            logs += math.log(d[i])
+            inside = inside and lo[i] <= p[i] <= hi[i]
+        if inside:
+            return m + logs, total
+    elif not _least_mean(first, last, d, lo, hi, free) > 0.0:
+        return -math.inf, math.nan
+    if not _search(first, last, d, lo, hi, p, free, 0.0 if least > 0.0 else least - max(1.0, -least)):
+        return -math.inf, math.nan
+    mean = 0.0
+    for i in range(first, last):
+        mean += d[i] * p[i]
+    Q, value = m / mean, float(m)
+    for i in range(first, last):
+        value -= math.log(Q * p[i])
+    return value, Q
+
+
+@lean_kernel
+def _search(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, start: float) -> bool:
+    """Find θ with E(θ) = 0 from `start`, by Newton inside a bracket that grows until it holds the root."""
+    theta, below, above, reach = start, -math.inf, math.inf, 1.0
+    for _ in range(MOST_STEPS):
+        s, error, step = _at(first, last, d, lo, hi, p, free, theta)
+        scale = abs(theta) + s
+        if error == 0.0 or (abs(error) <= 1e-15 * scale and error < TOO_LARGE):
+            return True
+        if error > 0.0:
+            above = theta
+        else:
+            below = theta
+        after = theta + step
+        if not below < after < above:
+            if below > -math.inf and above < math.inf:
+                after = 0.5 * (below + above)
+            else:
+                reach *= 4.0
+                width = reach * (abs(theta) + (s if s > 0.0 else 1.0))
+                after = theta - width if error > 0.0 else theta + width
+        if abs(after - theta) <= 4e-16 * scale or after in (below, above):
+            return error < TOO_LARGE
+        theta = after
+    return False
+
+
+@lean_kernel
+def _at(
+    first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float
+) -> tuple[float, float, float]:
+    """Fill at θ: returns (s, E(θ), the Newton step for θ). E = ∞ where θ is too large for any split."""
+    mass, left, needed = 1.0, 0, 0.0
+    for i in range(first, last):
+        free[i] = 1
+        if d[i] <= theta:
+            free[i] = 0
+            p[i] = hi[i]
+            mass -= hi[i]
+        else:
+            left += 1
+            needed += lo[i]
+    if mass < needed - SLACK:
+        return 0.0, TOO_LARGE, 0.0
+    s = 0.0
+    while left > 0:
+        total = 0.0
+        for i in range(first, last):
+            if free[i] == 1:
+                p[i] = 1.0 / (d[i] - theta)
+                total += p[i]
+        s = max(mass, 0.0) / total
+        over, under = 0.0, 0.0
+        for i in range(first, last):
+            if free[i] == 1:
+                p[i] *= s
+                if p[i] > hi[i]:
+                    over += p[i] - hi[i]
+                elif p[i] < lo[i]:
+                    under += lo[i] - p[i]
+        if over <= SLACK and under <= SLACK:
+            break
+        for i in range(first, last):
+            if free[i] == 1:
+                if over >= under and p[i] > hi[i]:
+                    p[i] = hi[i]
+                elif under >= over and p[i] < lo[i]:
+                    p[i] = lo[i]
+                else:
+                    continue
+                free[i] = 0
+                mass -= p[i]
+                left -= 1
+    if mass <= SLACK and left > 0:
+        s = _yielding(first, last, d, lo, hi, p, free, theta)
+        if s <= 0.0:
+            return 0.0, TOO_LARGE, 0.0
+    pinned, fixed, S1, S2, error = 0, 0.0, 0.0, 0.0, theta
+    for i in range(first, last):
+        e = d[i] - theta
+        if free[i] == 2 or (free[i] == 1 and lo[i] < p[i] < hi[i]):
+            free[i] = 1
+            S1 += 1.0 / e
+            S2 += s / (e * e)
+        else:
+            p[i] = min(hi[i], max(lo[i], p[i]))
+            free[i] = 0
+            pinned += 1
+            fixed += p[i]
+            error += p[i] * e
+    if S1 == 0.0:
+        return _all_pinned(first, last, d, lo, hi, p, theta)
+    error -= pinned * s
+    # dE/dθ = 1 - P_pinned + n_pinned S₂/S₁
+    slope = max(0.0, 1.0 - fixed) + pinned * S2 / S1
+    return s, error, -error / slope
+
+
+@lean_kernel
+def _all_pinned(
+    first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, theta: float
+) -> tuple[float, float, float]:
+    """Nothing is free: s = <d,p>/m, and θ must lie above d - s/hi of those at hi and below d - s/lo of those at lo."""
+    mean = 0.0
+    for i in range(first, last):
+        mean += d[i] * p[i]
+    s = mean / (last - first)
+    least, most = -math.inf, math.inf
+    for i in range(first, last):
+        if lo[i] < hi[i]:
+            if p[i] == hi[i]:
+                least = max(least, d[i] - s / hi[i])
+            else:
+                most = min(most, d[i] - s / lo[i] if lo[i] > 0.0 else -math.inf)
+    if theta < least - 1e-15 * (abs(theta) + s):
+        return s, -(last - first) * s, least - theta
+    if theta > most + 1e-15 * (abs(theta) + s):
+        return s, (last - first) * s, most - theta
+    return s, 0.0, 0.0
+
+
+@lean_kernel
+def _yielding(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float) -> float:
+    """Pinned entries use up the whole mass but for rounding: s is where the first of them leaves its hi, max hi e.
+
+    That one is marked by 2.
+    """
+    s, which = 0.0, -1
+    for i in range(first, last):
+        if p[i] == hi[i] and lo[i] < hi[i] and hi[i] * (d[i] - theta) > s:
+            s, which = hi[i] * (d[i] - theta), i
+    for i in range(first, last):
+        if free[i] == 1:
+            p[i] = min(hi[i], SLACK, s / (d[i] - theta))
+    if which >= 0:
+        free[which] = 2
+    return s
+
+
+@lean_kernel
+def _least_mean(first: int, last: int, d: Floats, lo: Floats, hi: Floats, taken: Flags) -> float:
+    """The smallest <d,p> over lo ≤ p ≤ hi, Σ p = 1: the mass goes to the cheapest successors first."""
+    mean, spare = 0.0, 1.0
+    for i in range(first, last):
+        taken[i] = 0
+        mean += lo[i] * d[i]
+        spare -= lo[i]
+    for _ in range(last - first):
+        best = -1
+        for i in range(first, last):
+            if taken[i] == 0 and (best < 0 or d[i] < d[best]):
+                best = i
+        taken[best] = 1
+        extra = min(max(spare, 0.0), hi[best] - lo[best])
+        mean += extra * d[best]
+        spare -= extra
+    return mean
