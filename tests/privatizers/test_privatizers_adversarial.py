@@ -260,3 +260,15 @@ def test_stated_radii_cover_the_noise(trust, calibration) -> None:
     assert outside[0] / (299 * 4) < 0.04
     assert outside[0] > 0  # an exact quantile is exceeded now and then
     assert outside[1] / (299 * 4) < 0.02
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("feedback", ["full", "bandit"])
+def test_tight_noise_is_rounded_to_the_private_side(trust, feedback) -> None:
+    for horizon in (1, 3, 7):
+        shape = LayeredShape(horizon=horizon, pairs=2 * horizon, pair_of=tuple(range(2 * horizon)))
+        for epsilon in (0.3, 1.0, 3.0, 7.7, 30.0):
+            claim = claim_of(trust, epsilon=epsilon)
+            privatizer = make_adversarial(shape=shape, claim=claim, episodes=1000, feedback=feedback)
+            assert privatizer.certificate().holds
+            assert privatizer.certificate().epsilon == pytest.approx(epsilon, rel=1e-9)

@@ -32,7 +32,7 @@ EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (1_000, 10_000, 100_00
 SEEDS: Final = {"smoke": 2, "paper": 20}
 PRACTICAL: Final = ((None, "none"), (1.0, "central"), (10.0, "central"), (1.0, "local"), (10.0, "local"))
 THEORY: Final = ((None, "none"), (1.0, "central"), (1.0, "local"))
-EPSILONS: Final = (0.3, 1.0, 3.0, 10.0, 30.0)
+EPSILONS: Final = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of the second half of table 1, at the middle number of episodes."""
 PREDICTED: Final = {
     "full, none": (0.5, None),

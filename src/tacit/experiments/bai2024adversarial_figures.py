@@ -226,7 +226,7 @@ def _name(curve: dict[str, Any]) -> str:
 def _canvas(rows: int, columns: int) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * columns, 4.0 * rows), layout="constrained")
+    figure = Figure(figsize=(6.4 * columns, 4.0 * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -244,8 +244,10 @@ def _finish(ax: Axes, title: str) -> None:
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_title(title, loc="left", fontsize=10)
-    ax.legend(fontsize=7, frameon=False)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     ax.spines[["top", "right"]].set_visible(False)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_formatter("")
     ax.tick_params(colors=GREY, labelsize=8)
 
 

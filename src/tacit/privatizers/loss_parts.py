@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 Feedback = Literal["full", "bandit"]
+
+_ROUNDING = 1e-12  # tight scales are widened by this much, so that rounding stays on the private side
 Source = ContinualCounter | Laplace | Gaussian
 
 
@@ -104,7 +106,7 @@ def tight_local(
     """The least Laplace noise of single messages."""
     if feedback == "bandit":
         # (l, 1-l) on the visited pairs costs as much as l alone: 4H in all, and N(x,a) is their sum
-        noise = Laplace(scale=4.0 * H / claim.epsilon, discrete=False)
+        noise = Laplace(scale=4.0 * H / claim.epsilon * (1.0 + _ROUNDING), discrete=False)
         together = Family(name="losses and complements", up=H, down=H, shift=1.0)
         return {
             "transitions": LossNoise(family=families[0], source=noise),
