@@ -34,6 +34,7 @@ from tacit.audit.views import (
     record_width,
     two_worlds,
 )
+from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import NotSupported
 from tacit.mechanisms.randomized_response import RandomizedResponse
@@ -42,10 +43,12 @@ from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
+from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffled import Shuffled
 from tacit.released.batches import BatchRequest, PlannedBatch
+from tacit.released.counts import CountShape
 
-__all__ = ["View", "audit_privatizer", "view_of"]
+__all__ = ["View", "audit_privatizer", "sums_score", "view_of"]
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +74,6 @@ def audit_privatizer(
     """Attack a privatizer of counts through everything it releases.
 
     >>> from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-    >>> from tacit.released.counts import CountShape
     >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
     >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
     ...                          mechanism="oue", users_per_batch=1)
@@ -174,14 +176,11 @@ def _sums(privatizer: Shuffled | BatchShuffle) -> View:
             return alone.release_batch(start, counts, noise, request)[1]
 
     first, second = canaries(shape, protocol.bit_noise.users)
-    families = protocol.families()
-    was, became = (_joined(counters_of(families, shape, exact_record(shape, u)[-1])) for u in (first, second))
-    moved = was != became
-    law = protocol.bit_noise.total
+    sizes = (shape.num_states, shape.num_actions)
+    best = sums_score(protocol, shape, count_trajectories(first, *sizes), count_trajectories(second, *sizes))
 
     def score(records: Floats) -> Floats:
-        seen = _joined(counters_of(families, shape, records[:, 0]))
-        return np.asarray(log_ratio(law, seen[:, moved] - was[moved], became[moved] - was[moved]).sum(axis=1))
+        return best(records[:, 0])
 
     return View(
         seen="the sums of the batch",
@@ -190,6 +189,33 @@ def _sums(privatizer: Shuffled | BatchShuffle) -> View:
         score=score,
         width=record_width(shape),
     )
+
+
+def sums_score(
+    protocol: Shuffle, shape: CountShape, first: ExactCounts, second: ExactCounts
+) -> Callable[[Any], Floats]:
+    """The likelihood ratio of two batches given the released sums: records [trials, width], or one `NoisyCounts`."""
+    families = protocol.families()
+    was, became = (_joined(counters_of(families, shape, _record(shape, batch))) for batch in (first, second))
+    moved = was != became
+    law = protocol.bit_noise.total
+
+    def score(seen: Any) -> Floats:
+        records = seen if isinstance(seen, np.ndarray) else _record(shape, seen)[np.newaxis]
+        values = _joined(counters_of(families, shape, records))[:, moved] - was[moved]
+        return np.asarray(log_ratio(law, values, became[moved] - was[moved]).sum(axis=1))
+
+    return score
+
+
+def _record(shape: CountShape, counts: Any) -> Floats:
+    """Counts of a batch as one record; pooled over the steps where the release is."""
+    moves = np.array(counts.transitions, dtype=np.float64)
+    moves[shape.horizon - 1] = 0.0  # nobody releases the successors of the last step
+    parts = [moves, counts.visits, counts.rewards, counts.rewards]
+    if not shape.staged:
+        parts = [part.sum(axis=0, keepdims=True) for part in parts]
+    return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in parts])
 
 
 def _joined(parts: dict[str, Floats]) -> Floats:
