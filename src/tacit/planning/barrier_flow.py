@@ -7,9 +7,11 @@ but the last (v = 0 there) has a price v(x) for flow conservation, and then the 
 
     d = b + v(x') - v(x)          D(v) = v(x_0) + Σ_{x,a} f(d(x,a,·))
 
-D is concave with gradient inflow - outflow. Newton's method from v = 0, where every q would be near q_k: that is the
-warm start. If some b is negative, v(x) falls along the layers so that every d is positive. Rows are scaled by the
-diagonal before elimination because flows span many orders of magnitude; steps are halved until D increases.
+D is concave with gradient inflow - outflow. We solve 1/outflow(x) = 1/inflow(x) by Newton: flows are like 1/d, so their
+reciprocals are nearly linear in v, whatever their size. The start v = 0, where every q would be near q_k, is the warm
+start (if some b is negative, v falls along the layers so that every d is positive). A step is halved until it shrinks
+the residual (early on) or increases D; if none does, damped Newton on D takes over. If that ends nowhere, q_k was far
+from feasible: the barrier is then given a large weight, which is reduced by and by.
 
 The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap.
 """
@@ -49,11 +51,11 @@ __all__ = ["FLOOR", "BarrierWork", "barrier_flow", "barrier_work", "solve_barrie
 Floats = NDArray[np.float64]
 
 FLOOR = 1e-150  # of q_k; hits are counted
-TOLERANCE = 1e-9  # of max|inflow/outflow - 1|
-MOST_ITERATIONS = 300
+TOLERANCE = 1e-9  # of max|ln(inflow/outflow)|
 DIRECT = 30  # iterations before the detour
+MOST_ITERATIONS = 60  # for each weight of the detour
+LOOSE = 0.1  # tolerance on the way
 COOLING = 10.0
-FIRST = -1.0
 
 
 class BarrierWork(NamedTuple):
@@ -143,20 +145,21 @@ def solve_barrier_flow(
     layers, edges, A = geometry
     X = layers[-1]
     most = _start(geometry, work, costs, previous)
-    dual, worst, iterations, fallbacks = _newton(geometry, work, lo, hi, TOLERANCE, DIRECT)
-    if not worst <= TOLERANCE:
-        # Far from the previous flow: weigh the barrier so that nothing else matters, then less and less.
-        weight = max(1.0, most)
-        _level(geometry, work, weight)
-        while True:
-            last = weight == 1.0
-            dual, worst, more, _ = _newton(geometry, work, lo, hi, TOLERANCE if last else 0.1, 60)
-            iterations += more
-            fallbacks += 1
-            if last or not worst < math.inf:
-                break
+    weight, limit, iterations, fallbacks, direct = 1.0, DIRECT, 0, 0, True
+    while True:
+        final = weight == 1.0
+        dual, worst, more, damped = _newton(geometry, work, lo, hi, TOLERANCE if final else LOOSE, limit)
+        iterations += more
+        fallbacks += damped
+        if (final and (worst <= TOLERANCE or not direct)) or not worst < math.inf:
+            break
+        if direct:
+            # Far from the previous flow: weigh the barrier so that nothing else matters, then less and less.
+            direct, limit, weight = False, MOST_ITERATIONS, max(COOLING, most)
+            _level(geometry, work, weight)
+        else:
             ratio = min(weight, COOLING)
-            weight /= ratio
+            weight = 1.0 if ratio == weight else weight / ratio
             for x in range(X - 1):
                 work.prices[x] *= ratio
             _price(geometry, work, weight)
@@ -185,7 +188,7 @@ def _newton(
     if not dual > -math.inf:
         return dual, math.inf, 0, 0
     worst = _residuals(work)
-    iterations, damped, stalled, damping = 0, 0, 0, FIRST
+    iterations, damped, stalled, damping = 0, 0, 0, -1.0
     while worst > tolerance and iterations < most and stalled < 3:
         iterations += 1
         slope = _newton_step(geometry, work, damping)
@@ -347,7 +350,7 @@ def _newton_step(geometry: LayeredGeometry, work: BarrierWork, damping: float) -
         else:
             work.step[x] = work.inflow[x] - work.outflow[x]
             work.matrix[x, x] *= 1.0 + damping
-    if not solve_layers(layers, 0, work.matrix, work.step):
+    if not solve_layers(layers, work.matrix, work.step):
         return -math.inf
     slope = 0.0
     for x in range(X - 1):

@@ -210,6 +210,7 @@ def jacobian(geometry: LayeredGeometry, work: EntropyWork) -> None:
     layers, edges, A = geometry
     J = work.jacobian
     H = len(layers) - 2
+    J[0, 0] = 1.0  # the price of the first state stays
     for h in range(1, H):
         before, here, after = layers[h - 1], layers[h], layers[h + 1]
         for y in range(here, after):

@@ -121,7 +121,7 @@ def solve_entropy_flow(
         for x in range(X):
             work.step[x] = work.residual[x]
         improved = False
-        if solve_layers(layers, 1, work.jacobian, work.step):
+        if solve_layers(layers, work.jacobian, work.step):
             slope = 0.0
             for x in range(1, X - 1):
                 slope += (work.inflow[x] - work.rho[x]) * work.step[x]

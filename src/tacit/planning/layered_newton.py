@@ -18,20 +18,18 @@ Ints = NDArray[np.int64]
 
 
 @lean_kernel
-def solve_layers(layers: Ints, first: int, matrix: Floats, right: Floats) -> bool:
-    """Solve matrix x = right over the states of layers `first`, ..., H - 1, in place; False if a pivot vanished.
+def solve_layers(layers: Ints, matrix: Floats, right: Floats) -> bool:
+    """Solve matrix x = right over the states of layers 0, ..., H - 1, in place; False if a pivot vanished.
 
     Elimination without pivoting: the callers' matrices are M-like or positive definite. `matrix` is destroyed and
     `right` becomes x.
 
-    >>> layers = np.array([0, 1, 2, 3, 4])
-    >>> matrix, right = np.zeros((4, 4)), np.array([0.0, 1.0, 0.0, 0.0])
-    >>> matrix[1:3, 1:3] = [[2.0, -1.0], [-1.0, 2.0]]
-    >>> solve_layers(layers, 1, matrix, right), right[1:3].round(3).tolist()
+    >>> matrix, right = np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 0.0, 0.0])
+    >>> solve_layers(np.array([0, 1, 2, 3]), matrix, right), right[:2].round(3).tolist()
     (True, [0.667, 0.333])
     """
     H = len(layers) - 2
-    for h in range(first, H):
+    for h in range(H):
         end = layers[h + 2] if h + 1 < H else layers[h + 1]
         for k in range(layers[h], layers[h + 1]):
             pivot = matrix[k, k]
@@ -43,7 +41,7 @@ def solve_layers(layers: Ints, first: int, matrix: Floats, right: Floats) -> boo
                     for j in range(k + 1, end):
                         matrix[i, j] -= factor * matrix[k, j]
                     right[i] -= factor * right[k]
-    for h in range(H - 1, first - 1, -1):
+    for h in range(H - 1, -1, -1):
         end = layers[h + 2] if h + 1 < H else layers[h + 1]
         for k in range(layers[h + 1] - 1, layers[h] - 1, -1):
             total = right[k]
