@@ -3,6 +3,7 @@
     iid             a coin with the world's mean losses, every episode alike
     sinusoidal      the means swing, each with its own frequency and phase; no coins
     switching       coins whose means jump at the ends of equal segments
+    turning         coins whose means turn into their opposites, once and early: what was learned first is wrong
     drift           the means wander on a straight line to another table; no coins
     worst-of-two    two tables in the proportion that is worst for the best fixed policy, in an order that punishes
                     whoever follows the leader
@@ -100,6 +101,19 @@ def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: floa
     return Adversary(name="switching", episodes=episodes, mean=mean, described=described, _block=block)
 
 
+def turning(world: LossWorld, episodes: int, *, at: float = 0.1) -> Adversary:
+    """Coins with the world's mean losses at first, and with one minus these after a share `at` of the episodes."""
+    share = require_real("at", at, low=0.0, high=1.0)
+    base, turn = world.base.ravel(), math.ceil(share * episodes)
+
+    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+        early = (np.arange(first, first + count) < turn)[:, np.newaxis]
+        return _coins(np.where(early, base, 1.0 - base), coins)
+
+    mean = (turn * base + (episodes - turn) * (1.0 - base)) / episodes
+    return Adversary(name="turning", episodes=episodes, mean=mean, described=f"turning {share:g}", _block=block)
+
+
 def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0) -> Adversary:
     """Mean losses wander on a straight line from the world's towards another table, `reach` of the way; no coins."""
     share = require_real("reach", reach, low=0.0, high=1.0)
@@ -158,6 +172,7 @@ ADVERSARIES: Final[Mapping[str, Callable[..., Adversary]]] = MappingProxyType(
         "sinusoidal": sinusoidal,
         "switching": switching,
         "table": table,
+        "turning": turning,
         "worst-of-two": worst_of_two,
     }
 )
@@ -188,7 +203,7 @@ def list_adversaries() -> tuple[AdversaryInfo, ...]:
     """The named adversaries with a one-line summary and their parameters with defaults, in alphabetical order.
 
     >>> [info.name for info in list_adversaries()]
-    ['drift', 'iid', 'sinusoidal', 'switching', 'table', 'worst-of-two']
+    ['drift', 'iid', 'sinusoidal', 'switching', 'table', 'turning', 'worst-of-two']
     """
     return tuple(
         AdversaryInfo(

@@ -30,9 +30,10 @@ def curves_of(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Final regret against K of every configuration that ran for several K, with its fitted exponent."""
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.config.world_name, result.label.rpartition(", K=")[0]), []).append(result)
+        name = (result.config.world_name, result.label.rpartition(", K=")[0], result.config.adversary_name or "")
+        groups.setdefault(name, []).append(result)
     found = []
-    for (world, label), members in groups.items():
+    for (world, label, adversary), members in groups.items():
         mine = sorted(members, key=lambda result: result.config.episodes)
         if len(mine) < 2:
             continue
@@ -46,6 +47,7 @@ def curves_of(results: Sequence[Result]) -> list[dict[str, Any]]:
             {
                 "world": WORLD_NAMES.get(world, world),
                 "label": label,
+                "adversary": adversary,
                 "feedback": feedback,
                 "trust": config.trust,
                 "epsilon": config.epsilon,
@@ -119,14 +121,15 @@ class GrowthFigure:
         """Draw, and write the numbers as JSON beside the figure."""
         curves = curves_of(results)
         write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": curves})
-        rows = list(dict.fromkeys(curve["feedback"] for curve in curves))
+        rows = list(dict.fromkeys((curve["feedback"], curve["adversary"]) for curve in curves))
         columns = list(dict.fromkeys(curve["world"] for curve in curves))
         figure, axes = _canvas(len(rows), len(columns))
         styles = {label: STYLES[i % len(STYLES)] for i, label in enumerate(_names(curves))}
-        for row, feedback in enumerate(rows):
+        for row, (feedback, adversary) in enumerate(rows):
             for column, world in enumerate(columns):
                 ax = axes[row, column]
-                shown = [c for c in curves if c["feedback"] == feedback and c["world"] == world]
+                where = (feedback, adversary, world)
+                shown = [c for c in curves if (c["feedback"], c["adversary"], c["world"]) == where]
                 for curve in shown:
                     color, dash, marker = styles[_name(curve)]
                     slope = curve["exponent_last"]
@@ -138,7 +141,7 @@ class GrowthFigure:
                         marker=marker, markersize=4, label=words, markerfacecolor="white" if theory else color,
                     )  # fmt: skip
                 _references(ax, shown[0])
-                _finish(ax, f"{world} world, {feedback} {'information' if feedback == 'full' else 'feedback'}")
+                _finish(ax, f"{world} world, {feedback}, {adversary} losses")
                 ax.set_xlabel("episodes K", color=GREY)
                 ax.set_ylabel("regret", color=GREY)
         return _save(figure, path, title, curves[0]["seeds"], "exponents over the last two K; predicted: K^0.50")
