@@ -1,0 +1,268 @@
+"""The reduced dual of a log-barrier flow: its value, its flows and a Newton step for its prices; see `barrier_flow`.
+
+d = b + v(x') - v(x)          D(v) = v(x_0) + Σ_{x,a} f(d(x,a,·))          ∂D/∂v(x) = inflow(x) - outflow(x)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.kernels import lean_kernel
+from tacit.planning.barrier_row import split_flow
+from tacit.planning.layered import LayeredGeometry
+from tacit.planning.layered_newton import solve_layers
+
+__all__ = [
+    "FLOOR",
+    "BarrierWork",
+    "barrier_work",
+    "evaluate",
+    "level",
+    "move",
+    "newton_step",
+    "price_costs",
+    "residuals",
+    "start",
+]
+
+Floats = NDArray[np.float64]
+
+FLOOR = 1e-150  # of q_k; hits are counted
+
+
+class BarrierWork(NamedTuple):
+    """Buffers of one run; `floored` counts how often an entry of q_k was raised to FLOOR."""
+
+    floored: NDArray[np.int64]
+    prices: Floats
+    b: Floats
+    d: Floats
+    trial: Floats
+    p: Floats
+    free: NDArray[np.int8]
+    flow: Floats
+    inflow: Floats
+    outflow: Floats
+    states: Floats
+    step: Floats
+    into: Floats
+    out: Floats
+    matrix: Floats
+
+
+def barrier_work(geometry: LayeredGeometry) -> BarrierWork:
+    """Buffers for worlds of this geometry."""
+    X, pairs, triples = int(geometry.layers[-1]), len(geometry.edges) - 1, int(geometry.edges[-1])
+    return BarrierWork(
+        floored=np.zeros(1, dtype=np.int64),
+        prices=np.zeros(X),
+        b=np.empty(triples),
+        d=np.empty(triples),
+        trial=np.empty(triples),
+        p=np.empty(triples),
+        free=np.empty(triples, dtype=np.int8),
+        flow=np.empty(pairs),
+        inflow=np.ones(X),
+        outflow=np.ones(X),
+        states=np.ones(X),
+        step=np.zeros(X),
+        into=np.ones(X),
+        out=np.ones(X),
+        matrix=np.zeros((X, X)),
+    )
+
+
+@lean_kernel
+def start(geometry: LayeredGeometry, work: BarrierWork, costs: Floats, previous: Floats) -> float:
+    """The linear costs b, and prices at which every d is positive: 0 unless some b is not. Returns max|b|."""
+    edges = geometry.edges
+    least, most = math.inf, 0.0
+    for pair in range(len(edges) - 1):
+        for i in range(edges[pair], edges[pair + 1]):
+            before = previous[i]
+            if before < FLOOR:
+                before = FLOOR
+                work.floored[0] += 1
+            # b = c + 1/q_k
+            work.b[i] = costs[pair] + 1.0 / before
+            work.d[i] = work.b[i]
+            least, most = min(least, work.b[i]), max(most, abs(work.b[i]))
+    for x in range(len(work.prices)):
+        work.prices[x] = 0.0
+    if not least > 0.0:
+        level(geometry, work, 1.0)
+    return most
+
+
+@lean_kernel
+def level(geometry: LayeredGeometry, work: BarrierWork, weight: float) -> None:
+    """Prices that are constant on each layer, for costs b/weight: the least d of a layer with W triples is W."""
+    layers, edges, A = geometry
+    price = 0.0
+    for h in range(len(layers) - 3, -1, -1):
+        start, end = edges[layers[h] * A], edges[layers[h + 1] * A]
+        least = math.inf
+        for i in range(start, end):
+            least = min(least, work.b[i] / weight)
+        # v(x') - v(x) = W - min b
+        price -= end - start - least
+        for x in range(layers[h], layers[h + 1]):
+            work.prices[x] = price
+    price_costs(geometry, work, weight)
+
+
+@lean_kernel
+def price_costs(geometry: LayeredGeometry, work: BarrierWork, weight: float) -> None:
+    """The priced costs d = b/weight + v(x') - v(x)."""
+    layers, edges, A = geometry
+    for h in range(len(layers) - 2):
+        after = layers[h + 1]
+        for pair in range(layers[h] * A, after * A):
+            first, back = edges[pair], work.prices[pair // A]
+            for i in range(first, edges[pair + 1]):
+                work.d[i] = work.b[i] / weight + (work.prices[after + i - first] - back)
+
+
+@lean_kernel
+def move(geometry: LayeredGeometry, work: BarrierWork, alpha: float) -> None:
+    """Write d after a step into `trial`.
+
+    While prices move, d moves by differences of steps and is not computed anew: prices may be 1e12 times larger, and
+    their rounding would show in d. What rounding does to d here is a change of b far below its effect on the cost.
+    """
+    layers, edges, A = geometry
+    H = len(layers) - 2
+    for h in range(H):
+        after = layers[h + 1]
+        for pair in range(layers[h] * A, after * A):
+            first, back = edges[pair], work.step[pair // A]
+            for i in range(first, edges[pair + 1]):
+                ahead = work.step[after + i - first] if h + 1 < H else 0.0
+                work.trial[i] = work.d[i] + alpha * (ahead - back)
+
+
+@lean_kernel
+def evaluate(geometry: LayeredGeometry, work: BarrierWork, d: Floats, price: float, lo: Floats, hi: Floats) -> float:
+    """D = v(x_0) + Σ f(d), with splits, flows, inflow and outflow left in `work`; -inf outside its domain."""
+    layers, edges, A = geometry
+    dual = price
+    work.inflow[0] = 1.0
+    for h in range(len(layers) - 2):
+        after = layers[h + 1]
+        for y in range(after, layers[h + 2]):
+            work.inflow[y] = 0.0
+        for x in range(layers[h], after):
+            work.outflow[x] = 0.0
+            for pair in range(x * A, x * A + A):
+                first, last = edges[pair], edges[pair + 1]
+                value, Q = split_flow(first, last, d, lo, hi, work.p, work.free)
+                if not value > -math.inf:
+                    return -math.inf
+                dual += value
+                work.flow[pair] = Q
+                work.outflow[x] += Q
+                for i in range(first, last):
+                    work.inflow[after + i - first] += Q * work.p[i]
+    return dual
+
+
+@lean_kernel
+def _stiffness(first: int, last: int, Q: float, p: Floats, free: NDArray[np.int8]) -> tuple[float, float, float, float]:
+    """(Q_F, S, σ, 1'K1) of one pair, see `_assemble`."""
+    loose, S, pinned = 0.0, 0.0, 0
+    for i in range(first, last):
+        if free[i] == 1:
+            loose += Q * p[i]
+            S += (Q * p[i]) ** 2
+        else:
+            pinned += 1
+    if loose == 0.0:
+        return 0.0, 0.0, 0.0, Q * Q / pinned
+    sigma = pinned / (loose * loose)
+    return loose, S, sigma, S * (Q / loose) * (Q / loose) / (1.0 + sigma * S)
+
+
+@lean_kernel
+def newton_step(geometry: LayeredGeometry, work: BarrierWork, damping: float) -> float:
+    """A step for the prices; returns the slope of D along it, or -inf if there is none.
+
+    damping < 0: Newton for 1/outflow = 1/inflow. Otherwise Newton for D, damped.
+    """
+    layers, X = geometry.layers, geometry.layers[-1]
+    for x in range(X - 1):
+        work.into[x] = 1.0 / work.inflow[x] if damping < 0.0 else 1.0
+        work.out[x] = 1.0 / work.outflow[x] if damping < 0.0 else 1.0
+    _assemble(geometry, work)
+    for x in range(X - 1):
+        if damping < 0.0:
+            work.step[x] = work.out[x] - work.into[x]
+        else:
+            work.step[x] = work.inflow[x] - work.outflow[x]
+            work.matrix[x, x] *= 1.0 + damping
+    if not solve_layers(layers, work.matrix, work.step):
+        return -math.inf
+    slope = 0.0
+    for x in range(X - 1):
+        slope += work.step[x] * (work.inflow[x] - work.outflow[x])
+    return slope
+
+
+@lean_kernel
+def residuals(work: BarrierWork) -> float:
+    """The largest |ln(inflow/outflow)|."""
+    worst = 0.0
+    for x in range(len(work.prices) - 1):
+        size = abs(math.log(work.inflow[x] / work.outflow[x]))
+        if not size <= worst:
+            worst = size
+    return worst
+
+
+@lean_kernel
+def _assemble(geometry: LayeredGeometry, work: BarrierWork) -> None:
+    """Minus the derivative of (inflow, outflow) by the prices, weighted by `into`² and `out`².
+
+    One pair contributes K = -∂q/∂d; with F its free successors,
+
+        a = q_F², S = Σ a, t = q/Q_F on the pinned ones, σ = (number pinned)/Q_F²
+        K = diag(a) + (a t' + t a' + S t t' - σ a a') / (1 + σ S)         and q q'/m where all are pinned.
+    """
+    layers, edges, A = geometry
+    M = work.matrix
+    H = len(layers) - 2
+    for h in range(H):
+        for x in range(layers[h], layers[h + 1]):
+            for y in range(layers[max(h - 1, 0)], layers[h + 2]):
+                M[x, y] = 0.0
+    for h in range(H):
+        after = layers[h + 1]
+        for pair in range(layers[h] * A, after * A):
+            x, first, last = pair // A, edges[pair], edges[pair + 1]
+            loose, S, sigma, whole = _stiffness(first, last, work.flow[pair], work.p, work.free)
+            M[x, x] += whole * work.out[x] ** 2
+            for i in range(first, last):
+                row, q = 0.0, work.flow[pair] * work.p[i]
+                for j in range(first, last):
+                    r = work.flow[pair] * work.p[j]
+                    if loose == 0.0:
+                        k = q * r / (last - first)
+                    elif work.free[i] == 1 and work.free[j] == 1:
+                        k = -sigma / (1.0 + sigma * S) * (q * q) * (r * r)
+                        if i == j:
+                            k += q * q
+                    elif work.free[i] == 1:
+                        k = (q * q) * (r / loose) / (1.0 + sigma * S)
+                    elif work.free[j] == 1:
+                        k = (r * r) * (q / loose) / (1.0 + sigma * S)
+                    else:
+                        k = (q / loose) * (r / loose) * S / (1.0 + sigma * S)
+                    row += k
+                    if h + 1 < H:
+                        M[after + i - first, after + j - first] += k * work.into[after + i - first] ** 2
+                if h + 1 < H:
+                    M[x, after + i - first] -= row * work.out[x] ** 2
+                    M[after + i - first, x] -= row * work.into[after + i - first] ** 2
