@@ -43,6 +43,12 @@ def _certify(
         bool, typer.Option("--pooled", help="Statistics added up over the steps of a trajectory.")
     ] = False,
     allow_large_delta: Annotated[bool, typer.Option("--allow-large-delta", help="Accept a delta above 1e-3.")] = False,
+    feedback: Annotated[
+        str | None, typer.Option(help="Adversarial losses, full or bandit: --states are then those of one layer.")
+    ] = None,
+    public_losses: Annotated[
+        bool, typer.Option("--public-losses", help="Full-information loss tables are declared to be nobody's data.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
@@ -53,6 +59,7 @@ def _certify(
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
     for name, count in (("states", states), ("actions", actions), ("horizon", horizon), ("episodes", episodes)):
         require_count(name, count)
+    require(feedback is not None or not public_losses, "--public-losses needs --feedback full", public_losses)
     default = DEFAULT_BATCH if trust == "shuffle" else 1
     users = require_count("batch", default if batch is None else batch)
     require(users <= episodes, f"a batch must not be larger than all {episodes} episodes", users)
@@ -67,12 +74,37 @@ def _certify(
         users_per_batch=users,
         allow_large_delta=allow_large_delta,
     )
+    if feedback is not None:
+        _losses(request, feedback, public_losses, as_json=json)
+        return
     content = certification(request)
     if json:
         print_json(content)
         return
     chosen = make_privatizer(request)
     _show(content, [chosen.claim.describe(), "", chosen.certificate().render(), ""])
+
+
+def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
+    """The same question about adversarial losses."""
+    from tacit.cli.certify_losses import LossQuestion, certify_losses
+    from tacit.privatizers.registry import make_claim
+
+    shape, trusts = request.shape, ("central", "local")
+    require(request.trust in trusts, "adversarial losses are released under trust central or local", request.trust)
+    plain = request.mechanism is None and request.users_per_batch == 1 and shape.staged
+    require(plain, "--feedback goes without --mechanism, --batch and --pooled", request.mechanism or "them")
+    question = LossQuestion(
+        feedback=feedback,
+        claim=make_claim(request),
+        states=shape.num_states,
+        actions=shape.num_actions,
+        horizon=shape.horizon,
+        episodes=request.episodes,
+        calibration=str(request.calibration),
+        public_losses=public_losses,
+    )
+    certify_losses(question, json=as_json)
 
 
 def certification(request: PrivacyRequest) -> dict[str, Any]:

@@ -50,15 +50,21 @@ def _plot(
 
 
 def _report(
-    directory: Annotated[Path, typer.Argument(help="The directory of a run or a comparison.")],
+    directory: Annotated[Path, typer.Argument(help="The directory of a run, a comparison or an audit.")],
     out: Annotated[Path | None, typer.Option(help="The page; DIR/report.html by default.")] = None,
     json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
+    from tacit.audit.record import AUDIT_FILE, load_audit
+    from tacit.audit.report import write_audit_report
     from tacit.experiments.comparison import load
     from tacit.experiments.report import write_report
 
-    target = write_report(load(directory), directory / "report.html" if out is None else out)
+    page = directory / "report.html" if out is None else out
+    if (directory / AUDIT_FILE).is_file():
+        target = write_audit_report(load_audit(directory), page)
+    else:
+        target = write_report(load(directory), page)
     if json:
         print_json({"report": str(target)})
     else:

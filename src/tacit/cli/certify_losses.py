@@ -1,0 +1,125 @@
+"""`tacit certify --feedback full|bandit`: the privatizers of adversarial losses, tight and as the paper prints them.
+
+The world has `horizon` layers with `states` states each (one in the first and in the last).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tacit.cli.common import print_json, print_table, say
+from tacit.errors import NotSupported, UnknownName, require
+
+if TYPE_CHECKING:
+    from tacit.accounting.claims import PrivacyClaim
+    from tacit.privatizers.adversarial import AdversarialPrivatizer
+    from tacit.privatizers.contract import Calibration
+    from tacit.privatizers.loss_parts import Feedback
+
+__all__ = ["LossQuestion", "certify_losses", "loss_certification"]
+
+STATISTICS: Final = ("transitions", "visits", "losses")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossQuestion:
+    """What was asked on the command line."""
+
+    feedback: str
+    claim: PrivacyClaim
+    states: int
+    actions: int
+    horizon: int
+    episodes: int
+    calibration: str
+    public_losses: bool
+
+
+def loss_certification(question: LossQuestion) -> dict[str, Any]:
+    """Everything that `--json` prints."""
+    sides = {name: _side(_built(question, name)) for name in ("tight", "paper")}
+    chosen = _built(question, question.calibration)
+    pairs = {name: (sides["paper"]["noise_std"][name], sides["tight"]["noise_std"][name]) for name in STATISTICS}
+    return {
+        "claim": chosen.claim.to_dict(),
+        "certificate": sides[chosen.calibration]["certificate"],
+        "noise_std": sides[chosen.calibration]["noise_std"],
+        "calibration": chosen.calibration,
+        "mechanism": sides[chosen.calibration]["mechanism"],
+        "configuration": {
+            "trust": question.claim.trust,
+            "feedback": question.feedback,
+            "public_losses": question.public_losses,
+            "states": question.states,
+            "actions": question.actions,
+            "horizon": question.horizon,
+            "episodes": question.episodes,
+            "pairs": chosen.shape.pairs,
+        },
+        **sides,
+        "ratio": {name: paper / tight if tight > 0.0 else None for name, (paper, tight) in pairs.items()},
+    }
+
+
+def certify_losses(question: LossQuestion, *, json: bool) -> None:
+    """Print the claim, the certificate and the noise."""
+    from tacit.accounting.certificate import shown_up
+
+    content = loss_certification(question)
+    if json:
+        print_json(content)
+        return
+    chosen = _built(question, question.calibration)
+    public = ", loss tables declared public" if question.public_losses else ""
+    say(
+        f"{question.claim.trust} trust, feedback {question.feedback}{public}: {question.horizon} layers of {question.states} states, {question.actions} actions, "
+        f"{chosen.shape.pairs} losses per episode, {question.episodes:,} episodes"
+    )
+    for line in (chosen.claim.describe(), "", chosen.certificate().render(), ""):
+        say(line)
+    tight, paper, ratio = content["tight"], content["paper"], content["ratio"]
+    head = ["noise standard deviation", f"tight ({tight['mechanism']})", f"paper ({paper['mechanism']})", "paper/tight"]
+    rows = [
+        [name, *(f"{side['noise_std'][name]:.4g}" for side in (tight, paper)), _number(ratio[name])]
+        for name in STATISTICS
+    ]
+    certified = [shown_up(float(side["certificate"]["epsilon"])) for side in (tight, paper)]
+    rows.append([f"certified ε at δ = {question.claim.delta:g}", *certified, ""])
+    print_table(head, rows, numeric=range(1, len(head)))
+    if content["calibration"] == "tight":
+        say(f"paper: {paper['certificate']['verdict']}")
+
+
+def _built(question: LossQuestion, calibration: str) -> AdversarialPrivatizer:
+    from tacit.planning.layered import layered_geometry, layered_shape
+    from tacit.privatizers.adversarial import make_adversarial
+
+    if question.feedback not in ("full", "bandit"):
+        raise UnknownName("feedback", question.feedback, ("full", "bandit"))
+    if question.claim.trust not in ("central", "local"):
+        raise NotSupported(f"adversarial losses are released under trust central or local, not {question.claim.trust}")
+    require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
+    widths = (1, *[question.states] * (question.horizon - 1), 1)
+    return make_adversarial(
+        shape=layered_shape(layered_geometry(widths, question.actions)),
+        claim=question.claim,
+        episodes=question.episodes,
+        feedback=cast("Feedback", question.feedback),
+        calibration=cast("Calibration", calibration),
+        public_losses=question.public_losses,
+    )
+
+
+def _side(privatizer: AdversarialPrivatizer) -> dict[str, Any]:
+    certificate = privatizer.certificate()
+    return {
+        "mechanism": privatizer.name.partition("/")[2],
+        "noise_std": {name: privatizer.noise_std()[name] for name in STATISTICS},
+        "certificate": certificate.to_dict(),
+        "holds": certificate.holds,
+    }
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
