@@ -3,7 +3,7 @@
     rows           trials of --trials N       what is drawn in a trial
     mechanisms     N                          one release of a few counters, vectorised
     privatizers    N/10                       every release of a few users, through the release kernel
-    messages       N/500                      every message of a batch
+    messages       N/250                      every message of a batch
     learners       N/40                       a whole run of a learner
 
 The false-alarm rate is that of the whole table: each row gets an equal share.
@@ -46,7 +46,7 @@ SHAPE: Final = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
 USERS: Final = 9
 BATCH: Final = 20
 PRIVATIZER_SHARE: Final = 10
-MESSAGE_SHARE: Final = 500
+MESSAGE_SHARE: Final = 250
 LEARNER_SHARE: Final = 40
 
 PAPERS: Final[Mapping[Trust, tuple[str, ...]]] = {
@@ -90,7 +90,8 @@ def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for name in AUDITED_MECHANISMS:
         rows[f"mechanism {name}"] = partial(_mechanism, name, epsilon, 0.0 if name in PURE else delta)
-    for trust in ("local", "central", "shuffle"):
+    every: tuple[Trust, ...] = ("local", "central", "shuffle")
+    for trust in every:
         for name in MECHANISMS[trust]:
             chosen = delta if name in NEVER_PURE or name == "batched" else 0.0
             rows[f"privatizer {trust} {name} tight"] = partial(privatizer_row, trust, name, "tight", epsilon, chosen)
@@ -101,7 +102,8 @@ def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
     for layer in (0, None):
         kind = "all layers" if layer is None else "one layer"
         rows[f"privatizer shuffle batch of {kind}"] = partial(_stage, layer, epsilon, delta)
-    for trust in ("local", "central"):
+    both: tuple[Trust, ...] = ("local", "central")
+    for trust in both:
         for feedback in ("full", "bandit"):
             for calibration in ("tight", "paper"):
                 chosen = delta if trust == "central" and calibration == "tight" else 0.0
@@ -226,7 +228,7 @@ def _messages(kind: str, epsilon: float, delta: float, trials: int, alarm: float
         protocol,
         epsilon=epsilon,
         delta=delta,
-        trials=_share(trials, MESSAGE_SHARE),
+        trials=max(2000, _share(trials, MESSAGE_SHARE)),
         false_alarm=alarm,
         seed=seed,
         name="integers, as printed" if kind == AS_PRINTED else f"single bits, {kind}",

@@ -1,0 +1,201 @@
+"""`tacit audit`: attack a guarantee instead of believing it.
+
+Exit code 1 means that something was refuted: a certificate, or a claim (with `--all`: a claim that no paper printed,
+since what the papers print is in the table to be refuted), or that a planted bug went unnoticed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from tacit.cli.common import AsJson, Out, command_line, print_json, print_table, say, tell
+from tacit.errors import InvalidInput, require, require_real
+
+if TYPE_CHECKING:
+    from tacit.accounting.claims import Trust
+    from tacit.audit.attack import Finding
+    from tacit.audit.record import AuditRecord
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(_audit)
+
+
+def _audit(
+    context: typer.Context,
+    learner: Annotated[str | None, typer.Option(help="Attack a whole learner; needs --trust.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="Attack a mechanism, or with --trust a privatizer.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Attack everything; a table.")] = False,
+    mutations: Annotated[bool, typer.Option("--mutations", help="Plant bugs, and see who catches them.")] = False,
+    trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="The claim's delta; 0, or 1e-6 where it cannot be 0.")] = None,
+    environment: Annotated[str | None, typer.Option(help="Where the learner runs; a small world by default.")] = None,
+    episodes: Annotated[int | None, typer.Option(help="How many users come.")] = None,
+    calibration: Annotated[str, typer.Option(help="tight, or paper: the noise as printed.")] = "tight",
+    trials: Annotated[int, typer.Option(help="Trials of a mechanism; others take a public share of them.")] = 1_000_000,
+    false_alarm: Annotated[float, typer.Option(help="The probability that any row is refuted by mistake.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="The seed of all trials.")] = 0,
+    out: Out = None,
+    json: AsJson = False,
+) -> None:
+    """Attack what is claimed: claimed, certified and attacked epsilon, and a verdict."""
+    from tacit.audit.mutations import MUTATIONS, ORIGINALS
+    from tacit.audit.record import AuditRecord, AuditSettings, run_mutations, run_rows
+    from tacit.audit.suite import alarming
+    from tacit.experiments.progress import progress_bar
+
+    asked = sum([learner is not None, learner is None and mechanism is not None, everything, mutations])
+    require(
+        asked == 1 or (asked == 2 and everything and mutations),
+        "say what to attack: --learner NAME, --mechanism NAME, --all or --mutations",
+        "nothing" if asked == 0 else "several",
+    )
+    require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
+    chosen = delta if delta is not None else _delta(learner, mechanism, trust)
+    settings = AuditSettings(
+        epsilon=epsilon,
+        delta=require_real("delta", chosen, low=0.0, high=1.0),
+        trials=trials,
+        false_alarm=false_alarm,
+        seed=seed,
+    )
+    record = AuditRecord(settings=settings, command=command_line(context))
+    if everything or learner is not None or mechanism is not None:
+        rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration)
+        with progress_bar(len(rows), "attacking", show=not json) as progress:
+            record = _kept(run_rows, out, rows, record, progress)
+    if mutations:
+        with progress_bar(len(MUTATIONS) + len(ORIGINALS), "planting bugs", show=not json) as progress:
+            record = _kept(run_mutations, out, record, progress)
+    if out is not None:
+        record.save(out)
+    found = record.findings
+    wrong: list[Finding] = list(alarming(found)) if everything else [f for f in found if f.verdict != "holds"]
+    unnoticed = [name for name, caught in record.mutations.items() if not caught.by]
+    flagged = [name for name, caught in record.originals.items() if caught.by]
+    if json:
+        print_json(record.to_dict() | {"refuted": [f.name for f in wrong], "unnoticed": unnoticed, "flagged": flagged})
+    else:
+        _show(record, wrong, unnoticed, flagged, out)
+    if wrong or unnoticed or flagged:
+        raise typer.Exit(1)
+
+
+def _rows(
+    learner: str | None,
+    mechanism: str | None,
+    trust: str | None,
+    settings: Any,
+    environment: str | None,
+    episodes: int | None,
+    calibration: str,
+) -> dict[str, Any]:
+    from tacit.audit.learners import audit_learner
+    from tacit.audit.mechanisms import audit_mechanism
+    from tacit.audit.suite import LEARNER_SHARE, all_rows, privatizer_row
+
+    epsilon, delta = settings.epsilon, settings.delta
+    if learner is not None:
+        if trust is None:
+            raise InvalidInput("a learner makes a claim under a trust model: say --trust central, shuffle or local")
+
+        def whole(trials: int, alarm: float, seed: int) -> Any:
+            return audit_learner(
+                learner,
+                trust=trust,
+                epsilon=epsilon,
+                delta=delta,
+                environment=environment,
+                episodes=episodes,
+                mechanism=mechanism,
+                calibration=calibration,
+                trials=max(1000, trials // LEARNER_SHARE),
+                false_alarm=alarm,
+                seed=seed,
+            )
+
+        return {f"learner {learner} {trust}": whole}
+    for option, value in (("environment", environment), ("episodes", episodes)):
+        require(value is None, f"--{option} belongs to --learner", value)
+    if mechanism is not None and trust is not None:
+
+        def door(trials: int, alarm: float, seed: int) -> Any:
+            require(trust != "none", "trust must be central, shuffle or local", trust)
+            return privatizer_row(cast("Trust", trust), mechanism, calibration, epsilon, delta, trials, alarm, seed)
+
+        return {f"privatizer {trust} {mechanism} {calibration}": door}
+    if mechanism is not None:
+        require(calibration == "tight", "a mechanism by itself is calibrated tightly", calibration, "add --trust")
+
+        def noise(trials: int, alarm: float, seed: int) -> Any:
+            return (
+                audit_mechanism(mechanism, epsilon=epsilon, delta=delta, trials=trials, false_alarm=alarm, seed=seed),
+            )
+
+        return {f"mechanism {mechanism}": noise}
+    require(trust is None, "--trust belongs to --learner or --mechanism", trust)
+    return dict(all_rows(epsilon, delta))
+
+
+def _delta(learner: str | None, mechanism: str | None, trust: str | None) -> float:
+    """What is customary: pure where it can be, else 1e-6."""
+    from tacit.audit.mechanisms import PURE
+
+    if learner is None and mechanism is not None:
+        return 0.0 if mechanism in PURE else 1e-6
+    return 0.0 if trust == "local" and mechanism not in ("gaussian", "bounded") else 1e-6
+
+
+def _kept(run: Any, out: Path | None, *given: Any) -> AuditRecord:
+    """Turn an interruption into its exit code, and say what is kept."""
+    *rest, progress = given
+    try:
+        found: AuditRecord = run(*rest, out=out, progress=progress)
+    except KeyboardInterrupt:
+        kept = "nothing was kept (give --out to be able to resume)" if out is None else f"rows are kept in {out}"
+        tell(f"interrupted: {kept}")
+        raise typer.Exit(130) from None
+    return found
+
+
+def _show(record: AuditRecord, wrong: Any, unnoticed: list[str], flagged: list[str], out: Path | None) -> None:
+    from tacit.audit.tables import mutation_rows, shown_down
+
+    if record.findings:
+        from tacit.accounting.certificate import shown_up
+
+        head = ["attacked", "calibration", "seen", "δ", "claimed", "certified", "attacked", "trials", "verdict"]
+        rows = [
+            [
+                f"{f.kind} {f.name}" + ("" if f.trust in f.name or f.trust == "-" else f" ({f.trust})"),
+                f.calibration,
+                f.view,
+                f"{f.delta:g}",
+                f"{f.claimed:g}",
+                shown_up(f.certified),
+                shown_down(f.attacked),
+                f"{f.trials:,}",
+                f.verdict,
+            ]
+            for f in record.findings
+        ]
+        print_table(head, rows, numeric=range(3, 8))
+        say(f"attacked: lower bounds on epsilon; all of them hold with probability {1 - record.settings.false_alarm:g}")
+    if record.mutations:
+        print_table(["planted bug", "caught by", "how"], [[r[0], r[2], r[3]] for r in mutation_rows(record)])
+        say(f"{len(record.mutations)} planted bugs, {len(unnoticed)} unnoticed; {len(flagged)} originals flagged")
+    for finding in wrong:
+        say(f"{finding.verdict}: {finding.kind} {finding.name}, {finding.view}")
+    for name in unnoticed:
+        say(f"unnoticed: {name}")
+    for name in flagged:
+        say(f"flagged without a bug: {name}")
+    if out is not None:
+        say(f"audit: {out} (tacit report {out} makes a page of it)")
