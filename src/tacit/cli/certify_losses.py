@@ -72,9 +72,10 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
         return
     chosen = _built(question, question.calibration)
     public = ", loss tables declared public" if question.public_losses else ""
+    world = f"{question.horizon} layers of {question.states} states, {question.actions} actions"
     say(
-        f"{question.claim.trust} trust, feedback {question.feedback}{public}: {question.horizon} layers of {question.states} states, {question.actions} actions, "
-        f"{chosen.shape.pairs} losses per episode, {question.episodes:,} episodes"
+        f"{question.claim.trust} trust, feedback {question.feedback}{public}: {world}, {chosen.shape.pairs} losses per "
+        f"episode, {question.episodes:,} episodes"
     )
     for line in (chosen.claim.describe(), "", chosen.certificate().render(), ""):
         say(line)

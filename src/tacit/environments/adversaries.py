@@ -5,8 +5,8 @@
     switching       coins whose means jump at the ends of equal segments
     turning         coins whose means turn into their opposites, once and early: what was learned first is wrong
     drift           the means wander on a straight line to another table; no coins
-    worst-of-two    two tables in the proportion that is worst for the best fixed policy, in an order that punishes
-                    whoever follows the leader
+    worst-of-two    the means or their opposites, in the proportion that is worst for the best fixed policy (all
+                    policies pay about the same then) and in an order that punishes whoever follows the leader
     table           losses of your own, [episodes, states, actions], checked to lie in [0, 1]
 
 Losses are made in blocks [episodes, pairs]; the pair (x,a) has the number x A + a. An adversary is written like an
@@ -132,10 +132,9 @@ def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0)
     return Adversary(name="drift", episodes=episodes, mean=mean, described=described, _block=block)
 
 
-def worst_of_two(world: LossWorld, episodes: int, *, seed: int = 0) -> Adversary:
-    """Two tables, mixed as is worst for the best fixed policy; followers of the leader always meet the worse one."""
-    one = world.base.ravel()
-    other = _generator(seed).random(one.size)
+def worst_of_two(world: LossWorld, episodes: int) -> Adversary:
+    """The mean losses or one minus these, always what is worse for whoever follows the leader; no coins."""
+    one, other = world.base.ravel(), 1.0 - world.base.ravel()
     share = _worst_share(world.mdp, one, other)
 
     def chosen(first: int, count: int) -> NDArray[np.bool_]:
@@ -150,8 +149,7 @@ def worst_of_two(world: LossWorld, episodes: int, *, seed: int = 0) -> Adversary
 
     played = math.ceil(share * (episodes - 1)) / episodes
     mean = played * one + (1.0 - played) * other
-    described = f"worst-of-two {seed}"
-    return Adversary(name="worst-of-two", episodes=episodes, mean=mean, described=described, _block=block)
+    return Adversary(name="worst-of-two", episodes=episodes, mean=mean, described="worst-of-two", _block=block)
 
 
 def table(world: LossWorld, episodes: int, *, path: str = "losses.npy") -> Adversary:
@@ -253,7 +251,8 @@ def _worst_share(mdp: LayeredMDP, one: Floats, other: Floats) -> float:
             low = share
         else:
             high = share
-    return 0.5 * (low + high)
+    share = 0.5 * (low + high)
+    return round(share) if min(share, 1.0 - share) < 1e-12 else share
 
 
 def _leader(mdp: LayeredMDP, losses: Floats) -> list[NDArray[np.int64]]:

@@ -117,6 +117,8 @@ class Result:
         scale = self.uniform_regret * self.config.episodes
         if self.losses:
             scale = float(np.mean([found.uniform[-1] for found in self.losses]))
+            if scale < 1e-3 * self.config.episodes:
+                return None  # all fixed policies pay the same: there is nothing to learn, only to lose
         return float(self.regret[:, -1].mean()) / scale if scale > 1e-12 else None
 
     def spread(self) -> Spread:
