@@ -5,8 +5,7 @@
     switching       coins whose means jump at the ends of equal segments
     turning         coins whose means turn into their opposites, once and early: what was learned first is wrong
     drift           the means wander on a straight line to another table; no coins
-    worst-of-two    the means or their opposites, in the proportion that is worst for the best fixed policy (all
-                    policies pay about the same then) and in an order that punishes whoever follows the leader
+    worst-of-two    two opposite tables in turn: all fixed policies pay the same, whoever follows the leader pays more
     table           losses of your own, [episodes, states, actions], checked to lie in [0, 1]
 
 Losses are made in blocks [episodes, pairs]; the pair (x,a) has the number x A + a. An adversary is written like an
@@ -27,7 +26,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.loss_sequences import Adversary, LossTable
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
@@ -133,21 +131,17 @@ def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0)
 
 
 def worst_of_two(world: LossWorld, episodes: int) -> Adversary:
-    """The mean losses or one minus these, always what is worse for whoever follows the leader; no coins."""
-    one, other = world.base.ravel(), 1.0 - world.base.ravel()
-    share = _worst_share(world.mdp, one, other)
-
-    def chosen(first: int, count: int) -> NDArray[np.bool_]:
-        # The leader's loss in `one` falls, and in `other` rises, with the share n/(k-1) of `one` so far; at λ they are
-        # equal. Playing `one` while n/(k-1) < λ makes n = ⌈λ(k-1)⌉ after k episodes.
-        k = np.arange(first, first + count + 1, dtype=np.float64)
-        return np.diff(np.ceil(share * np.maximum(k - 1.0, 0.0))) > 0.0
+    """Two opposite tables in turn: fixed policies all pay the same, whoever follows the leader meets the worse one."""
+    # Levelled so that the uniform policy pays H/2 in both: then the leader pays less in the table it has seen more of.
+    one = 0.5 + 0.5 * (world.base.ravel() - _uniform_loss(world) / world.mdp.horizon)
+    other = 1.0 - one
 
     def block(first: int, count: int, coins: np.random.Generator) -> Floats:
         del coins
-        return np.where(chosen(first, count)[:, np.newaxis], one, other)
+        odd = (np.arange(first, first + count) % 2 == 1)[:, np.newaxis]
+        return np.where(odd, one, other)
 
-    played = math.ceil(share * (episodes - 1)) / episodes
+    played = (episodes // 2) / episodes
     mean = played * one + (1.0 - played) * other
     return Adversary(name="worst-of-two", episodes=episodes, mean=mean, described="worst-of-two", _block=block)
 
@@ -241,40 +235,12 @@ def _average(at: Callable[[Floats], Floats], episodes: int) -> Floats:
     return np.asarray(at(k).mean(axis=0))
 
 
-def _worst_share(mdp: LayeredMDP, one: Floats, other: Floats) -> float:
-    """The λ at which min_π V(π, λ one + (1-λ) other) is largest, by bisection on its slope (it is concave)."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        share = 0.5 * (low + high)
-        policy = _leader(mdp, share * one + (1.0 - share) * other)
-        if _loss(mdp, policy, one) > _loss(mdp, policy, other):
-            low = share
-        else:
-            high = share
-    share = 0.5 * (low + high)
-    return round(share) if min(share, 1.0 - share) < 1e-12 else share
-
-
-def _leader(mdp: LayeredMDP, losses: Floats) -> list[NDArray[np.int64]]:
-    """The best deterministic policy, layer by layer: backward induction."""
-    value, choices = np.zeros(1), []
-    rows = losses.reshape(-1, mdp.num_actions)
-    for step, states in zip(reversed(mdp.transitions), reversed(mdp.layers[:-1]), strict=True):
-        # Q(x,a) = l(x,a) + Σ_x' P(x'|x,a) V(x')
-        q = rows[states] + step @ value
-        choices.append(q.argmin(axis=1))
-        value = q.min(axis=1)
-    return choices[::-1]
-
-
-def _loss(mdp: LayeredMDP, policy: list[NDArray[np.int64]], losses: Floats) -> float:
+def _uniform_loss(world: LossWorld) -> float:
+    """What the uniform policy pays per episode when losses are the world's means."""
     value = np.zeros(1)
-    rows = losses.reshape(-1, mdp.num_actions)
-    for step, states, choice in zip(
-        reversed(mdp.transitions), reversed(mdp.layers[:-1]), reversed(policy), strict=True
-    ):
-        here = np.arange(len(states))
-        value = rows[states, choice] + step[here, choice] @ value
+    for step, states in zip(reversed(world.mdp.transitions), reversed(world.mdp.layers[:-1]), strict=True):
+        # V(x) = (1/A) Σ_a l(x,a) + Σ_x' P(x'|x,a) V(x')
+        value = (world.base[states] + step @ value).mean(axis=1)
     return float(value[0])
 
 
