@@ -16,13 +16,11 @@ def random_geometry(rng, *, most_layers=6, most_states=8, most_actions=4):
 
 def random_transitions(rng, geometry, *, zeros=0.0):
     """A distribution for each pair, [triples]; a share of the entries is exactly zero."""
-    rows = []
-    for m in np.diff(geometry.edges):
-        p = rng.dirichlet(np.full(m, rng.choice([0.2, 1.0, 5.0])))
-        p = np.where(rng.random(m) < zeros, 0.0, p)
-        p[rng.integers(m)] += 1e-3
-        rows.append(p / p.sum())
-    return np.concatenate(rows)
+    fans, firsts = np.diff(geometry.edges), geometry.edges[:-1]
+    p = rng.standard_gamma(np.repeat(rng.choice([0.2, 1.0, 5.0], len(fans)), fans)) + 1e-12
+    p = np.where(rng.random(len(p)) < zeros, 0.0, p)
+    p[firsts + rng.integers(fans)] += 1e-3
+    return p / np.repeat(np.add.reduceat(p, firsts), fans)
 
 
 def random_intervals(rng, geometry, kind):
