@@ -143,6 +143,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=garcelon2021_noise.runs,
         figures=(garcelon2021_noise.EpisodeNoiseFigure(),),
     ),
+    "garcelon2021local/every-user": Experiment(
+        summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
+        runs=garcelon2021.every_user_runs,
+        figures=(FigureSpec(name="every-user", band="minmax"),),
+    ),
     "garcelon2021local/lower-bound": Experiment(
         summary="every local learner on the hard trees of Theorem 2, against its rate",
         runs=garcelon2021_bound.runs,

@@ -50,9 +50,11 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
     chosen = ENVIRONMENTS if scale == "paper" else (*ENVIRONMENTS[2:4], *ENVIRONMENTS[11:13])
     for environment, staged, episodes in chosen:
         for label, noise in NOISES.items():
+            # A message of `treatment` is long, and its batches are drawn no faster than its users.
+            rarely = ",replan=rarely" if scale == "paper" and environment != "treatment" else ""
             config = RunConfig(
                 environment=environment,
-                learner=f"ldp-obi:staged={str(staged).lower()}",
+                learner=f"ldp-obi:staged={str(staged).lower()}{rarely}",
                 episodes=episodes if scale == "paper" else 50_000,
                 seeds=as_seeds(20 if scale == "paper" else 3),
                 constants="practical",

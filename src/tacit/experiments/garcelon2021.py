@@ -7,12 +7,16 @@ and no constant action is optimal; of the default seed 0 nearly every policy is 
 Gaussian and bounded noise run at delta = 0.1, as in the paper. That is not a meaningful privacy level: a mechanism that
 publishes every tenth trajectory in the clear has it too.
 
+At full size learners replan when the number of users has grown by half a percent (`learners.rarely`): 10⁸ users take
+2,900 plans. `every_user_runs` repeats four of the runs with a plan after every user, as Alg. 2 and 7 are printed.
+
 `paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from tacit.experiments.comparison import Run
@@ -20,7 +24,16 @@ from tacit.experiments.config import RunConfig, as_seeds
 from tacit.experiments.panels import PanelFigure
 from tacit.experiments.result import Result
 
-__all__ = ["ENVIRONMENT", "EPSILONS", "LOCAL_DELTA", "epsilon_runs", "figures", "learner_runs", "mechanism_runs"]
+__all__ = [
+    "ENVIRONMENT",
+    "EPSILONS",
+    "LOCAL_DELTA",
+    "epsilon_runs",
+    "every_user_runs",
+    "figures",
+    "learner_runs",
+    "mechanism_runs",
+]
 
 ENVIRONMENT: Final = "random-mdp:seed=3"
 EPSILONS: Final = (2.0, 20.0, 0.2)
@@ -53,6 +66,22 @@ def mechanism_runs(scale: Scale, epsilons: Sequence[float] = EPSILONS) -> tuple[
         for calibration in ("paper", "tight"):
             if letter != "OUE" or calibration == "tight":
                 found += [_obi(scale, letter, epsilon, calibration) for epsilon in epsilons]
+    return tuple(found)
+
+
+def every_user_runs(scale: Scale) -> tuple[Run, ...]:
+    """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
+    seeds = {"smoke": 2, "paper": 3}[scale]
+    found = []
+    for replan in ("rarely", "every"):
+        for run in (
+            _run(scale, "UCB-VI", "ucbvi:staged=false"),
+            *(_obi(scale, "L", 2.0, calibration) for calibration in ("paper", "tight")),
+            _psrl(scale, 2.0, "paper"),
+        ):
+            name = run.config.learner.removesuffix(",replan=rarely")
+            config = replace(run.config, learner=f"{name},replan={replan}", seeds=as_seeds(seeds), checkpoints=30)
+            found.append(Run(label=f"{run.label}, replanned {replan}", config=config))
     return tuple(found)
 
 
@@ -99,6 +128,7 @@ def _psrl(scale: Scale, epsilon: float, calibration: str, *, beta: bool = False)
 
 def _run(scale: Scale, label: str, learner: str, **options: Any) -> Run:
     episodes, seeds = SIZES[scale]
+    learner = f"{learner},replan=rarely" if scale == "paper" else learner
     config = RunConfig(environment=ENVIRONMENT, learner=learner, episodes=episodes, seeds=as_seeds(seeds), **options)
     return Run(label=label, config=config)
 

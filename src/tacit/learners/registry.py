@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.contract import Constants, Learner
+from tacit.learners.contract import Constants, KernelLearner, Learner
 from tacit.learners.dp_ucbvi import DPUCBVI, Rows
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.ldp_obi import LDPOBI
@@ -19,6 +19,7 @@ from tacit.learners.private_po import PrivateUCBPO
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import PSRL, RewardPosterior
 from tacit.learners.pucb import PUCB
+from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
@@ -157,17 +158,19 @@ def _ldp_psrl(request: LearnerRequest) -> Learner[Any]:
 
 STAGED: Final = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
+REPLAN: Final = {"replan": ("every", "rarely")}
+"""Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
 
 LEARNERS: Final[Mapping[str, LearnerEntry]] = {
     "ucbvi": LearnerEntry(
         summary="optimistic value iteration on counts (Azar et al. 2017)",
         build=_ucbvi,
-        options={**STAGED, "bonus": ("hoeffding", "bernstein")},
+        options={**STAGED, **REPLAN, "bonus": ("hoeffding", "bernstein")},
     ),
     "ldp-obi": LearnerEntry(
         summary="optimism with locally private counts (Garcelon et al. 2021)",
         build=_ldp_obi,
-        options=STAGED,
+        options={**STAGED, **REPLAN},
     ),
     "dp-ucbvi": LearnerEntry(
         summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
@@ -192,12 +195,12 @@ LEARNERS: Final[Mapping[str, LearnerEntry]] = {
     "ldp-psrl": LearnerEntry(
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         build=_ldp_psrl,
-        options={**STAGED, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
+        options={**STAGED, **REPLAN, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
     ),
     "psrl": LearnerEntry(
         summary="posterior sampling (Osband et al. 2013)",
         build=_psrl,
-        options={**STAGED, "rewards": ("beta", "normal-gamma")},
+        options={**STAGED, **REPLAN, "rewards": ("beta", "normal-gamma")},
     ),
 }
 
@@ -233,4 +236,11 @@ def make_learner(name: str, request: LearnerRequest) -> Learner[Any]:
             raise UnknownName(f"option of learner {name}", option, entry.options)
         if value not in entry.options[option]:
             raise InvalidInput(f"{name}:{option} must be one of {', '.join(entry.options[option])}, got {value!r}")
-    return entry.build(request)
+    learner = entry.build(request)
+    if request.options.get("replan") != "rarely":
+        return learner
+    if request.precision is None or request.users_per_batch != 1 or not isinstance(learner, KernelLearner):
+        raise NotSupported(
+            "replan=rarely needs trust 'local' or 'none', users one by one: others have batches of their own"
+        )
+    return RarelyReplanned(learner)

@@ -2,7 +2,8 @@
 
     Laplace    the sum of n Laplace variables of scale b is b (G - G'), two gamma variables of shape n
     Gaussian   the sum of n has standard deviation σ√n
-    bounded    no closed form: n draws per counter, added up
+    bounded    no closed form: n draws per counter, added up; from 1,000 users on a normal variable, whose distribution
+               function differs by less than 2·10⁻⁵ (simulation only; the guarantee is that of each message)
     rr         of the bits that are one (zero), a binomial number arrives as one
     oue        users choose their slot multinomially; what each group holds is hypergeometric, layer by layer; bits
                then binomial
@@ -16,7 +17,7 @@ kinds of rewards that environments have).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ from tacit.released.counts import CountShape
 __all__ = ["LocalMechanism", "aggregate_messages"]
 
 LocalMechanism: TypeAlias = Laplace | Gaussian | RandomizedResponse | Bounded | UnaryEncoding
+
+MANY: Final = 1000
+"""From so many users on a sum of bounded noises is drawn as a normal variable."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,10 +80,9 @@ def _summed(mechanism: LocalMechanism, size: int, users: int, noise: SimulationN
         return np.asarray(mechanism.scale * (generator.gamma(users, size=size) - generator.gamma(users, size=size)))
     if isinstance(mechanism, Gaussian):
         return np.asarray(mechanism.sigma * np.sqrt(users) * generator.standard_normal(size))
-    total = np.zeros(size)
-    for _ in range(users):
-        total += mechanism.sample(size, noise)
-    return total
+    if users >= MANY:
+        return np.asarray(np.sqrt(users * mechanism.variance) * generator.standard_normal(size))
+    return np.asarray(mechanism.sample(users * size, noise).reshape(users, size).sum(axis=0))
 
 
 def _slots(encoding: Encoding, batch: ExactCounts) -> list[Floats]:

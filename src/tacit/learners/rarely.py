@@ -1,0 +1,62 @@
+"""A learner that replans rarely: when the number of users has grown by half a percent, instead of after every user.
+
+    after k users the next max(1, ⌊k/200⌋) follow one policy
+
+In between the counts grow by half a percent at most, so a policy lags behind by that much; the regret stays within the
+spread between seeds (tested, and at full size in the card of [garcelon2021local]). A run of 10⁸ users takes 2,900 plans
+instead of 10⁸, and each batch is drawn at once. Privacy does not depend on it: every user still sends one message of
+their own (or is not protected at all).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tacit.learners.contract import Constants, KernelLearner, Plan
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["LAG", "RareBelief", "RarelyReplanned"]
+
+LAG: Final = 200
+"""One over the growth between two plans."""
+
+
+class RareBelief(NamedTuple):
+    """The belief of the learner itself, and how many users it rests on."""
+
+    belief: Any
+    users: int
+
+
+class RarelyReplanned:
+    """Any learner made of kernels, replanned when the number of users has grown by 1/LAG.
+
+    >>> from tacit.learners.psrl import PSRL
+    >>> learner = RarelyReplanned(PSRL(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=False)))
+    >>> belief, coins = learner.begin(), np.random.default_rng(0)
+    >>> [learner.plan(belief._replace(users=users), coins)[1].users for users in (0, 399, 400, 1_000_000)]
+    [1, 1, 2, 5000]
+    """
+
+    def __init__(self, inner: KernelLearner[Any]) -> None:
+        self.inner = inner
+        self.name: str = inner.name
+        self.constants: Constants = inner.constants
+        self.z: float | None = inner.z
+        self.shape: CountShape = inner.shape
+
+    def begin(self) -> RareBelief:
+        """Nobody came."""
+        return RareBelief(self.inner.begin(), 0)
+
+    def plan(self, belief: RareBelief, generator: np.random.Generator) -> tuple[RareBelief, Plan]:
+        """The learner's own policy, for more users the more have come."""
+        after, plan = self.inner.plan(belief.belief, generator)
+        users = max(1, belief.users // LAG)
+        return RareBelief(after, belief.users), Plan(policy=plan.policy, users=users, reports=True)
+
+    def update(self, belief: RareBelief, released: CountStatistics) -> RareBelief:
+        """The learner's own update."""
+        return RareBelief(self.inner.update(belief.belief, released), int(released.users[0]))

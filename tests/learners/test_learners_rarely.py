@@ -1,0 +1,53 @@
+"""Replanning rarely: the same run while batches have one user, the same regret afterwards; refused elsewhere."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+import tacit
+from tacit.accounting.bounded import bounded_density
+from tacit.errors import NotSupported
+from tacit.privatizers.local_aggregate import MANY
+
+LOCAL = {"trust": "local", "epsilon": 20.0, "mechanism": "laplace"}
+
+
+@pytest.mark.parametrize(
+    ("learner", "privacy"), [("ucbvi", {}), ("psrl", {}), ("ldp-obi", LOCAL), ("ldp-psrl", LOCAL)], ids=str
+)
+def test_while_batches_have_one_user_it_is_the_learner_itself(learner, privacy):
+    # ⌊k/200⌋ is at most one for the first 400 users.
+    every, rarely = (
+        tacit.run(environment="riverswim", learner=f"{learner}:replan={replan}", episodes=400, seeds=1, **privacy)
+        for replan in ("every", "rarely")
+    )
+    assert every.regret.tobytes() == rarely.regret.tobytes()
+
+
+def test_later_the_regret_is_the_same_within_one_percent():
+    # UCB-VI without noise has nearly no spread between seeds here; a lag of 20% would cost more than 1%.
+    every, rarely = (
+        tacit.run(environment="random-mdp:seed=3", learner=f"ucbvi:staged=false,replan={replan}", episodes=200_000,
+                  seeds=2)
+        for replan in ("every", "rarely")
+    )  # fmt: skip
+    assert rarely.regret[:, -1].mean() == pytest.approx(every.regret[:, -1].mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("trust", ["central", "shuffle"])
+def test_other_trust_models_have_batches_of_their_own(trust):
+    with pytest.raises(NotSupported, match="replan=rarely"):
+        tacit.run(environment="riverswim", learner="ucbvi:replan=rarely", episodes=2000, seeds=1, trust=trust,
+                  epsilon=1.0, delta=1e-6, constants="practical")  # fmt: skip
+
+
+def test_the_sum_of_many_bounded_noises_is_normal():
+    # F_n(x) - Φ(x) = κ₄ He₃(x) φ(x) / (24 n) + o(1/n) for a symmetric law; the cumulant by integration.
+    total, second, fourth = (
+        integrate.quad(lambda x, p=power: x**p * float(bounded_density(np.array([x]), 1.0)[0]), -1, 1)[0]
+        for power in (0, 2, 4)
+    )
+    kurtosis = fourth / total / (second / total) ** 2 - 3.0
+    x = np.linspace(-4, 4, 2001)
+    hermite = (x**3 - 3 * x) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    assert 0.0 < np.abs(kurtosis * hermite).max() / (24 * MANY) < 2e-5
