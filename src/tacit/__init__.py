@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tacit.environments.registry import make as make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
+    from tacit.experiments.bundle import Bundle, export_bundle, load_bundle
     from tacit.experiments.catalogue import reproduce
     from tacit.experiments.comparison import Comparison, load
     from tacit.experiments.config import RunConfig
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tacit.loop.simulate import simulate
 
 __all__ = [
+    "Bundle",
     "Certificate",
     "Comparison",
     "PrivacyClaim",
@@ -41,8 +43,10 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "export_bundle",
     "list_environments",
     "load",
+    "load_bundle",
     "make_environment",
     "reproduce",
     "run",
@@ -50,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Bundle": ("tacit.experiments.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
     "Comparison": ("tacit.experiments.comparison", "Comparison"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
@@ -60,8 +65,10 @@ _HOMES = {
     "TacitError": ("tacit.errors", "TacitError"),
     "certify": ("tacit.accounting.certificate", "certify"),
     "compare": ("tacit.experiments.files", "compare"),
+    "export_bundle": ("tacit.experiments.bundle", "export_bundle"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
     "load": ("tacit.experiments.comparison", "load"),
+    "load_bundle": ("tacit.experiments.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make"),
     "reproduce": ("tacit.experiments.catalogue", "reproduce"),
     "run": ("tacit.experiments.runner", "run"),
