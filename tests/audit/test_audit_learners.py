@@ -9,7 +9,8 @@ import pytest
 
 from tacit.audit.attack import attack
 from tacit.audit.bugs.local import HalfTheNoise, twin
-from tacit.audit.learners import AUDITED_LEARNERS, _naive_bayes, _single_runs, _target, audit_learner
+from tacit.audit.learners import AUDITED_LEARNERS, audit_learner, target_of
+from tacit.audit.runs import naive_bayes, single_runs
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
@@ -30,8 +31,8 @@ def test_one_user_at_a_time_white_box_sees_and_black_box_does_not():
     )  # fmt: skip
     parts = assemble(config)
     broken = replace(parts, privatizer=twin(HalfTheNoise, parts.privatizer))
-    view, first, second, _ = _single_runs(broken, 8, 4000, 0)[0]
-    assert attack(_target("ldp-obi", broken, view), first, second, false_alarm=1e-3).verdict == "CERTIFICATE REFUTED"
+    view, first, second, _ = single_runs(broken, 8, 4000, 0)[0]
+    assert attack(target_of("ldp-obi", broken, view), first, second, false_alarm=1e-3).verdict == "CERTIFICATE REFUTED"
 
 
 @pytest.mark.statistical
@@ -50,7 +51,7 @@ def test_the_learned_score_finds_a_policy_that_follows_the_canary():
     generator = np.random.default_rng(0)
     first, second = generator.integers(0, 2, (500, 6)), generator.integers(0, 2, (500, 6))
     second[:, 3] = 1
-    scores = _naive_bayes(first, second, 2)
+    scores = naive_bayes(first, second, 2)
     assert (scores[1] > 0).mean() > 0.95
     assert (scores[0] > 0).mean() < 0.7
 

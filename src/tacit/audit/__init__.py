@@ -15,9 +15,9 @@ from tacit.audit.attack import Finding
 from tacit.audit.learners import audit_learner
 from tacit.audit.mechanisms import audit_mechanism
 from tacit.audit.messages import audit_messages
-from tacit.audit.mutations import examine
 from tacit.audit.privatizers import audit_privatizer
 from tacit.audit.record import load_audit
+from tacit.audit.watch import examine
 
 __all__ = [
     "Finding",

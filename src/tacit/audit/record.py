@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.audit.attack import Finding
-from tacit.audit.mutations import MUTATIONS, ORIGINALS, Caught, examine
+from tacit.audit.mutations import MUTATIONS, ORIGINALS
 from tacit.audit.suite import Row
+from tacit.audit.watch import Caught, examine
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.experiments.storage import check_writable, read_json, write_json, writing_to
 

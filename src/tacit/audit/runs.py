@@ -1,0 +1,214 @@
+"""Runs of whole learners with a scripted canary, as scores of two worlds: of the releases, and of the policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.audit.attack import held_out
+from tacit.audit.privatizers import sums_score, view_of
+from tacit.audit.views import canaries, exact_record, record_width
+from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
+from tacit.data.trajectories import Trajectories, walk
+from tacit.data.world import prepare_world
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, require
+from tacit.experiments.assemble import Assembled
+from tacit.kernels import kernel
+from tacit.loop.gradient_audit import final_parameters, matched_distinguisher
+from tacit.privatizers.contract import copy_state
+from tacit.privatizers.statistics import add_trajectory
+from tacit.randomness import SimulationNoise, seed_streams
+from tacit.released.counts import empty_counts
+
+__all__ = ["Scores", "batch_runs", "gradient_runs", "naive_bayes", "single_runs"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Scores = tuple[str, Floats, Floats, str]
+"""What is seen, the scores in each of the two worlds, and a note."""
+
+
+def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Scores]:
+    """Users come one by one: the loop is compiled with the learner and the privatizer."""
+    learner: Any = parts.learner
+    privatizer: Any = parts.privatizer
+    shape = privatizer.shape
+    require(learner.users_per_batch == 1, "users come one by one here", learner.users_per_batch)
+    view, first = view_of(privatizer), canaries(shape, users)[0]
+    local, reference = parts.claim.trust == "local", exact_record(shape, first)
+    run = _runner(type(learner).plan_kernel, type(learner).update_kernel, privatizer.release_kernel)
+    white, black = [], []
+    for world, canary in enumerate(canaries(shape, 1)):
+        streams, prepared = seed_streams(seed + 7919 * world), prepare_world(parts.mdp)
+        paths = np.empty((trials, users, record_width(shape)))
+        policies = np.empty((trials, users, shape.horizon, shape.num_states), dtype=np.int64)
+        belief, state, exact = learner.begin(), privatizer.begin(), empty_counts(shape)
+        for path, policy in zip(paths, policies, strict=True):
+            run(
+                learner.parameters, copy_state(belief), privatizer.parameters, copy_state(state),
+                prepared, copy_state(exact), canary.states[0], canary.actions[0], canary.rewards[0],
+                first.states[0], first.actions[0], first.rewards[0],
+                streams.world, streams.learner, streams.noise, path, policy,
+            )  # fmt: skip
+        # Noise plus what the canary moved, on top of what the view takes for granted about everybody else.
+        records = paths[:, :1] + reference[:1] if local else paths + reference
+        white.append(view.score(records))
+        black.append(policies[:, 1:].reshape(trials, -1))
+    scores = naive_bayes(black[0], black[1], parts.mdp.num_actions)
+    return [
+        (f"white-box: {view.seen}", white[0], white[1], f"{users} users"),
+        ("black-box: policies of later users", *scores, f"{users} users"),
+    ]
+
+
+@cache
+def _runner(
+    plan: Callable[..., None], update: Callable[..., None], release: Callable[..., None]
+) -> Callable[..., None]:
+    """One whole run: the first user is scripted, the others follow the policies."""
+
+    @kernel
+    def run(
+        parameters: Any, belief: Any, privacy: Any, state: Any, world: Any, exact: Any,
+        states: Ints, actions: Ints, rewards: Floats, known_states: Ints, known_actions: Ints, known_rewards: Floats,
+        world_coins: np.random.Generator, learner_coins: np.random.Generator, noise: np.random.Generator,
+        path: Floats, policies: Ints,
+    ) -> None:  # fmt: skip
+        at, did, earned = states.copy(), actions.copy(), rewards.copy()
+        for k in range(path.shape[0]):
+            plan(parameters, belief, learner_coins)
+            policies[k] = belief.policy
+            if k == 0:
+                # The adversary subtracts what the first of the two canaries would have added.
+                add_trajectory(exact, known_states, known_actions, known_rewards)
+            else:
+                walk(world, belief.policy, world_coins, at, did, earned)
+                add_trajectory(exact, at, did, earned)
+            release(privacy, state, at, did, earned, noise)
+            update(parameters, belief, state.released)
+            c = 0
+            for i in range(exact.transitions.size):
+                path[k, c] = state.released.transitions.ravel()[i] - exact.transitions.ravel()[i]
+                c += 1
+            for i in range(exact.visits.size):
+                path[k, c] = state.released.visits.ravel()[i] - exact.visits.ravel()[i]
+                c += 1
+            for i in range(exact.rewards.size):
+                path[k, c] = state.released.rewards.ravel()[i] - exact.rewards.ravel()[i]
+                c += 1
+            for i in range(exact.squares.size):
+                path[k, c] = state.released.squares.ravel()[i] - exact.squares.ravel()[i]
+                c += 1
+
+    return run
+
+
+def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
+    """Users come in batches: up to the canary's batch once, then that batch again and again."""
+    learner, shape = parts.learner, parts.privatizer.shape
+    privatizer: Any = parts.privatizer
+    streams = seed_streams(seed)
+    belief, state, crowd, plan = _before(parts, streams)
+    request = plan.request
+    protocol = privatizer.protocol if request is None else privatizer.protocol(crowd.users + 1, request)
+    worlds = [
+        join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
+        for canary in canaries(shape, 1)
+    ]
+    rounded = [_rounded(batch, streams.world) for batch in worlds]
+    score = sums_score(protocol, shape, rounded[0], rounded[1])
+    seen = max(100, trials // 25)
+    white, black = [], []
+    for world, batch in enumerate(rounded):
+        noise = SimulationNoise(np.random.default_rng([seed, 17, world]))
+        coins = np.random.default_rng([seed, 19, world])
+        white.append(np.concatenate([score(protocol.aggregate(batch, noise)) for _ in range(trials)]))
+        tables = []
+        for _ in range(seen):
+            if request is None:
+                _, released = privatizer.release(state, batch, noise)
+            else:
+                _, released = privatizer.release_batch(state, batch, noise, request)
+            _, after = learner.plan(learner.update(belief, released), coins)
+            policies = [after.policy, *(policy for policy, _ in after.groups)]
+            tables.append(np.mean([policy.probabilities(shape.num_actions) for policy in policies], axis=0).ravel())
+        black.append(np.array(tables))
+    scores = _linear(black[0], black[1])
+    count = f"batch of {crowd.users + 1}"
+    return [
+        ("white-box: the sums of the batch", white[0], white[1], count),
+        ("black-box: the next policies", *scores, count),
+    ]
+
+
+def _before(parts: Assembled, streams: Any) -> tuple[Any, Any, ExactCounts, Any]:
+    """Belief, state, crowd and plan at the first batch that releases everything."""
+    learner, privatizer = parts.learner, parts.privatizer
+    belief, state = learner.begin(), privatizer.begin()
+    noise = SimulationNoise(streams.noise)
+    while True:
+        belief, plan = learner.plan(belief, streams.learner)
+        if plan.users is None or not plan.reports:
+            raise InvalidInput("no batch before the last one releases everything; audit with more episodes")
+        users = plan.users
+        batch = flow_counts(parts.mdp, plan.policy, users, streams.world)
+        if plan.request is None or plan.request.layer is None:
+            return belief, state, flow_counts(parts.mdp, plan.policy, users - 1, streams.world), plan
+        state, released = privatizer.release_batch(state, batch, noise, plan.request)  # type: ignore[attr-defined]
+        belief = learner.update(belief, released)
+
+
+def _rounded(batch: ExactCounts, generator: np.random.Generator) -> ExactCounts:
+    """Rewards rounded to 0 or 1 once, as every device does: the adversary knows everybody else's."""
+    if batch.binary:
+        return batch
+    mean = np.clip(batch.rewards / np.maximum(batch.visits, 1), 0.0, 1.0)
+    return replace(batch, rewards=generator.binomial(batch.visits, mean).astype(np.float64), binary=True)
+
+
+def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
+    """Policy gradients: the final parameters of one batch of fixed users."""
+    learner: Any = parts.learner
+    privatizer: Any = parts.privatizer
+    shape, m = privatizer.shape, privatizer.users_per_batch
+    require(isinstance(parts.mdp, TabularMDP), "the attack knows finitely many actions", type(parts.mdp).__name__)
+    H, high = shape.horizon, privatizer.bounds.high
+    worlds = []
+    for state, action in ((0, 0), (shape.num_states - 1, shape.num_actions - 1)):
+        states, actions = np.zeros((m, H + 1), dtype=np.int64), np.zeros((m, H), dtype=np.int64)
+        states[0], actions[0] = state, action
+        rewards = np.full((m, H), privatizer.bounds.low)
+        rewards[0] = high
+        worlds.append(Trajectories(states, actions, rewards))
+    judge = matched_distinguisher(learner, privatizer, worlds[1], worlds[0])
+    found = []
+    for i, users in enumerate(worlds):
+        theta = final_parameters(learner, privatizer, users, runs=max(100, trials), seed=seed + i)
+        found.append(np.array([judge(row) for row in theta]))
+    return [("the final parameters", found[0], found[1], f"batch of {m}")]
+
+
+def naive_bayes(first: Ints, second: Ints, actions: int) -> tuple[Floats, Floats]:
+    """Log odds of every chosen action, learned on the held-out trials."""
+    fit = [table[held_out(table)] for table in (first, second)]
+    weight = np.zeros((first.shape[1], actions))
+    for a in range(actions):
+        often = [((table == a).sum(axis=0) + 1.0) / (len(table) + actions) for table in fit]
+        weight[:, a] = np.log(often[1]) - np.log(often[0])
+    places = np.arange(first.shape[1])
+    found = [weight[places, table].sum(axis=1) for table in (first, second)]
+    return found[0], found[1]
+
+
+def _linear(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """The projection on the difference of the means, entry by entry in units of the spread; learned on the held-out."""
+    fit = [table[held_out(table)] for table in (first, second)]
+    spread = np.maximum(np.concatenate(fit).var(axis=0), 1e-12)
+    weight = (fit[1].mean(axis=0) - fit[0].mean(axis=0)) / spread
+    return np.asarray(first @ weight), np.asarray(second @ weight)
