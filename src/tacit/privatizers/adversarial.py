@@ -42,7 +42,7 @@ from tacit.privatizers.loss_kernel import (
     LossParameters,
     LossState,
     Stream,
-    loss_kernel,
+    release_losses,
     stream_of,
 )
 from tacit.privatizers.loss_parts import (
@@ -165,7 +165,7 @@ class AdversarialPrivatizer:
     @property
     def release_kernel(self) -> Callable[..., None]:
         """`(parameters, state, pairs, triples, losses, generator)`: take in one user, in place."""
-        return loss_kernel(*(stream.step for stream in self._streams))
+        return release_losses
 
     def begin(self) -> LossState:
         """Nobody came yet."""

@@ -8,19 +8,20 @@ fresh noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import BudgetSpent
+from tacit.errors import BudgetSpent, NotSupported
 from tacit.kernels import kernel, lean_kernel
-from tacit.mechanisms.accumulated import AccumulatedNoise, AccumulatedState
-from tacit.mechanisms.continual import ContinualCounter
+from tacit.mechanisms.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
+from tacit.mechanisms.factorization import BufferedToeplitz
+from tacit.mechanisms.factorization_stream import BufferedParams, BufferedState, buffered_step
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.tree_stream import TreeParams, TreeState, laplace_tree_step
 from tacit.privatizers.loss_parts import Source
 from tacit.released.losses import LossStatistics
 
@@ -32,8 +33,11 @@ __all__ = [
     "LossLayout",
     "LossParameters",
     "LossState",
+    "NoiseParams",
+    "NoiseState",
     "Stream",
-    "loss_kernel",
+    "noise_step",
+    "release_losses",
     "stream_of",
 ]
 
@@ -42,6 +46,8 @@ Ints = NDArray[np.int64]
 
 OWN, SUMS, COMPLEMENTS = 0, 1, 2
 """Where visits come from: a stream of their own, sums of transitions, or losses plus complements."""
+SILENT, SINGLE, TREE, BUFFERED = 0, 1, 2, 3
+"""Kinds of streams."""
 
 
 class LossLayout(NamedTuple):
@@ -62,10 +68,10 @@ class LossParameters(NamedTuple):
     """Public parameters of the kernel: the layout and those of the four streams."""
 
     layout: LossLayout
-    transitions: Any
-    visits: Any
-    losses: Any
-    complements: Any
+    transitions: NoiseParams
+    visits: NoiseParams
+    losses: NoiseParams
+    complements: NoiseParams
 
 
 class ExactLosses(NamedTuple):
@@ -87,88 +93,111 @@ class LossState(NamedTuple):
     """The memory of whoever counts: exact totals (sensitive), noise streams (secret) and what was released."""
 
     exact: ExactLosses
-    transitions: Any
-    visits: Any
-    losses: Any
-    complements: Any
+    transitions: NoiseState
+    visits: NoiseState
+    losses: NoiseState
+    complements: NoiseState
     released: LossStatistics
 
     def __repr__(self) -> str:
         return f"LossState({int(self.exact.users[0])} users)"  # never what they did
 
 
+class NoiseParams(NamedTuple):
+    """Public parameters of one stream of noise, whatever its kind."""
+
+    kind: int
+    releases: int
+    scale: float
+    levels: int
+    flag: bool
+    """Tree: padded. Single noises: Laplace, not Gaussian."""
+    rates: Floats
+    weights: Floats
+
+
+class NoiseState(NamedTuple):
+    """The noise of d counters, whatever the kind of stream."""
+
+    time: Ints  # [1], users so far
+    memory: Floats  # [levels or buffers, d]
+    draws: Floats  # [1 or levels, d], fresh noise of this user
+    noise: Floats  # [d], noise of the current totals
+
+
 class Stream(NamedTuple):
-    """A stream of noise: its kernel, its parameters and its beginning."""
+    """A stream of noise: its parameters and the shape of its memory."""
 
-    step: Callable[..., None]
-    params: Any
-    begin: Callable[[int], Any]
+    params: NoiseParams
+    memory: int
+    draws: int
 
-
-class SilentParams(NamedTuple):
-    """Nothing to set."""
-
-    unused: int
-
-
-@lean_kernel
-def silent_step(params: Any, state: Any, generator: np.random.Generator) -> None:
-    """No noise."""
-
-
-def _silence(dimension: int) -> AccumulatedState:
-    return AccumulatedState(time=np.zeros(1, dtype=np.int64), draws=np.zeros((1, dimension)), noise=np.zeros(dimension))
-
-
-SILENT: Final = Stream(step=silent_step, params=SilentParams(unused=0), begin=_silence)
+    def begin(self, dimension: int) -> NoiseState:
+        """The stream before the first user."""
+        return NoiseState(
+            time=np.zeros(1, dtype=np.int64),
+            memory=np.zeros((self.memory, dimension)),
+            draws=np.zeros((self.draws, dimension)),
+            noise=np.zeros(dimension),
+        )
 
 
 def stream_of(source: Source | None, steps: int) -> Stream:
     """The stream of a source over so many users; single noises add up (`noise`) and are kept (`draws`)."""
+    none = np.zeros(0)
     if source is None:
-        return SILENT
-    counter: ContinualCounter
-    if isinstance(source, Laplace):
-        counter = AccumulatedNoise(steps=steps, scale=source.scale, pure=True)
-    elif isinstance(source, Gaussian):
-        counter = AccumulatedNoise(steps=steps, scale=source.sigma, pure=False)
-    else:
-        counter = source
-    return Stream(step=counter.step, params=counter.params, begin=counter.begin)
+        return Stream(NoiseParams(SILENT, 0, 0.0, 0, False, none, none), memory=1, draws=1)
+    if isinstance(source, Laplace | Gaussian):
+        pure = isinstance(source, Laplace)
+        scale = source.scale if isinstance(source, Laplace) else source.sigma
+        return Stream(NoiseParams(SINGLE, steps, scale, 0, pure, none, none), memory=1, draws=1)
+    if isinstance(source, LaplaceTree):
+        tree = source.params
+        params = NoiseParams(TREE, tree.releases, tree.scale, tree.levels, tree.padded, none, none)
+        return Stream(params, memory=tree.levels, draws=tree.levels if tree.padded else 1)
+    if isinstance(source, BufferedToeplitz):
+        kept = source.params
+        params = NoiseParams(BUFFERED, kept.releases, kept.sigma, 0, False, kept.rates, kept.weights)
+        return Stream(params, memory=len(kept.rates), draws=1)
+    raise NotSupported(f"losses are counted with trees and factorizations, not with {type(source).__name__}")
 
 
-@cache
-def loss_kernel(
-    transition_step: Callable[..., None],
-    visit_step: Callable[..., None],
-    loss_step: Callable[..., None],
-    complement_step: Callable[..., None],
-) -> Callable[..., None]:
-    """The release kernel over these four streams."""
+@kernel
+def noise_step(params: NoiseParams, state: NoiseState, generator: np.random.Generator) -> None:
+    """Move a stream by one user: the step kernel of its mechanism. One type for all, so that one loop serves all."""
+    if params.kind == TREE:
+        tree = TreeParams(params.releases, params.scale, params.levels, params.flag, False)
+        laplace_tree_step(tree, TreeState(state.time, state.memory, state.draws, state.noise), generator)
+    elif params.kind == BUFFERED:
+        buffered = BufferedParams(params.releases, params.scale, params.rates, params.weights)
+        buffered_step(buffered, BufferedState(state.time, state.memory, state.draws, state.noise), generator)
+    elif params.kind == SINGLE:
+        single = AccumulatedParams(params.releases, params.scale, params.flag)
+        accumulated_step(single, AccumulatedState(state.time, state.draws, state.noise), generator)
 
-    @kernel
-    def release(
-        parameters: LossParameters,
-        state: LossState,
-        pairs: Ints,
-        triples: Ints,
-        losses: Floats,
-        generator: np.random.Generator,
-    ) -> None:
-        if state.exact.users[0] >= parameters.layout.releases:
-            raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
-        take_in(parameters.layout, state.exact, pairs, triples, losses)
-        transition_step(parameters.transitions, state.transitions, generator)
-        visit_step(parameters.visits, state.visits, generator)
-        loss_step(parameters.losses, state.losses, generator)
-        complement_step(parameters.complements, state.complements, generator)
-        # Bandit losses are shown with the fresh noise of their own episode, everything else with that of the totals.
-        publish(
-            parameters.layout, state.exact, state.transitions.noise, state.visits.noise, state.losses.noise,
-            state.losses.draws[0], state.complements.noise, state.released,
-        )  # fmt: skip
 
-    return release
+@kernel
+def release_losses(
+    parameters: LossParameters,
+    state: LossState,
+    pairs: Ints,
+    triples: Ints,
+    losses: Floats,
+    generator: np.random.Generator,
+) -> None:
+    """Take in one user and release anew, in place."""
+    if state.exact.users[0] >= parameters.layout.releases:
+        raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
+    take_in(parameters.layout, state.exact, pairs, triples, losses)
+    noise_step(parameters.transitions, state.transitions, generator)
+    noise_step(parameters.visits, state.visits, generator)
+    noise_step(parameters.losses, state.losses, generator)
+    noise_step(parameters.complements, state.complements, generator)
+    # Bandit losses are shown with the fresh noise of their own episode, everything else with that of the totals.
+    publish(
+        parameters.layout, state.exact, state.transitions.noise, state.visits.noise, state.losses.noise,
+        state.losses.draws[0], state.complements.noise, state.released,
+    )  # fmt: skip
 
 
 @lean_kernel
