@@ -69,7 +69,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
 
 def summary_table(results: Sequence[Result]) -> str:
     """Final regret (mean ± standard error over the seeds) as a Markdown table, one row per run."""
-    lines = ["| run | certified epsilon | noise std | regret | of uniform |", "|---|---|---|---|---|"]
+    lines = ["| run | certified epsilon | noise std, worst batch | regret | of uniform |", "|---|---|---|---|---|"]
     for result in results:
         final = result.regret[:, -1]
         error = final.std(ddof=1) / len(final) ** 0.5 if len(final) > 1 else 0.0
