@@ -15,6 +15,7 @@ from tacit.experiments import (
     bai2024adversarial,
     bai2024adversarial_figures,
     bai2025,
+    frontier,
     frontier_central,
     frontier_local,
     frontier_shuffle,
@@ -174,6 +175,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "frontier/local": Experiment(
         summary=frontier_local.SUMMARY, runs=frontier_local.runs, figures=frontier_local.FIGURES
+    ),
+    "frontier": Experiment(
+        summary=frontier.SUMMARY,
+        runs=frontier.runs,
+        figures=frontier.FIGURES,
+        shares_runs=True,
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES

@@ -50,8 +50,9 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
     chosen = ENVIRONMENTS if scale == "paper" else (*ENVIRONMENTS[2:4], *ENVIRONMENTS[11:13])
     for environment, staged, episodes in chosen:
         for label, noise in NOISES.items():
-            # A message of `treatment` is long, and its batches are drawn no faster than its users.
-            rarely = ",replan=rarely" if scale == "paper" and environment != "treatment" else ""
+            # One-slot messages of a batch are drawn state by state: in `treatment` that is slower than user by user.
+            slow = environment == "treatment" and label == "tacit"
+            rarely = ",replan=rarely" if scale == "paper" and not slow else ""
             config = RunConfig(
                 environment=environment,
                 learner=f"ldp-obi:staged={str(staged).lower()}{rarely}",

@@ -17,13 +17,18 @@ __all__ = ["borrow_finished"]
 
 
 def borrow_finished(runs: Mapping[str, RunConfig], root: Path, *, notify: Notify) -> int:
-    """Copy the runs (by their place) that are finished under `root`/../../*/`scale`; returns how many were copied."""
+    """Copy the runs (by their place) that a sibling or a child of this experiment has finished; returns how many.
+
+    Results of an experiment lie in `root` = .../name/scale, those of its siblings and children in .../other/scale and
+    .../name/child/scale.
+    """
     copied = 0
     for place, config in runs.items():
         here = root / place
         if RunDirectory(here).begun:
             continue
-        for sibling in sorted(root.parent.parent.glob(f"*/{root.name}")):
+        siblings, children = root.parent.parent.glob(f"*/{root.name}"), root.parent.glob(f"*/{root.name}")
+        for sibling in sorted([*siblings, *children]):
             there = RunDirectory(sibling / place)
             if sibling == root or not there.finished or there.header().get("config") != config.to_dict():
                 continue
