@@ -58,7 +58,10 @@ class EntropyProgram:
     def solve(self, costs, lo, hi):
         """The least cost."""
         self.c.value, self.lo.value, self.hi.value = costs[self.pair], lo, hi
-        return run(self.problem)
+        if np.isnan(run(self.problem)):
+            return np.nan
+        q = np.maximum(self.q.value, 1e-300)  # Clarabel's flows may be -1e-9, whose entropy is none
+        return self.c.value @ q + q @ np.log(q)
 
 
 class BarrierProgram:
@@ -113,7 +116,7 @@ def run(problem):
             problem.solve(solver="CLARABEL")
         except cp.error.SolverError:
             return np.nan
-    return problem.value if problem.status == "optimal" else np.nan
+    return float(problem.value) if problem.status == "optimal" else np.nan
 
 
 def upper_programs(geometry, policy, lo, hi):

@@ -45,6 +45,7 @@ class BarrierWork(NamedTuple):
     p: Floats
     free: NDArray[np.int8]
     flow: Floats
+    theta: Floats
     inflow: Floats
     outflow: Floats
     states: Floats
@@ -64,8 +65,9 @@ def barrier_work(geometry: LayeredGeometry) -> BarrierWork:
         d=np.empty(triples),
         trial=np.empty(triples),
         p=np.empty(triples),
-        free=np.empty(triples, dtype=np.int8),
+        free=np.ones(triples, dtype=np.int8),
         flow=np.empty(pairs),
+        theta=np.zeros(pairs),
         inflow=np.ones(X),
         outflow=np.ones(X),
         states=np.ones(X),
@@ -82,6 +84,7 @@ def start(geometry: LayeredGeometry, work: BarrierWork, costs: Floats, previous:
     edges = geometry.edges
     least, most = math.inf, 0.0
     for pair in range(len(edges) - 1):
+        work.theta[pair] = 0.0
         for i in range(edges[pair], edges[pair + 1]):
             before = previous[i]
             if before < FLOOR:
@@ -90,6 +93,7 @@ def start(geometry: LayeredGeometry, work: BarrierWork, costs: Floats, previous:
             # b = c + 1/q_k
             work.b[i] = costs[pair] + 1.0 / before
             work.d[i] = work.b[i]
+            work.free[i] = 1
             least, most = min(least, work.b[i]), max(most, abs(work.b[i]))
     for x in range(len(work.prices)):
         work.prices[x] = 0.0
@@ -159,7 +163,7 @@ def evaluate(geometry: LayeredGeometry, work: BarrierWork, d: Floats, price: flo
             work.outflow[x] = 0.0
             for pair in range(x * A, x * A + A):
                 first, last = edges[pair], edges[pair + 1]
-                value, Q = split_flow(first, last, d, lo, hi, work.p, work.free)
+                value, Q, work.theta[pair] = split_flow(first, last, d, lo, hi, work.p, work.free, work.theta[pair])
                 if not value > -math.inf:
                     return -math.inf
                 dual += value

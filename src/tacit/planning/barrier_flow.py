@@ -10,8 +10,8 @@ but the last (v = 0 there) has a price v(x) for flow conservation, and then the 
 D is concave with gradient inflow - outflow. We solve 1/outflow(x) = 1/inflow(x) by Newton: flows are like 1/d, so their
 reciprocals are nearly linear in v, whatever their size. The start v = 0, where every q would be near q_k, is the warm
 start (if some b is negative, v falls along the layers so that every d is positive). A step is halved until it shrinks
-the residual (early on) or increases D; if none does, damped Newton on D takes over. If that ends nowhere, q_k was far
-from feasible: the barrier is then given a large weight, which is reduced by and by.
+the residual below all that was seen before or increases D; if none does, damped Newton on D takes over. If that ends
+nowhere, q_k was far from feasible: the barrier is then given a large weight, which is reduced by and by.
 
 The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap.
 """
@@ -154,7 +154,7 @@ def _newton(
     if not dual > -math.inf:
         return dual, math.inf, 0, 0
     worst = residuals(work)
-    iterations, damped, stalled, damping = 0, 0, 0, -1.0
+    iterations, damped, stalled, damping, best = 0, 0, 0, -1.0, worst
     while worst > tolerance and iterations < most and stalled < 3:
         iterations += 1
         slope = newton_step(geometry, work, damping)
@@ -168,7 +168,7 @@ def _newton(
                 rounding = abs(higher - dual) <= noise
                 improved = (
                     (rounding and smaller < worst)
-                    or (smaller <= (1.0 - 0.3 * alpha) * worst and iterations < 15)
+                    or smaller <= (1.0 - 0.3 * alpha) * best
                     or (not rounding and slope > 0.0 and higher >= dual + 1e-4 * alpha * slope)
                 )
                 if improved:
@@ -180,7 +180,7 @@ def _newton(
                 v[x] += alpha * work.step[x]
             for i in range(len(work.d)):
                 work.d[i] = work.trial[i]
-            dual, worst = higher, smaller
+            dual, worst, best = higher, smaller, min(best, smaller)
         else:
             damped += 1
             stalled += 1 if damping > 1e-2 else 0

@@ -28,23 +28,28 @@ __all__ = ["split_flow"]
 SLACK = 1e-15  # sums of interval ends are exact up to this
 MOST_STEPS = 200
 TOO_LARGE = math.inf
+EXACT = 1e-12
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.int8]
 
 
 @lean_kernel
-def split_flow(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags) -> tuple[float, float]:
-    """Write the split p and `free` (1: interval not binding) at first, ..., last - 1; return (f, Q).
+def split_flow(
+    first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, guess: float
+) -> tuple[float, float, float]:
+    """Write the split p and `free` (1: free, 0: at lo, -1: at hi) at first, ..., last - 1; return (f, Q, θ).
 
-    f = -inf says that the problem is unbounded: some allowed split has <d,p> ≤ 0.
+    f = -inf says that the problem is unbounded: some allowed split has <d,p> ≤ 0. What `free` and the guess for θ say
+    before (of a similar problem) only saves time.
 
-    >>> p, free = np.empty(2), np.empty(2, dtype=np.int8)
-    >>> f, Q = split_flow(0, 2, np.array([1.0, 3.0]), np.array([0.0, 0.5]), np.array([1.0, 1.0]), p, free)
+    >>> p, free = np.empty(2), np.ones(2, dtype=np.int8)
+    >>> d, lo, hi = np.array([1.0, 3.0]), np.array([0.0, 0.5]), np.array([1.0, 1.0])
+    >>> f, Q, theta = split_flow(0, 2, d, lo, hi, p, free, 0.0)
     >>> p.tolist(), Q        # 1/d splits (3/4, 1/4); the interval wants at least one half: Q = 2/<d,p>
     ([0.5, 0.5], 1.0)
     """
-    m, least, total, logs = last - first, math.inf, 0.0, 0.0
+    m, least, total = last - first, math.inf, 0.0
     for i in range(first, last):
         least = min(least, d[i])
         if d[i] > 0.0:
@@ -52,34 +57,42 @@ def split_flow(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floa
     if least > 0.0:
         inside = True
         for i in range(first, last):
-            p[i] = 1.0 / (d[i] * total)
-            free[i] = 1
-            logs += math.log(d[i])
-            inside = inside and lo[i] <= p[i] <= hi[i]
+            reach = d[i] * total
+            if not lo[i] * reach <= 1.0 <= hi[i] * reach:
+                inside = False
+                break
         if inside:
-            return m + logs, total
+            value = float(m)
+            for i in range(first, last):
+                p[i] = 1.0 / (d[i] * total)
+                free[i] = 1
+                value += math.log(d[i])
+            return value, total, 0.0
     elif not _least_mean(first, last, d, lo, hi, free) > 0.0:
-        return -math.inf, math.nan
-    if not _search(first, last, d, lo, hi, p, free, 0.0 if least > 0.0 else least - max(1.0, -least)):
-        return -math.inf, math.nan
+        return -math.inf, math.nan, 0.0
+    if guess == 0.0 and least <= 0.0:
+        guess = least - max(1.0, -least)
+    theta = _search(first, last, d, lo, hi, p, free, guess)
+    if theta == TOO_LARGE:
+        return -math.inf, math.nan, 0.0
     mean = 0.0
     for i in range(first, last):
         mean += d[i] * p[i]
     Q, value = m / mean, float(m)
     for i in range(first, last):
         value -= math.log(Q * p[i])
-    return value, Q
+    return value, Q, theta
 
 
 @lean_kernel
-def _search(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, start: float) -> bool:
-    """Find θ with E(θ) = 0 from `start`, by Newton inside a bracket that grows until it holds the root."""
+def _search(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, start: float) -> float:
+    """Find θ with E(θ) = 0 from `start`, by Newton in a bracket that grows until it holds the root; ∞ if it fails."""
     theta, below, above, reach = start, -math.inf, math.inf, 1.0
     for _ in range(MOST_STEPS):
         s, error, step = _at(first, last, d, lo, hi, p, free, theta)
-        scale = abs(theta) + s
-        if error == 0.0 or (abs(error) <= 1e-15 * scale and error < TOO_LARGE):
-            return True
+        # An error in θ is an error of the same size in e ≥ s.
+        if abs(error) <= EXACT * s + 1e-15 * abs(theta):
+            return theta
         if error > 0.0:
             above = theta
         else:
@@ -92,10 +105,10 @@ def _search(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats,
                 reach *= 4.0
                 width = reach * (abs(theta) + (s if s > 0.0 else 1.0))
                 after = theta - width if error > 0.0 else theta + width
-        if abs(after - theta) <= 4e-16 * scale or after in (below, above):
-            return error < TOO_LARGE
+        if abs(after - theta) <= 4e-16 * (abs(theta) + s) or after in (below, above):
+            return theta if error < TOO_LARGE else TOO_LARGE
         theta = after
-    return False
+    return TOO_LARGE
 
 
 @lean_kernel
@@ -103,18 +116,72 @@ def _at(
     first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float
 ) -> tuple[float, float, float]:
     """Fill at θ: returns (s, E(θ), the Newton step for θ). E = ∞ where θ is too large for any split."""
+    s = _as_before(first, last, d, lo, hi, p, free, theta)
+    if s < 0.0:
+        s = _fill(first, last, d, lo, hi, p, free, theta)
+        if s < 0.0:
+            return 0.0, TOO_LARGE, 0.0
+    pinned, fixed, loose, square, error = 0, 0.0, 0.0, 0.0, theta
+    for i in range(first, last):
+        if free[i] == 1:
+            loose += p[i]
+            square += p[i] * p[i]
+        else:
+            pinned += 1
+            fixed += p[i]
+            error += p[i] * (d[i] - theta)
+    if loose == 0.0:
+        return _all_pinned(first, last, d, lo, hi, p, free, theta)
+    error -= pinned * s
+    # dE/dθ = 1 - Σ_pinned p + (number of pinned) Σ_free p² / Σ_free p
+    slope = max(0.0, 1.0 - fixed) + pinned * square / loose
+    return s, error, -error / slope
+
+
+@lean_kernel
+def _as_before(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float) -> float:
+    """Fill at θ with the same entries pinned as before; s, or -1 if that is no solution."""
+    mass, total = 1.0, 0.0
+    for i in range(first, last):
+        if free[i] == 1:
+            if not d[i] > theta:
+                return -1.0
+            p[i] = 1.0 / (d[i] - theta)
+            total += p[i]
+        else:
+            p[i] = lo[i] if free[i] == 0 else hi[i]
+            mass -= p[i]
+    if not mass > SLACK or total == 0.0:
+        return -1.0
+    s = mass / total
+    for i in range(first, last):
+        if free[i] == 1:
+            p[i] *= s
+            if not lo[i] <= p[i] <= hi[i]:
+                return -1.0
+        elif free[i] == 0:
+            if lo[i] * (d[i] - theta) < s:
+                return -1.0
+        elif hi[i] * (d[i] - theta) > s:
+            return -1.0
+    return s
+
+
+@lean_kernel
+def _fill(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float) -> float:
+    """Fill at θ by fixing variables; s, or -1 if θ is too large for any split."""
     mass, left, needed = 1.0, 0, 0.0
     for i in range(first, last):
         free[i] = 1
         if d[i] <= theta:
-            free[i] = 0
+            free[i] = -1
             p[i] = hi[i]
             mass -= hi[i]
         else:
             left += 1
             needed += lo[i]
     if mass < needed - SLACK:
-        return 0.0, TOO_LARGE, 0.0
+        return -1.0
     s = 0.0
     while left > 0:
         total = 0.0
@@ -136,42 +203,33 @@ def _at(
         for i in range(first, last):
             if free[i] == 1:
                 if over >= under and p[i] > hi[i]:
-                    p[i] = hi[i]
+                    p[i], free[i] = hi[i], -1
                 elif under >= over and p[i] < lo[i]:
-                    p[i] = lo[i]
+                    p[i], free[i] = lo[i], 0
                 else:
                     continue
-                free[i] = 0
                 mass -= p[i]
                 left -= 1
     if mass <= SLACK and left > 0:
         s = _yielding(first, last, d, lo, hi, p, free, theta)
         if s <= 0.0:
-            return 0.0, TOO_LARGE, 0.0
-    pinned, fixed, S1, S2, error = 0, 0.0, 0.0, 0.0, theta
+            return -1.0
     for i in range(first, last):
-        e = d[i] - theta
-        if free[i] == 2 or (free[i] == 1 and lo[i] < p[i] < hi[i]):
+        if free[i] == 2:
             free[i] = 1
-            S1 += 1.0 / e
-            S2 += s / (e * e)
-        else:
-            p[i] = min(hi[i], max(lo[i], p[i]))
-            free[i] = 0
-            pinned += 1
-            fixed += p[i]
-            error += p[i] * e
-    if S1 == 0.0:
-        return _all_pinned(first, last, d, lo, hi, p, theta)
-    error -= pinned * s
-    # dE/dθ = 1 - P_pinned + n_pinned S₂/S₁
-    slope = max(0.0, 1.0 - fixed) + pinned * S2 / S1
-    return s, error, -error / slope
+        elif free[i] == 1:
+            # An entry that just reached its hi may hold all the mass beside which others are too small to be seen.
+            if p[i] <= lo[i]:
+                p[i], free[i] = lo[i], 0
+            elif p[i] >= hi[i]:
+                free[i] = 1 if p[i] <= hi[i] * (1.0 + 1e-12) else -1
+                p[i] = hi[i]
+    return s
 
 
 @lean_kernel
 def _all_pinned(
-    first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, theta: float
+    first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, theta: float
 ) -> tuple[float, float, float]:
     """Nothing is free: s = <d,p>/m, and θ must lie above d - s/hi of those at hi and below d - s/lo of those at lo."""
     mean = 0.0
@@ -181,7 +239,7 @@ def _all_pinned(
     least, most = -math.inf, math.inf
     for i in range(first, last):
         if lo[i] < hi[i]:
-            if p[i] == hi[i]:
+            if free[i] == -1:
                 least = max(least, d[i] - s / hi[i])
             else:
                 most = min(most, d[i] - s / lo[i] if lo[i] > 0.0 else -math.inf)
@@ -200,7 +258,7 @@ def _yielding(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Float
     """
     s, which = 0.0, -1
     for i in range(first, last):
-        if p[i] == hi[i] and lo[i] < hi[i] and hi[i] * (d[i] - theta) > s:
+        if free[i] == -1 and lo[i] < hi[i] and hi[i] * (d[i] - theta) > s:
             s, which = hi[i] * (d[i] - theta), i
     for i in range(first, last):
         if free[i] == 1:

@@ -237,7 +237,7 @@ def jacobian(geometry: LayeredGeometry, work: EntropyWork) -> None:
                         J[y, y] += share
                     for j in range(first, last):
                         if loose and work.free[j] == 1:
-                            J[y, here + j - first] += share * work.p[j] * (1.0 - 1.0 / mass)
+                            J[y, here + j - first] += share * (work.p[j] - work.p[j] / mass)
                         else:
                             J[y, here + j - first] += share * work.p[j]
         if h + 1 < H:

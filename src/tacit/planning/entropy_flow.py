@@ -10,8 +10,8 @@ each triple (Lemma C.1). Minimising over these multipliers by `fill` leaves one 
 
 D is concave with gradient inflow(x) - ρ(x), inflow(y) = Σ w(x,a) p(y|x,a). We solve F(x) = ln inflow(x) - ln ρ(x) = 0
 by Newton: in logarithms a state that is reached with probability 1e-30 weighs as much as any other, and everything in
-the Jacobian is a conditional probability, so nothing over- or underflows. A step is taken if it shrinks max|F| (early
-on) or increases D enough; a step that does neither is replaced by moving the worst state alone, which always helps.
+the Jacobian is a conditional probability, so nothing over- or underflows. A step is taken if it brings max|F| below all
+that was seen before or increases D enough; if it does neither, the price of the worst state alone is moved to its best.
 
 The policy π(a|x) ∝ exp(-c(x,a) - φ(x,a)) needs no division by q(x). With p pushed forward it gives a feasible flow
 whose cost minus D(u) is the duality gap.
@@ -61,7 +61,6 @@ Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of max|F|
 MOST_ITERATIONS = 200
-EARLY = 15  # steps in which a shrinking residual is reason enough
 
 
 def entropy_flow(
@@ -114,7 +113,7 @@ def solve_entropy_flow(
         cold_start(geometry, work, costs, log_prior, lo, hi)
     dual = evaluate(geometry, work, u, costs, log_prior, lo, hi)
     worst = residuals(geometry, work)
-    iterations, fallbacks = 0, 0
+    iterations, fallbacks, best = 0, 0, worst
     while worst > TOLERANCE and iterations < MOST_ITERATIONS:
         iterations += 1
         jacobian(geometry, work)
@@ -134,7 +133,7 @@ def solve_entropy_flow(
                 smaller = residuals(geometry, work)
                 noise = 1e-14 * (1.0 + abs(dual))
                 improved = (
-                    (iterations <= EARLY and smaller <= (1.0 - 0.3 * alpha) * worst)
+                    smaller <= (1.0 - 0.3 * alpha) * best
                     or (slope > 0.0 and alpha * slope > 8.0 * noise and higher >= dual + 1e-4 * alpha * slope)
                     or (abs(higher - dual) <= noise and smaller <= (1.0 - 0.1 * alpha) * worst)
                 )
@@ -144,7 +143,7 @@ def solve_entropy_flow(
             if improved:
                 for x in range(X):
                     u[x] = work.trial[x]
-                dual, worst = higher, smaller
+                dual, worst, best = higher, smaller, min(best, smaller)
         if not improved:
             fallbacks += 1
             evaluate(geometry, work, u, costs, log_prior, lo, hi)

@@ -81,8 +81,9 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
     for i in range(first, last):
         if free[i] == 1:
             if p[i] >= hi[i]:
+                # An entry that just reached its hi may hold all the mass beside which others are too small to be seen.
+                free[i] = 1 if p[i] <= hi[i] * (1.0 + 1e-12) else 0
                 p[i] = hi[i]
-                free[i] = 0
             elif p[i] <= lo[i]:
                 # An entry that underflowed is not at the end 0 of its interval: λ - t is still its logarithm.
                 p[i] = lo[i]
