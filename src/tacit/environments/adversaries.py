@@ -217,7 +217,7 @@ def _from_table(given: LossTable, world: LossWorld, episodes: int) -> Adversary:
 
     def block(first: int, count: int, coins: np.random.Generator) -> Floats:
         del coins
-        return np.ascontiguousarray(mine[first : first + count])
+        return np.array(mine[first : first + count])  # a copy: kernels are compiled for writable arrays
 
     described, mean = f"table {given.fingerprint()}", mine.mean(axis=0)
     return Adversary(name="table", episodes=episodes, mean=mean, described=described, _block=block)
