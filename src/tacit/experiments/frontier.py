@@ -74,7 +74,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
         for epsilon in EPSILONS:
             for label, options in KINDS.items():
                 # The local mechanisms are pure: a delta would only loosen what is claimed.
-                delta = {} if options["trust"] == "local" else {"delta": DELTA}
+                delta: dict[str, Any] = {} if options["trust"] == "local" else {"delta": DELTA}
                 add(f"{label}, ε={epsilon:g}", epsilon=epsilon, constants="practical", **delta, **options)
     return tuple(found)
 
