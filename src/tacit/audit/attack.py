@@ -91,8 +91,8 @@ class Finding:
 
     @property
     def attacked(self) -> float:
-        """The epsilon that the attack proves."""
-        return max(self.by_events, self.by_curve, 0.0 if self.exact is None else self.exact)
+        """The epsilon that the trials prove; enumeration stands beside it."""
+        return max(self.by_events, self.by_curve)
 
     @property
     def verdict(self) -> Verdict:
@@ -101,7 +101,7 @@ class Finding:
         # Enumeration and accountant both round: they may differ in the sixth digit.
         if self.noise_factor < 1.0 or self.by_events > self.certified or exact > self.certified * (1.0 + 1e-6):
             return "CERTIFICATE REFUTED"
-        return "holds" if self.attacked <= self.claimed * (1.0 + 1e-6) else "claim refuted"
+        return "holds" if max(self.attacked, exact) <= self.claimed * (1.0 + 1e-6) else "claim refuted"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; infinity is written "inf"."""

@@ -89,7 +89,7 @@ the integer messages of the shuffle protocol as printed. Nothing that tacit offe
   noise can be, and the accountant says what that noise gives. It assumes the family of the noise (Gaussian, Laplace,
   bits, ...), not its size. For Gaussian noise this is the conversion through Gaussian differential privacy. If the
   errors are too small for the certified curve itself, the certificate is refuted without any assumption.
-- **exact** enumerates both output distributions, where they are discrete.
+- **exact ε by enumeration** needs no trials: it sums over both output distributions, where they are discrete.
 - Thresholds are chosen on a fifth of the trials and counted on the rest. The replaced user is the worst one: always in
   the rarest state with the last action, or always in the first state with the first, and the largest reward.
 - **inf** means that no amount of the stated noise explains what was seen.
@@ -108,7 +108,8 @@ Everything that is released is seen. `paper` is the noise as printed.
 
 ## Shuffled messages
 
-All messages in their order, their sizes, and how many each user sent. A batch of ten users, one layer.
+All messages in their order, their sizes, and how many each user sent. A batch of ten users, one layer; the claim is
+three times epsilon, so that few noise bits suffice.
 
 {messages}
 

@@ -4,7 +4,7 @@
     mechanisms     N                          one release of a few counters, vectorised
     privatizers    N/10                       every release of a few users, through the release kernel
     messages       N/250                      every message of a batch
-    learners       N/40                       a whole run of a learner
+    learners       N/100                      a whole run of a learner
 
 The false-alarm rate is that of the whole table: each row gets an equal share.
 """
@@ -47,7 +47,7 @@ USERS: Final = 9
 BATCH: Final = 20
 PRIVATIZER_SHARE: Final = 10
 MESSAGE_SHARE: Final = 250
-LEARNER_SHARE: Final = 40
+LEARNER_SHARE: Final = 100
 
 PAPERS: Final[Mapping[Trust, tuple[str, ...]]] = {
     "central": ("laplace-tree",),

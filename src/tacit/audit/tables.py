@@ -21,7 +21,7 @@ FINDING_HEAD = (
     "certified ε",
     "attacked ε",
     "of it by events alone",
-    "exact",
+    "exact ε by enumeration",
     "trials",
     "verdict",
 )
