@@ -11,6 +11,7 @@ from layered_oracles import EntropyProgram, structure
 from slow_flows import exact_policy
 
 from tacit.errors import InvalidInput
+from tacit.planning.entropy_dual import evaluate, move_worst, residuals
 from tacit.planning.entropy_flow import entropy_flow, entropy_work, solve_entropy_flow
 from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL, Unsolved, accepted
 from tacit.planning.layered import layered_geometry, push_forward
@@ -139,6 +140,24 @@ def test_prices_may_start_anywhere():
         again, _, report = solve(WORLD, costs, lo, hi, work=work, warm=True)
         assert report[CONVERGED] == 1.0
         assert again == pytest.approx(policy, rel=1e-7)
+
+
+def test_moving_the_worst_state_alone_raises_the_dual():
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        geometry, costs, lo, hi = random_entropy_instance(rng)
+        if len(geometry.layers) == 3:
+            continue  # one step: there is no inner state
+        work, prior = entropy_work(geometry), np.zeros(len(lo))
+        work.prices[1:-1] = rng.normal(0, 5, len(work.prices) - 2)
+        before = evaluate(geometry, work, work.prices, costs, prior, lo, hi)
+        residuals(geometry, work)
+        worst = 1 + int(np.argmax(abs(work.residual[1:-1])))
+        move_worst(geometry, work, costs, prior, lo, hi)
+        after = evaluate(geometry, work, work.prices, costs, prior, lo, hi)
+        residuals(geometry, work)
+        assert after >= before - 1e-12 * (1 + abs(before))
+        assert abs(work.residual[worst]) <= 1e-6
 
 
 def test_a_feasible_prior_without_costs_stays_and_its_scale_does_not_matter():

@@ -52,6 +52,8 @@ class BarrierWork(NamedTuple):
     step: Floats
     into: Floats
     out: Floats
+    for_free: Floats
+    for_pinned: Floats
     matrix: Floats
 
 
@@ -74,6 +76,8 @@ def barrier_work(geometry: LayeredGeometry) -> BarrierWork:
         step=np.zeros(X),
         into=np.ones(X),
         out=np.ones(X),
+        for_free=np.zeros(X),
+        for_pinned=np.zeros(X),
         matrix=np.zeros((X, X)),
     )
 
@@ -175,22 +179,6 @@ def evaluate(geometry: LayeredGeometry, work: BarrierWork, d: Floats, price: flo
 
 
 @lean_kernel
-def _stiffness(first: int, last: int, Q: float, p: Floats, free: NDArray[np.int8]) -> tuple[float, float, float, float]:
-    """(Q_F, S, σ, 1'K1) of one pair, see `_assemble`."""
-    loose, S, pinned = 0.0, 0.0, 0
-    for i in range(first, last):
-        if free[i] == 1:
-            loose += Q * p[i]
-            S += (Q * p[i]) ** 2
-        else:
-            pinned += 1
-    if loose == 0.0:
-        return 0.0, 0.0, 0.0, Q * Q / pinned
-    sigma = pinned / (loose * loose)
-    return loose, S, sigma, S * (Q / loose) * (Q / loose) / (1.0 + sigma * S)
-
-
-@lean_kernel
 def newton_step(geometry: LayeredGeometry, work: BarrierWork, damping: float) -> float:
     """A step for the prices; returns the slope of D along it, or -inf if there is none.
 
@@ -220,6 +208,8 @@ def residuals(work: BarrierWork) -> float:
     """The largest |ln(inflow/outflow)|."""
     worst = 0.0
     for x in range(len(work.prices) - 1):
+        if not (work.inflow[x] > 0.0 and work.outflow[x] > 0.0):
+            return math.inf
         size = abs(math.log(work.inflow[x] / work.outflow[x]))
         if not size <= worst:
             worst = size
@@ -230,13 +220,14 @@ def residuals(work: BarrierWork) -> float:
 def _assemble(geometry: LayeredGeometry, work: BarrierWork) -> None:
     """Minus the derivative of (inflow, outflow) by the prices, weighted by `into`² and `out`².
 
-    One pair contributes K = -∂q/∂d; with F its free successors,
+    One pair contributes K = -∂q/∂d. With n pinned successors, Q_F the flow to the free ones, u = q²/Q_F on these and
+    S = Σ u/Q_F,
 
-        a = q_F², S = Σ a, t = q/Q_F on the pinned ones, σ = (number pinned)/Q_F²
-        K = diag(a) + (a t' + t a' + S t t' - σ a a') / (1 + σ S)         and q q'/m where all are pinned.
+        K_ij = q_i² 1{i=j} - n u_i u_j / (1 + n S)  (both free),   u_i q_j / (1 + n S)  (j pinned),
+               q_i q_j S / (1 + n S)  (both pinned; q_i q_j / n if none is free).
     """
     layers, edges, A = geometry
-    M = work.matrix
+    M, for_free, for_pinned = work.matrix, work.for_free, work.for_pinned
     H = len(layers) - 2
     for h in range(H):
         for x in range(layers[h], layers[h + 1]):
@@ -245,28 +236,43 @@ def _assemble(geometry: LayeredGeometry, work: BarrierWork) -> None:
     for h in range(H):
         after = layers[h + 1]
         for pair in range(layers[h] * A, after * A):
-            x, first, last = pair // A, edges[pair], edges[pair + 1]
-            loose, S, sigma, whole = _stiffness(first, last, work.flow[pair], work.p, work.free)
-            M[x, x] += whole * work.out[x] ** 2
-            for i in range(first, last):
-                row, q = 0.0, work.flow[pair] * work.p[i]
-                for j in range(first, last):
-                    r = work.flow[pair] * work.p[j]
-                    if loose == 0.0:
-                        k = q * r / (last - first)
-                    elif work.free[i] == 1 and work.free[j] == 1:
-                        k = -sigma / (1.0 + sigma * S) * (q * q) * (r * r)
-                        if i == j:
-                            k += q * q
-                    elif work.free[i] == 1:
-                        k = (q * q) * (r / loose) / (1.0 + sigma * S)
-                    elif work.free[j] == 1:
-                        k = (r * r) * (q / loose) / (1.0 + sigma * S)
-                    else:
-                        k = (q / loose) * (r / loose) * S / (1.0 + sigma * S)
-                    row += k
-                    if h + 1 < H:
-                        M[after + i - first, after + j - first] += k * work.into[after + i - first] ** 2
-                if h + 1 < H:
-                    M[x, after + i - first] -= row * work.out[x] ** 2
-                    M[after + i - first, x] -= row * work.into[after + i - first] ** 2
+            x, first, Q = pair // A, edges[pair], work.flow[pair]
+            m = edges[pair + 1] - first
+            loose, S, pinned = 0.0, 0.0, 0
+            for k in range(m):
+                if work.free[first + k] == 1:
+                    loose += Q * work.p[first + k]
+                else:
+                    pinned += 1
+            share, gain = 0.0, 1.0 / m
+            if loose > 0.0:
+                for k in range(m):
+                    if work.free[first + k] == 1:
+                        S += (Q * work.p[first + k] / loose) ** 2
+                share, gain = 1.0 / (1.0 + pinned * S), S / (1.0 + pinned * S)
+            M[x, x] += gain * (Q * work.out[x]) ** 2
+            if h + 1 == H:
+                continue
+            for k in range(m):
+                q = Q * work.p[first + k]
+                if work.free[first + k] == 1 and loose > 0.0:
+                    for_free[k] = -pinned * share * (q * q / loose)
+                    for_pinned[k] = share * (q * q / loose)
+                else:
+                    for_free[k] = share * q
+                    for_pinned[k] = gain * q
+            for k in range(m):
+                q, y = Q * work.p[first + k], after + k
+                into = work.into[y] * work.into[y]
+                if work.free[first + k] == 1 and loose > 0.0:
+                    u = q * q / loose
+                    M[y, y] += into * q * q
+                    for j in range(m):
+                        M[y, after + j] += into * u * for_free[j]
+                    row = u * share * Q
+                else:
+                    for j in range(m):
+                        M[y, after + j] += into * q * for_pinned[j]
+                    row = q * gain * Q
+                M[x, y] -= row * work.out[x] * work.out[x]
+                M[y, x] -= row * into

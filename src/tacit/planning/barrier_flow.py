@@ -151,9 +151,9 @@ def _newton(
     """Newton from work.prices; returns (D, max|ln(inflow/outflow)|, iterations, damped iterations)."""
     v, X = work.prices, geometry.layers[-1]
     dual = evaluate(geometry, work, work.d, v[0], lo, hi)
-    if not dual > -math.inf:
+    worst = residuals(work) if dual > -math.inf else math.inf
+    if not worst < math.inf:
         return dual, math.inf, 0, 0
-    worst = residuals(work)
     iterations, damped, stalled, damping, best = 0, 0, 0, -1.0, worst
     while worst > tolerance and iterations < most and stalled < 3:
         iterations += 1

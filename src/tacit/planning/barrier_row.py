@@ -78,6 +78,8 @@ def split_flow(
     mean = 0.0
     for i in range(first, last):
         mean += d[i] * p[i]
+    if not mean > 0.0:
+        return -math.inf, math.nan, 0.0
     Q, value = m / mean, float(m)
     for i in range(first, last):
         value -= math.log(Q * p[i])
@@ -135,7 +137,7 @@ def _at(
     error -= pinned * s
     # dE/dθ = 1 - Σ_pinned p + (number of pinned) Σ_free p² / Σ_free p
     slope = max(0.0, 1.0 - fixed) + pinned * square / loose
-    return s, error, -error / slope
+    return s, error, -error / slope if slope > 0.0 else 0.0
 
 
 @lean_kernel

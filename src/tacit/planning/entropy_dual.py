@@ -55,6 +55,7 @@ class EntropyWork(NamedTuple):
     log_inflow: Floats
     residual: Floats
     step: Floats
+    row: Floats
     jacobian: Floats
 
 
@@ -77,6 +78,7 @@ def entropy_work(geometry: LayeredGeometry) -> EntropyWork:
         log_inflow=np.zeros(X),
         residual=np.zeros(X),
         step=np.zeros(X),
+        row=np.zeros(X),
         jacobian=np.zeros((X, X)),
     )
 
@@ -224,6 +226,10 @@ def jacobian(geometry: LayeredGeometry, work: EntropyWork) -> None:
                 if work.free[i] == 1:
                     mass += work.p[i]
             for i in range(first, last):
+                work.row[i - first] = work.p[i]
+                if work.free[i] == 1 and mass > 0.0:
+                    work.row[i - first] -= work.p[i] / mass
+            for i in range(first, last):
                 y = here + i - first
                 if work.inflow[y] > TINY:
                     share = weight * work.p[i] / work.inflow[y]
@@ -232,14 +238,13 @@ def jacobian(geometry: LayeredGeometry, work: EntropyWork) -> None:
                 if share > 0.0:
                     # share = P(x,a | y);   -∂ ln inflow(y)/∂u: share (p - p_F/P_F + 1{y free}), minus share at x
                     J[y, x] -= share
-                    loose = work.free[i] == 1 and mass > 0.0
                     if work.free[i] == 1:
                         J[y, y] += share
-                    for j in range(first, last):
-                        if loose and work.free[j] == 1:
-                            J[y, here + j - first] += share * (work.p[j] - work.p[j] / mass)
-                        else:
-                            J[y, here + j - first] += share * work.p[j]
+                        for j in range(last - first):
+                            J[y, here + j] += share * work.row[j]
+                    else:
+                        for j in range(last - first):
+                            J[y, here + j] += share * work.p[first + j]
         if h + 1 < H:
             for pair in range(here * A, after * A):
                 x, first = pair // A, edges[pair]

@@ -23,6 +23,7 @@ from tacit.kernels import lean_kernel
 __all__ = ["fill"]
 
 SLACK = 1e-15  # sums of interval ends are exact up to this
+LEAST_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.int8]
@@ -40,46 +41,46 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
     """
     for i in range(first, last):
         free[i] = 1
-    mass, level = 1.0, 0.0
+    mass, anchor, total, scale = 1.0, 0.0, 0.0, 0.0
     for _ in range(last - first):
-        anchor = math.inf
-        for i in range(first, last):
-            if free[i] == 1 and t[i] < anchor:
-                anchor = t[i]
-        total = 0.0
-        for i in range(first, last):
-            if free[i] == 1:
-                p[i] = math.exp(anchor - t[i])
-                total += p[i]
+        if total < LEAST_TOTAL:
+            anchor = math.inf
+            for i in range(first, last):
+                if free[i] == 1 and t[i] < anchor:
+                    anchor = t[i]
+            total = 0.0
+            for i in range(first, last):
+                if free[i] == 1:
+                    p[i] = math.exp(anchor - t[i])
+                    total += p[i]
         scale = max(mass, 0.0) / total
         above, below = 0.0, 0.0
         for i in range(first, last):
             if free[i] == 1:
-                p[i] *= scale
-                if p[i] > hi[i]:
-                    above += p[i] - hi[i]
-                elif p[i] < lo[i]:
-                    below += lo[i] - p[i]
-        level = anchor + math.log(scale) if scale > 0.0 else -math.inf
+                if p[i] * scale > hi[i]:
+                    above += p[i] * scale - hi[i]
+                elif p[i] * scale < lo[i]:
+                    below += lo[i] - p[i] * scale
         if above <= SLACK and below <= SLACK:
             break
-        left = 0
+        left, total = 0, 0.0
         for i in range(first, last):
             if free[i] == 1:
-                if above >= below and p[i] > hi[i]:
-                    p[i] = hi[i]
-                    free[i] = 0
+                if above >= below and p[i] * scale > hi[i]:
+                    p[i], free[i] = hi[i], 0
                     mass -= hi[i]
-                elif below >= above and p[i] < lo[i]:
-                    p[i] = lo[i]
-                    free[i] = 0
+                elif below >= above and p[i] * scale < lo[i]:
+                    p[i], free[i] = lo[i], 0
                     mass -= lo[i]
                 else:
                     left += 1
+                    total += p[i]
         if left == 0:
             break
+    level = anchor + math.log(scale) if scale > 0.0 else -math.inf
     for i in range(first, last):
         if free[i] == 1:
+            p[i] *= scale
             if p[i] >= hi[i]:
                 # An entry that just reached its hi may hold all the mass beside which others are too small to be seen.
                 free[i] = 1 if p[i] <= hi[i] * (1.0 + 1e-12) else 0
