@@ -141,7 +141,7 @@ class GrowthFigure:
                         marker=marker, markersize=4, label=words, markerfacecolor="white" if theory else color,
                     )  # fmt: skip
                 _references(ax, shown[0])
-                _finish(ax, f"{world} world, {feedback}, {adversary} losses")
+                _finish(ax, f"{world} world, {feedback}, {adversary} losses", shown[0]["episodes"])
                 ax.set_xlabel("episodes K", color=GREY)
                 ax.set_ylabel("regret", color=GREY)
         return _save(figure, path, title, curves[0]["seeds"], "exponents over the last two K; predicted: K^0.50")
@@ -169,7 +169,9 @@ class EpsilonFigure:
                     style: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
                     ax.plot(x, np.where(cost > 0.0, cost, np.nan), label=words, **style)
                 ax.axhline(shown[0]["uniform"], color=GREY, linestyle=(0, (1, 1.5)), label="uniform policy")
-                _finish(ax, f"{world} world, {feedback}, K = {shown[0]['episodes']:,}")
+                _finish(
+                    ax, f"{world} world, {feedback}, K = {shown[0]['episodes']:,}", [1 / e for e in shown[0]["epsilon"]]
+                )
                 ax.set_xlabel("1/ε", color=GREY)
                 ax.set_ylabel("regret minus that without privacy", color=GREY)
         return _save(figure, path, title, len(results[0].seeds), "predicted: (1/ε)^1; fitted below half of chance")
@@ -243,9 +245,13 @@ def _references(ax: Axes, curve: dict[str, Any]) -> None:
         )  # fmt: skip
 
 
-def _finish(ax: Axes, title: str) -> None:
+def _finish(ax: Axes, title: str, x: Sequence[float]) -> None:
     ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.set_xlim(min(x) / 1.2, max(x) * 1.2)
+    shown = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.lines])
+    if (shown > 0.0).any():  # regret can be negative, and a short run's cost of privacy too
+        ax.set_yscale("log", nonpositive="mask")
+        ax.set_ylim(float(shown[shown > 0.0].min()) / 2.0, float(np.nanmax(shown)) * 2.0)
     ax.set_title(title, loc="left", fontsize=10)
     ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     ax.spines[["top", "right"]].set_visible(False)
