@@ -28,8 +28,8 @@ WORLDS: Final = {
 """The myopic policy is nearly optimal in the first and worse than chance in the second."""
 ADVERSARY: Final = "sinusoidal"
 LEARNERS: Final = {"full": "uc-o-reps", "bandit": "uob-lbps"}
-EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (1_000, 6_000, 36_000)}
-ESTIMATOR_EPISODES: Final = {"smoke": (500, 4_000), "paper": (1_000, 5_000, 25_000)}
+EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (1_000, 5_000, 25_000)}
+ESTIMATOR_EPISODES: Final = {"smoke": (500, 4_000), "paper": (1_000, 4_000, 16_000)}
 SEEDS: Final = {"smoke": 2, "paper": 20}
 PRACTICAL: Final = ((None, "none"), (1.0, "central"), (10.0, "central"), (1.0, "local"), (10.0, "local"))
 THEORY: Final = ((None, "none"), (1.0, "central"), (1.0, "local"))
@@ -93,7 +93,7 @@ def estimator_runs(scale: Scale) -> tuple[Run, ...]:
 
 def support_runs(scale: Scale) -> tuple[Run, ...]:
     """Both learners without privacy, both constants, in worlds from certain to uniform."""
-    K = {"smoke": 1_000, "paper": 10_000}[scale]
+    K = {"smoke": 1_000, "paper": 5_000}[scale]
     found: list[Run] = []
     for spread in SPREADS:
         environment = f"layered-support:layers=4,states=3,actions=2,spread={spread:g}"
