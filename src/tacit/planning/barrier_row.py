@@ -62,12 +62,10 @@ def split_flow(
                 inside = False
                 break
         if inside:
-            value = float(m)
             for i in range(first, last):
                 p[i] = 1.0 / (d[i] * total)
                 free[i] = 1
-                value += math.log(d[i])
-            return value, total, 0.0
+            return m - _sum_of_logs(first, last, total, p), total, 0.0
     elif not _least_mean(first, last, d, lo, hi, free) > 0.0:
         return -math.inf, math.nan, 0.0
     if guess == 0.0 and least <= 0.0:
@@ -80,10 +78,20 @@ def split_flow(
         mean += d[i] * p[i]
     if not mean > 0.0:
         return -math.inf, math.nan, 0.0
-    Q, value = m / mean, float(m)
+    Q = m / mean
+    return m - _sum_of_logs(first, last, Q, p), Q, theta
+
+
+@lean_kernel
+def _sum_of_logs(first: int, last: int, Q: float, p: Floats) -> float:
+    """Σ ln (Q p), by the logarithm of the product as long as it is of ordinary size."""
+    total, product = 0.0, 1.0
     for i in range(first, last):
-        value -= math.log(Q * p[i])
-    return value, Q, theta
+        product *= Q * p[i]
+        if not 1e-100 < product < 1e100:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
 
 
 @lean_kernel

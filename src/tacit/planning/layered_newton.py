@@ -32,14 +32,16 @@ def solve_layers(layers: Ints, matrix: Floats, right: Floats) -> bool:
     for h in range(H):
         end = layers[h + 2] if h + 1 < H else layers[h + 1]
         for k in range(layers[h], layers[h + 1]):
-            pivot = matrix[k, k]
+            source = matrix[k]
+            pivot = source[k]
             if not abs(pivot) > 1e-300:
                 return False
             for i in range(k + 1, end):
-                factor = matrix[i, k] / pivot
+                target = matrix[i]
+                factor = target[k] / pivot
                 if factor != 0.0:
                     for j in range(k + 1, end):
-                        matrix[i, j] -= factor * matrix[k, j]
+                        target[j] -= factor * source[j]
                     right[i] -= factor * right[k]
     for h in range(H - 1, -1, -1):
         end = layers[h + 2] if h + 1 < H else layers[h + 1]
