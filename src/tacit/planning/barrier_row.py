@@ -66,7 +66,7 @@ def split_flow(
                 p[i] = 1.0 / (d[i] * total)
                 free[i] = 1
             return m - _sum_of_logs(first, last, total, p), total, 0.0
-    elif not _least_mean(first, last, d, lo, hi, free) > 0.0:
+    elif not _least_mean(first, last, d, lo, hi, least, p) > 0.0:
         return -math.inf, math.nan, 0.0
     if guess == 0.0 and least <= 0.0:
         guess = least - max(1.0, -least)
@@ -279,20 +279,25 @@ def _yielding(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Float
 
 
 @lean_kernel
-def _least_mean(first: int, last: int, d: Floats, lo: Floats, hi: Floats, taken: Flags) -> float:
-    """The smallest <d,p> over lo ≤ p ≤ hi, Σ p = 1: the mass goes to the cheapest successors first."""
+def _least_mean(first: int, last: int, d: Floats, lo: Floats, hi: Floats, least: float, taken: Floats) -> float:
+    """The smallest <d,p> over lo ≤ p ≤ hi, Σ p = 1, or a positive number below it; `taken` is scratch."""
     mean, spare = 0.0, 1.0
     for i in range(first, last):
-        taken[i] = 0
+        taken[i] = 0.0
         mean += lo[i] * d[i]
         spare -= lo[i]
-    for _ in range(last - first):
+    spare = max(spare, 0.0)
+    if mean + spare * least > 0.0:
+        return mean + spare * least
+    while spare > 0.0:
         best = -1
         for i in range(first, last):
-            if taken[i] == 0 and (best < 0 or d[i] < d[best]):
+            if taken[i] == 0.0 and (best < 0 or d[i] < d[best]):
                 best = i
-        taken[best] = 1
-        extra = min(max(spare, 0.0), hi[best] - lo[best])
+        if best < 0:
+            break
+        taken[best] = 1.0
+        extra = min(spare, hi[best] - lo[best])
         mean += extra * d[best]
         spare -= extra
     return mean
