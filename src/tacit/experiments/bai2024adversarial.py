@@ -28,7 +28,7 @@ WORLDS: Final = {
 """The myopic policy is nearly optimal in the first and worse than chance in the second."""
 ADVERSARY: Final = "sinusoidal"
 LEARNERS: Final = {"full": "uc-o-reps", "bandit": "uob-lbps"}
-EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (1_000, 5_000, 25_000)}
+EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (400, 2_000, 10_000)}
 ESTIMATOR_EPISODES: Final = {"smoke": (500, 4_000), "paper": (1_000, 4_000, 16_000)}
 SEEDS: Final = {"smoke": 2, "paper": 20}
 PRACTICAL: Final = ((None, "none"), (1.0, "central"), (10.0, "central"), (1.0, "local"), (10.0, "local"))

@@ -93,6 +93,9 @@ class LossMeasures:
     """Share of the episodes in which the true transitions were outside the set."""
     width: float
     """Mean hi - lo of the last set, over steps that can lead to several states."""
+    optimism: float = 0.0
+    """Σ_k ⟨q^{P,π_k} - q_k, l_k⟩: what was paid beyond what the learner's own occupancies promised. It is the part of
+    the regret that unknown transitions cause, Õ(H C_M √K) in Theorems 3.3 and 4.2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,7 +125,7 @@ def _fused(release: Callable[..., None], update: Callable[..., None]) -> Callabl
             episode = done + i + 1
             row = losses[i]
             walk_layered(world, belief.policy, world_coins, pairs, triples)
-            count_episode(truth, tally, belief.policy, row, belief.set.lo, belief.set.hi)
+            count_episode(truth, tally, belief.policy, belief.occupancy, row, belief.set.lo, belief.set.hi)
             if episode < marks[marks.shape[0] - 1]:
                 if privacy.layout.full:
                     release(privacy, state, pairs, triples, row, noise)
@@ -184,7 +187,7 @@ def run_losses(
             for i, row in enumerate(losses):
                 episode = done + i + 1
                 walk_layered(world, belief.policy, streams.world, pairs, triples)
-                count_episode(truth, tally, belief.policy, row, belief.set.lo, belief.set.hi)
+                count_episode(truth, tally, belief.policy, belief.occupancy, row, belief.set.lo, belief.set.hi)
                 if episode < episodes:
                     seen = row if learner.feedback == "full" else row[pairs]
                     user = LossUser(pairs.copy(), triples.copy(), seen)
@@ -217,4 +220,5 @@ def _measures(belief: Any, tally: Any, curves: Floats, truth: Any, episodes: int
         floored=0 if floored is None else int(floored[0]),
         outside=float(tally.outside[0]) / episodes,
         width=float(widths.mean()) if len(widths) else 0.0,
+        optimism=float(tally.paid[0] - tally.promised[0]),
     )

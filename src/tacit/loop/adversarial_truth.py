@@ -46,6 +46,8 @@ class LossTally(NamedTuple):
 
     paid: Floats
     """[1]: Σ_i V(π_i, l_i)."""
+    promised: Floats
+    """[1]: Σ_i ⟨q_i, l_i⟩, what the learner's own (optimistic) occupancies would have paid."""
     outside: Floats
     """[1]: in how many episodes the true transitions were outside the learner's set."""
     cumulative: Floats
@@ -62,7 +64,7 @@ def loss_truth(mdp: LayeredMDP) -> LossTruth:
 def begin_loss_tally(truth: LossTruth) -> LossTally:
     """Nobody came yet."""
     pairs, X = len(truth.geometry.edges) - 1, int(truth.geometry.layers[-1])
-    return LossTally(np.zeros(1), np.zeros(1), np.zeros(pairs), np.zeros(X), np.zeros(pairs))
+    return LossTally(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(pairs), np.zeros(X), np.zeros(pairs))
 
 
 @lean_kernel
@@ -112,11 +114,16 @@ def hindsight(truth: LossTruth, losses: Floats, states: Floats, policy: Floats) 
 
 
 @lean_kernel
-def count_episode(truth: LossTruth, tally: LossTally, policy: Floats, losses: Floats, lo: Floats, hi: Floats) -> None:
+def count_episode(
+    truth: LossTruth, tally: LossTally, policy: Floats, occupancy: Floats, losses: Floats, lo: Floats, hi: Floats
+) -> None:
     """Add one episode: what its policy is expected to pay, its losses, and whether the set had lost the truth."""
+    edges = truth.geometry.edges
     tally.paid[0] += expected_loss(truth, policy, losses, tally.states)
     for pair in range(losses.shape[0]):
         tally.cumulative[pair] += losses[pair]
+        for i in range(edges[pair], edges[pair + 1]):
+            tally.promised[0] += occupancy[i] * losses[pair]
     for i in range(lo.shape[0]):
         if truth.transitions[i] < lo[i] - 1e-12 or truth.transitions[i] > hi[i] + 1e-12:
             tally.outside[0] += 1.0
