@@ -206,3 +206,13 @@ def test_one_episode_is_a_run() -> None:
     found = play(parts_of("uc-o-reps", 1, environment=SMALL), 1)
     assert found.regret.shape == (1,)
     assert found.regret[0] >= 0.0
+
+
+def test_unknown_transitions_cost_nothing_where_they_are_known_and_more_where_they_are_random() -> None:
+    K, world = 1500, "layered-support:spread={}"
+    known = play(parts_of("o-reps", K, environment=world.format(1.0)), K).measures.optimism
+    assert known == pytest.approx(0.0, abs=1e-6 * K)
+    # Both parts of the theorem: certain steps cost next to nothing, uniform ones a multiple of it.
+    costs = [play(parts_of("uc-o-reps", K, environment=world.format(s)), K).measures.optimism for s in (0.0, 0.2, 1.0)]
+    assert costs[0] < costs[1] < costs[2]
+    assert costs[2] > 100.0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.experiments.bai2024adversarial import LEARNERS, PREDICTED, WORLDS
 from tacit.experiments.figures import GREY, REFERENCE_STYLES, STYLES, save_figure
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["EpsilonFigure", "GrowthFigure", "SupportFigure", "curves_of", "epsilon_curves"]
+
+Floats = NDArray[np.float64]
 
 WORLD_NAMES: Final = {environment: name for name, environment in WORLDS.items()}
 FEEDBACK: Final = {learner: name for name, learner in LEARNERS.items()}
@@ -179,44 +182,51 @@ class EpsilonFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportFigure:
-    """Regret against the effective support C_M."""
+    """What unknown transitions cost, and regret as a whole, against the effective support C_M."""
 
     name: str = "support"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw, and write the numbers as JSON beside the figure."""
-        figure, axes = _canvas(1, 2)
+        figure, axes = _canvas(2, 2)
         said: list[dict[str, Any]] = []
-        for ax, feedback in zip(axes[0], LEARNERS, strict=True):
+        rows = ("cost of unknown transitions, Σ ⟨q^{P,π} - q, l⟩", "regret")
+        for column, feedback in enumerate(LEARNERS):
             labels = dict.fromkeys(r.label for r in results if r.label.startswith(feedback))
             for label, (color, dash, marker) in zip(labels, STYLES, strict=False):
                 mine = [r for r in results if r.label == label]
                 support = [float((r.resolved.settings or {})["effective_support"]) for r in mine]
+                optimism = np.array([[measures.optimism for measures in r.losses] for r in mine])
                 final = np.array([r.regret[:, -1] for r in mine])
-                spread = final.std(axis=1, ddof=1) if final.shape[1] > 1 else np.zeros(len(mine))
-                words = label.partition(", ")[2]
-                ax.errorbar(
-                    support, final.mean(axis=1), yerr=spread, color=color, linestyle=dash, marker=marker, markersize=4,
-                    capsize=2, label=words,
-                )  # fmt: skip
+                style: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
+                for ax, values in zip(axes[:, column], (optimism, final), strict=True):
+                    words = label.partition(", ")[2]
+                    ax.errorbar(support, values.mean(axis=1), yerr=_std(values), capsize=2, label=words, **style)
                 said.append(
                     {
                         "run": label,
                         "episodes": mine[0].config.episodes,
                         "effective_support": support,
+                        "unknown_transitions": optimism.mean(axis=1).tolist(),
                         "regret": final.mean(axis=1).tolist(),
-                        "std": spread.tolist(),
+                        "std": _std(final).tolist(),
                         "uniform": [float(np.mean([m.uniform[-1] for m in r.losses])) for r in mine],
                     }
                 )
-            ax.set_xlabel("effective support C_M", color=GREY)
-            ax.set_ylabel("regret", color=GREY)
-            ax.set_ylim(bottom=0.0)
-            ax.set_title(f"{feedback}, K = {results[0].config.episodes:,}", loc="left", fontsize=10)
-            ax.legend(fontsize=7, frameon=False)
-            ax.spines[["top", "right"]].set_visible(False)
+            for ax, words in zip(axes[:, column], rows, strict=True):
+                ax.set_xlabel("effective support C_M", color=GREY)
+                ax.set_ylabel(words, color=GREY, fontsize=8)
+                ax.set_title(f"{feedback}, K = {results[0].config.episodes:,}", loc="left", fontsize=10)
+                ax.legend(fontsize=7, frameon=False)
+                ax.axhline(0.0, color=GREY, linewidth=0.6)
+                ax.spines[["top", "right"]].set_visible(False)
         write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": said})
         return _save(figure, path, title, len(results[0].seeds), "bars: one standard deviation")
+
+
+def _std(values: Floats) -> Floats:
+    """One standard deviation over the seeds, row by row; zero for one seed."""
+    return np.asarray(values.std(axis=1, ddof=1)) if values.shape[1] > 1 else np.zeros(len(values))
 
 
 def _names(curves: Sequence[dict[str, Any]]) -> list[str]:
