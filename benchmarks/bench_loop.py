@@ -168,21 +168,21 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def memory_rows() -> list[Row]:
-    """The peak of resident memory at 10⁵ and 10⁷ episodes, each in its own process."""
+    """The peak of resident memory at 10⁵ and 10⁸ episodes, each in its own process."""
     peaks = []
-    for episodes in (10**5, 10**7):
+    for episodes in (10**5, 10**8):
         command = [sys.executable, "-c", MEMORY, str(episodes)]
         peaks.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]))
     return [
         {
-            "name": "memory, K=10^7 of 300 MB",
+            "name": "memory, K=10^8 of 300 MB",
             "ratio": peaks[1] / 300.0,
             "target": 1.0,
             "better": "lower",
             "detail": f"{peaks[1]:.0f} MB resident at its peak; random-mdp S=A=H=2",
         },
         {
-            "name": "memory, K=10^7 vs K=10^5",
+            "name": "memory, K=10^8 vs K=10^5",
             "ratio": peaks[1] / peaks[0],
             "target": 1.05,
             "better": "lower",
