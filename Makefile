@@ -35,7 +35,7 @@ demo: $(VENV)/.core
 	$(BIN)/tacit demo
 
 test: lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -45,10 +45,15 @@ def exact_statistics(mdp: TabularMDP, policy: Policy, users: int, *, staged: boo
 
 
 def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
-    """(label, learner) for every registered learner with every combination of its options and constants."""
+    """(label, learner) for every registered learner with every combination of its options and constants.
+
+    Learners that replan rarely wrap these and have tests of their own (test_learners_rarely).
+    """
     for name, entry in LEARNERS.items():
         for values in itertools.product(*entry.options.values()):
             options = dict(zip(entry.options, values, strict=True))
+            if options.pop("replan", "every") == "rarely":
+                continue
             shape = shape_of(mdp, staged=options.get("staged", "true") == "true")
             for constants, z in ((None, None), ("practical", 0.5)):
                 request = LearnerRequest(

@@ -6,8 +6,15 @@ from scipy import integrate
 
 import tacit
 from tacit.accounting.bounded import bounded_density
+from tacit.data.counts import flow_counts
+from tacit.environments.registry import make
 from tacit.errors import NotSupported
+from tacit.learners.psrl import PSRL
+from tacit.learners.rarely import RarelyReplanned
 from tacit.privatizers.local_aggregate import MANY
+from tacit.privatizers.none import Unprotected
+from tacit.randomness import SimulationNoise
+from tacit.released.counts import CountShape
 
 LOCAL = {"trust": "local", "epsilon": 20.0, "mechanism": "laplace"}
 
@@ -32,6 +39,20 @@ def test_later_the_regret_is_the_same_within_one_percent():
         for replan in ("every", "rarely")
     )  # fmt: skip
     assert rarely.regret[:, -1].mean() == pytest.approx(every.regret[:, -1].mean(), rel=0.01)
+
+
+def test_state_goes_in_and_comes_out():
+    shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
+    learner, privatizer = RarelyReplanned(PSRL(shape=shape)), Unprotected(shape=shape)
+    given = learner.begin()
+    before = [field.copy() for field in given.belief]
+    planned, plan = learner.plan(given, np.random.default_rng(0))
+    batch = flow_counts(make("random-mdp"), plan.policy, 500, np.random.default_rng(1))
+    _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(2)))
+    updated = learner.update(planned, released)
+    assert [field.tobytes() for field in given.belief] == [field.tobytes() for field in before]
+    assert (given.users, planned.users, updated.users) == (0, 0, 500)
+    assert learner.plan(updated, np.random.default_rng(0))[1].users == 2
 
 
 @pytest.mark.parametrize("trust", ["central", "shuffle"])
