@@ -2,10 +2,10 @@
 
     after k users the next max(1, ⌊k/200⌋) follow one policy
 
-In between the counts grow by half a percent at most, so a policy lags behind by that much. That has a price: at 10⁸ users
-regret was higher by 1 to 7% than with a plan after every user (card of [garcelon2021local]). A run of 10⁸ users takes
-2,900 plans instead of 10⁸, and each batch is drawn at once. Privacy does not depend on it: every user still sends one
-message of their own (or is not protected at all).
+In between the counts grow by half a percent at most, so a policy lags behind by that much. That has a price: at 10⁸
+users regret was higher by 1 to 7% than with a plan after every user (card of [garcelon2021local]). A run of 10⁸ users
+takes 2,900 plans instead of 10⁸, and each batch is drawn at once. Privacy does not depend on it: every user still sends
+one message of their own (or is not protected at all).
 """
 
 from __future__ import annotations
