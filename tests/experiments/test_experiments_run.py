@@ -298,8 +298,10 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "tacit", "run", *LONG, "--workers", "2", "--out", str(out)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that; at a terminal it is not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     _wait_for(lambda: len(list(out.glob("seeds/*.parquet"))) >= 1, process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
     stdout, stderr = process.communicate(timeout=60)
