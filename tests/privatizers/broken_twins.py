@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.accounting.families import Family
+from tacit.audit.bugs.central import ExactVisits, LastUserPublished, PlainCentral
 from tacit.data.trajectories import Trajectories
-from tacit.errors import BudgetSpent
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.tree import LaplaceTree
@@ -32,7 +32,7 @@ from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_messages import Messages
 from tacit.privatizers.shuffle_noise import BitNoise
 from tacit.privatizers.shuffled import Shuffled
-from tacit.privatizers.statistics import add_trajectory, count_families
+from tacit.privatizers.statistics import count_families
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -324,45 +324,10 @@ class NarrowRadius(LaplaceTree):
         return 0.5 * super().radius(failure_prob, terms)
 
 
-class PlainCentral(Central):
-    """Central in plain Python, so that counters in plain Python fit in."""
-
-    @property
-    def release_kernel(self) -> Any:
-        def release(parameters: Any, state: Any, states: Any, actions: Any, rewards: Any, generator: Any) -> None:
-            if state.stream.time[0] > parameters.releases:
-                raise BudgetSpent("spent")
-            add_trajectory(state.exact, states, actions, rewards)
-            if state.stream.time[0] < parameters.releases:
-                self.counter.step(parameters.counter, state.stream, generator)
-                self.published(state)
-            else:
-                self.afterwards(state)
-
-        return release
-
-    def published(self, state: Any) -> None:
-        publish(self.parameters, state)
-
-    def afterwards(self, state: Any) -> None:
-        state.stream.time[0] += 1
-
-
-class ExactVisits(PlainCentral):
-    def published(self, state: Any) -> None:
-        publish(self.parameters, state)
-        state.released.visits[:] = state.exact.visits
-
-
 class ExactSquares(PlainCentral):
     def published(self, state: Any) -> None:
         publish(self.parameters, state)
         state.released.squares[:] = state.exact.squares
-
-
-class LastUserPublished(PlainCentral):
-    def afterwards(self, state: Any) -> None:
-        publish(self.parameters, state)
 
 
 class MutatesItsState(Central):

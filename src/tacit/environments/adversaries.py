@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.loss_sequences import Adversary, LossTable
+from tacit.environments.registry import read_parameters
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 
 __all__ = ["ADVERSARIES", "AdversaryInfo", "list_adversaries", "make_adversary"]
@@ -188,7 +188,7 @@ def make_adversary(spec: str | LossTable, world: LossWorld, episodes: int) -> Ad
         raise UnknownName("adversary", name, ADVERSARIES)
     if colon and not listed:
         raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
-    return ADVERSARIES[name](world, K, **_read(name, listed))
+    return ADVERSARIES[name](world, K, **read_parameters(name, ADVERSARIES[name], listed))
 
 
 def list_adversaries() -> tuple[AdversaryInfo, ...]:
@@ -252,22 +252,3 @@ def _defaults(builder: Callable[..., Adversary]) -> dict[str, Any]:
     """What may be chosen: the keyword-only parameters."""
     listed = inspect.signature(builder).parameters.values()
     return {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}
-
-
-def _read(name: str, listed: str) -> dict[str, Any]:
-    types, known = typing.get_type_hints(ADVERSARIES[name]), list(_defaults(ADVERSARIES[name]))
-    values: dict[str, Any] = {}
-    for item in listed.split(",") if listed else []:
-        key, equals, text = (part.strip() for part in item.partition("="))
-        if not equals:
-            raise InvalidInput(f"a parameter of {name} must be written name=value, got '{item.strip()}'")
-        if key not in known:
-            raise UnknownName(f"parameter of {name}", key, known)
-        if key in values:
-            raise InvalidInput(f"each parameter of {name} must be given once, got {key} twice")
-        try:
-            values[key] = types[key](text)
-        except ValueError as error:
-            kind = "a whole number" if types[key] is int else "a number"
-            raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error
-    return values

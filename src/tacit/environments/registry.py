@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from tacit.environments.contextual_bandit import contextual_bandit, treatment_bandit
 from tacit.environments.ev_charging import ev_charging
@@ -84,11 +85,11 @@ def list_environments() -> tuple[EnvironmentInfo, ...]:
     )
 
 
-def read_parameters(name: str, builder: Callable[..., object], listed: str) -> dict[str, int | float]:
+def read_parameters(name: str, builder: Callable[..., object], listed: str) -> dict[str, Any]:
     """Read `states=4,horizon=6` with the types of the builder's signature."""
     types = typing.get_type_hints(builder)
     known = list(_defaults(builder))
-    values: dict[str, int | float] = {}
+    values: dict[str, Any] = {}
     for item in listed.split(",") if listed else []:
         key, equals, text = (part.strip() for part in item.partition("="))
         if not equals:
@@ -111,5 +112,6 @@ def _summary(builder: Callable[..., TabularMDP]) -> str:
 
 
 def _defaults(builder: Callable[..., object]) -> dict[str, int | float]:
-    """Parameters and defaults of a builder, in the order of its signature."""
-    return {name: parameter.default for name, parameter in inspect.signature(builder).parameters.items()}
+    """What may be chosen: the parameters of a builder that have a default, in the order of its signature."""
+    found = inspect.signature(builder).parameters.items()
+    return {name: parameter.default for name, parameter in found if parameter.default is not inspect.Parameter.empty}
