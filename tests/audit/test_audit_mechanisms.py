@@ -59,7 +59,7 @@ def test_G1_a_right_mechanism_holds_and_three_quarters_of_the_noise_do_not(name,
     assert attack(target, *scores, false_alarm=1e-3).verdict == "CERTIFICATE REFUTED"
 
 
-@pytest.mark.parametrize("name", ["rr", "oue", "binomial", "discrete-laplace", "discrete-gaussian"])
+@pytest.mark.parametrize("name", ["rr", "oue", "subset", "binomial", "discrete-laplace", "discrete-gaussian"])
 def test_G3_enumeration_finds_what_the_accountant_certifies(name):
     delta = 0.0 if name in PURE else 1e-6
     found = audit_mechanism(name, epsilon=1.0, delta=delta, trials=1000)

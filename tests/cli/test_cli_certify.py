@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -93,8 +94,8 @@ def test_local_meets_its_numbers(capsys):
     assert found["noise_std"]["transitions"] <= 31.2
     assert found["paper"]["noise_std"]["rewards"] == pytest.approx(50.9, abs=0.05)
     assert found["paper"]["certificate"]["epsilon"] == pytest.approx(34 / 36)
-    for pooled in ("", "--pooled"):
-        slot = certify(capsys, f"--trust local {SIZES} --mechanism oue {pooled}")
+    for kind, pooled in itertools.product(("oue", "subset"), ("", "--pooled")):
+        slot = certify(capsys, f"--trust local {SIZES} --mechanism {kind} {pooled}")
         assert slot["noise_std"]["transitions"] <= 20.0
         assert slot["noise_std"]["rewards"] <= 20.0
         assert slot["certificate"]["epsilon"] == 1.0
@@ -203,8 +204,8 @@ def test_the_text_says_everything(capsys):
     assert main(["certify", *f"--trust local {SIZES} --mechanism oue --pooled".split()]) == 0
     out = capsys.readouterr().out
     assert "pooled over the steps" in out
-    assert "choosing the slot" in out
-    assert "no paper prints" in out
+    assert "choosing one slot" in out
+    assert "no paper sends one slot" in out
     assert main(["certify", *f"--trust local {SIZES} --mechanism bounded --pooled --delta 1e-5".split()]) == 0
     assert "is FALSE" in capsys.readouterr().out
 
@@ -232,8 +233,8 @@ def test_certified_numbers_are_printed_rounded_up(capsys):
         (f"--trust shuffle {SIZES} --delta 0.01", "1e-3|0.001"),
         (f"--trust shuffle {SIZES} --delta 1 --allow-large-delta", "delta"),
         (f"--trust shuffle {SIZES}", "pure .* choose trust central or local"),
-        (f"--trust local {SIZES} --mechanism gaussian", "never pure .* use oue"),
-        (f"--trust local {SIZES} --mechanism bounded --delta 0", "never pure .* use oue"),
+        (f"--trust local {SIZES} --mechanism gaussian", "never pure .* use subset"),
+        (f"--trust local {SIZES} --mechanism bounded --delta 0", "never pure .* use subset"),
         (f"--trust central {SIZES} --mechanism factorization", "never pure .* use kary-tree"),
         (f"--trust central {SIZES} --mechanism lapalce-tree", "did you mean 'laplace-tree'"),
         (f"--trust shufle {SIZES} --delta 1e-6", "did you mean 'shuffle'"),

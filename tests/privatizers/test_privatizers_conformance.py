@@ -48,6 +48,9 @@ CORRECT: list[tuple[str, str, dict[str, Any]]] = [
     ("shuffle", "binomial", {}),
     ("shuffle", "binomial", {"shape": POOLED}),
     ("shuffle", "binomial", {"shape": ONE_STEP, "calibration": "paper", "epsilon": 8.0}),
+    ("local", "subset", {}),
+    ("local", "subset", {"shape": POOLED}),
+    ("local", "subset", {"shape": ONE_STEP, "epsilon": 3.0}),
     ("local", "oue", {}),
     ("local", "oue", {"shape": POOLED}),
     ("local", "laplace", {}),
@@ -120,7 +123,11 @@ def test_a_stream_scale_25_percent_off_is_found() -> None:
 def test_correct_privatizers_pass_whatever_the_seed() -> None:
     """Four seeds each: an alarm anywhere has probability below 1e-4, at a false-alarm rate of 1e-6 per rule."""
     rules = ["variance", "independent", "unbiased", "precise", "paths"]
-    for privatizer in (configured("local", "oue"), configured("local", "laplace", shape=POOLED)):
+    for privatizer in (
+        configured("local", "oue"),
+        configured("local", "subset"),
+        configured("local", "laplace", shape=POOLED),
+    ):
         for seed in range(1, 5):
             check_privatizer(privatizer, seed=seed, replicates=100, only=rules)
 

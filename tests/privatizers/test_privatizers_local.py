@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tacit.accounting.events import BoundedEvent, LaplaceEvent
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
+from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.layout import dimension_of, exact_vector
 from tacit.privatizers.local import Local
@@ -102,7 +104,7 @@ def test_the_exact_vector_is_the_slow_one_whatever_is_reported(
     assert vector.tobytes() == again.tobytes()
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue", "bounded"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue", "subset", "bounded"])
 def test_encoders_are_the_same_compiled_and_interpreted(mechanism: str) -> None:
     """Bit by bit: the fused loop and the readable one draw the same messages."""
     privatizer, users = local(mechanism), wanderers(SMALL, 5, 1)
@@ -114,7 +116,7 @@ def test_encoders_are_the_same_compiled_and_interpreted(mechanism: str) -> None:
         assert message.tobytes() == row.tobytes()
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue", "subset"])
 @pytest.mark.parametrize("shape", [SMALL, POOLED], ids=["staged", "pooled"])
 def test_hostile_users_send_what_clipped_users_send(mechanism: str, shape: CountShape) -> None:
     privatizer, H = local(mechanism, shape), shape.horizon
@@ -216,22 +218,27 @@ def test_g2_unbiased_with_the_stated_variance(mechanism: str, shape: CountShape,
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", ["oue", "subset"])
 @pytest.mark.parametrize(("shape", "path"), [(SMALL, "aggregate"), (POOLED, "aggregate"), (POOLED, "messages")])
-def test_g2_one_slot_has_the_covariance_of_its_definition(shape: CountShape, path: str) -> None:
+def test_g2_one_slot_has_the_covariance_of_its_definition(shape: CountShape, path: str, mechanism: str) -> None:
     """Users who stay where they are: counts determine the trajectories, so both paths have one covariance.
 
     At epsilon 5 the choice of the slot matters more than the bits. False alarms below 1e-3 in all (seed fixed). Power:
     slots drawn as if they were independent of each other are rejected (twice the variance between the two kinds).
     """
     epsilon, users = 5.0, stayers(shape, 12)
-    privatizer = local("oue", shape, epsilon=epsilon)
+    privatizer = local(mechanism, shape, epsilon=epsilon)
+    size = 3 if mechanism == "subset" else 0  # three out of eight cells: any size must be drawn right
+    if isinstance(privatizer.mechanism, SubsetSelection):
+        outcome, moved = (replace(m, size=size) for m in (privatizer.mechanism, privatizer.transition_mechanism))
+        privatizer = replace(privatizer, mechanism=outcome, transition_mechanism=moved)
     batch = users if path == "messages" else count_trajectories(users, 2, 2)
     found = sums(privatizer, batch, 1000, 3)
     rows = list(zip(users.states, users.actions, users.rewards, strict=True))
-    mean, covariance = one_slot_covariance(shape, epsilon, rows)
+    mean, covariance = one_slot_covariance(shape, epsilon, rows, size)
     assert agrees(found, mean, covariance)
     # As if all users sent one mixed trajectory: right means, right slots, wrong dependence between slots.
-    each = [one_slot_covariance(shape, epsilon, [row])[0] for row in rows]
+    each = [one_slot_covariance(shape, epsilon, [row], size)[0] for row in rows]
     mixed = covariance + sum(np.outer(x, x) for x in each) - np.outer(mean, mean) / len(rows)
     between = each[0] - each[-1]  # the two kinds of users against each other, all slots together
     square = np.sum(((found - mean) @ between) ** 2)
@@ -241,7 +248,7 @@ def test_g2_one_slot_has_the_covariance_of_its_definition(shape: CountShape, pat
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", ["rr", "oue"])
+@pytest.mark.parametrize("mechanism", ["rr", "oue", "subset"])
 def test_fractional_rewards_are_rounded_on_the_device(mechanism: str) -> None:
     """Every visit earns 0.3: both paths have the mean 0.3 N and the same law. False alarms below 1e-6 (seed fixed).
 
@@ -249,7 +256,7 @@ def test_fractional_rewards_are_rounded_on_the_device(mechanism: str) -> None:
     """
     users = stayers(SMALL, 40)
     users = Trajectories(users.states, users.actions, np.full_like(users.rewards, 0.3))
-    privatizer, counts = local(mechanism, epsilon=6.0 if mechanism == "oue" else 40.0), count_trajectories(users, 2, 2)
+    privatizer, counts = local(mechanism, epsilon=40.0 if mechanism == "rr" else 6.0), count_trajectories(users, 2, 2)
     assert not counts.binary
     messages, aggregate = sums(privatizer, users, 500, 1), sums(privatizer, counts, 500, 2)
     hot = slow_vector(SMALL, True, users.states[0], users.actions[0], users.rewards[0]) == 0.3
@@ -324,7 +331,7 @@ def test_without_noise_the_counts_come_out(mechanism: str, shape: CountShape) ->
         np.testing.assert_allclose(sums(privatizer, batch, 1, 0)[0], exact, atol=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue", "bounded"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "oue", "subset", "bounded"])
 @pytest.mark.parametrize("staged", [True, False])
 def test_horizon_one_has_no_transitions(mechanism: str, staged: bool) -> None:
     shape = CountShape(horizon=1, num_states=2, num_actions=3, staged=staged)

@@ -29,7 +29,7 @@ REFUSED = {
     "an infinite epsilon": ("shuffle", {"epsilon": math.inf, "delta": 1e-6}, InvalidInput, "trust 'none'"),
     "a large delta": ("local", {"delta": 0.01}, InvalidInput, "allow_large_delta"),
     "a negative delta": ("local", {"delta": -1e-6}, InvalidInput, "delta"),
-    "gaussian noise at delta 0": ("local", {"mechanism": "gaussian", "delta": 0.0}, NotSupported, "or use oue"),
+    "gaussian noise at delta 0": ("local", {"mechanism": "gaussian", "delta": 0.0}, NotSupported, "or use subset"),
     "bounded noise without a delta": ("local", {"mechanism": "bounded"}, NotSupported, "never pure"),
     "factorization at delta 0": ("central", {"mechanism": "factorization"}, NotSupported, "or use kary-tree"),
     "shuffling at delta 0": ("shuffle", {}, NotSupported, "choose trust central or local"),
@@ -82,7 +82,7 @@ def test_refused_in_words(name: str) -> None:
         ("central", None, "paper", "central/laplace-tree"),
         ("shuffle", 1e-6, None, "shuffle/binomial"),
         ("shuffle", 1e-6, "paper", "shuffle/binomial"),
-        ("local", None, None, "local/oue"),
+        ("local", None, None, "local/subset"),
         ("local", None, "paper", "local/laplace"),
     ],
 )

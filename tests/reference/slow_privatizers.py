@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -46,14 +47,14 @@ def slow_vector(shape: Any, complement: bool, states: Any, actions: Any, rewards
     return np.array(values)
 
 
-def one_slot_covariance(shape: Any, epsilon: float, users: Any) -> tuple[np.ndarray, np.ndarray]:
+def one_slot_covariance(shape: Any, epsilon: float, users: Any, ones: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of the summed one-slot messages of these users (binary rewards), from the definition.
 
     A user sends slot i with probability 1/L. There, bit c is one with probability p or q, and counts g (bit - q) with
-    g = L/(p - q); nowhere else. So E X_c X_c' sums over the slots, and bits of one slot are independent.
+    g = L/(p - q); nowhere else. So E X_c X_c' sums over the slots. Bits of one slot are independent, or `ones` of them
+    are one: subsets with the true cell e^ε times as probable as those without it.
     """
-    L, q = 2 * shape.horizon - 1, 1.0 / (math.exp(epsilon) + 1.0)
-    g = L / (0.5 - q)
+    L = 2 * shape.horizon - 1
     S, A, stages = shape.num_states, shape.num_actions, shape.stages
     moving = (stages - 1 if shape.staged else 1) * S * A * S if shape.horizon > 1 else 0
     size = moving + 2 * stages * S * A
@@ -70,13 +71,22 @@ def one_slot_covariance(shape: Any, epsilon: float, users: Any) -> tuple[np.ndar
                 first = moving + stage * S * A
                 cells = [first + c for c in range(S * A)] + [first + stages * S * A + c for c in range(S * A)]
                 hot = cells[(0 if rewards[h] == 1.0 else S * A) + states[h] * A + actions[h]]
-            for c in cells:
-                chance = 0.5 if c == hot else q
-                one[c] += g * (chance - q) / L
-                for d in cells:
-                    other = 0.5 if d == hot else q
-                    both = chance * (1 - 2 * q) + q * q if c == d else (chance - q) * (other - q)
-                    two[c, d] += g * g * both / L
+            bits, chances = _sent(len(cells), cells.index(hot), epsilon, ones)
+            means = chances @ bits
+            q = means[cells.index(hot) - 1]  # of any other cell
+            g = L / (means[cells.index(hot)] - q)
+            one[cells] += g * (means - q) / L
+            two[np.ix_(cells, cells)] += g * g * ((bits - q).T @ ((bits - q) * chances[:, None])) / L
         mean += one
         covariance += two - np.outer(one, one)
     return mean, covariance
+
+
+def _sent(cells: int, hot: int, epsilon: float, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every vector of bits that can be sent for this true cell, and its probability."""
+    every = np.array([bits for bits in itertools.product((0.0, 1.0), repeat=cells) if size in (0, sum(bits))])
+    if size == 0:
+        p = np.where(np.arange(cells) == hot, 0.5, 1.0 / (math.exp(epsilon) + 1.0))
+        return every, np.prod(np.where(every == 1.0, p, 1.0 - p), axis=1)
+    weights = np.where(every[:, hot] == 1.0, math.exp(epsilon), 1.0)
+    return every, weights / weights.sum()

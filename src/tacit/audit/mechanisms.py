@@ -12,6 +12,7 @@ G3  Where the output is discrete, the exact epsilon by enumeration stands beside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.kary_tree import KaryTree
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.tree import GaussianTree, LaplaceTree
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.randomness import SimulationNoise
@@ -53,6 +55,7 @@ ONE_RELEASE: Final[Mapping[str, Callable[[Families, float, float], Any]]] = {
     "binomial": Binomial.calibrate,
     "rr": RandomizedResponse.calibrate,
     "oue": UnaryEncoding.calibrate,
+    "subset": lambda families, epsilon, delta: SubsetSelection.calibrate(families, epsilon, delta, cells=CELLS),
     "bounded": Bounded.calibrate,
 }
 """Noise for one release, calibrated to (families, epsilon, delta)."""
@@ -76,8 +79,11 @@ CONTINUAL: Final[Mapping[str, Callable[[Families, float, float, int], Any]]] = {
 AUDITED_MECHANISMS: Final = (*ONE_RELEASE, *CONTINUAL)
 """What can be attacked, by name."""
 
-PURE: Final = ("laplace", "discrete-laplace", "rr", "oue", "laplace-tree", "kary-tree", "accumulated")
+PURE: Final = ("laplace", "discrete-laplace", "rr", "oue", "subset", "laplace-tree", "kary-tree", "accumulated")
 """Those that can have delta = 0."""
+
+CELLS: Final = 8
+"""Of the slot from which a subset is selected."""
 
 _CHUNK: Final = 4_000_000  # numbers that are drawn at once
 
@@ -106,7 +112,7 @@ def audit_mechanism(
     n = require_count("differing", differing)
     require_count("steps", steps, least=2)
     family = Family(name="counters", up=n - n // 2, down=n // 2, shift=1.0)
-    require(name != "oue" or n == 2, "unary encoding replaces one one-hot vector: two bits differ", n)
+    require(name not in ("oue", "subset") or n == 2, "one slot is one one-hot vector: two bits differ", n)
     mechanism = (
         ONE_RELEASE[name]((family,), epsilon, delta)
         if name in ONE_RELEASE
@@ -149,6 +155,10 @@ def _chunks(mechanism: Any, trials: int, shift: Floats) -> Iterator[int]:
 
 def _scores(mechanism: Any, shift: Floats, trials: int, noise: SimulationNoise, *, second: bool) -> Floats:
     size = (trials, len(shift))
+    if isinstance(mechanism, SubsetSelection):
+        # The true cell moves from 1 to 0; a subset with it and without the other is e^ε times as probable.
+        sent = mechanism.randomize(np.full(trials, 0 if second else 1), noise)
+        return np.asarray(mechanism.epsilon * (sent[:, 0] - sent[:, 1]), dtype=np.float64)
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
         zero = np.broadcast_to(shift < 0.0, size)  # counters that go down were one
         one = ~zero
@@ -188,6 +198,12 @@ def _enumerated(mechanism: Any, family: Family, delta: float) -> float | None:
     """ε of one counter up and one down by enumeration of both distributions, where they are discrete."""
     if family.differing != 2:
         return None
+    if isinstance(mechanism, SubsetSelection):
+        # By what the subset says of the two cells: the first alone, the second alone, both or none.
+        alone = mechanism.keep - mechanism.keep * (mechanism.size - 1) / (mechanism.cells - 1)
+        other = alone * math.exp(-mechanism.epsilon)
+        was, became = np.log([[other, alone, 1.0 - alone - other], [alone, other, 1.0 - alone - other]])
+        return exact_epsilon(was, became, delta)
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
         keep, rise = (
             (mechanism.keep, mechanism.rise)

@@ -37,8 +37,8 @@ from tacit.audit.views import (
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import NotSupported
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches
@@ -107,7 +107,7 @@ def view_of(privatizer: Any) -> View:
 
 
 def _message(privatizer: Local) -> View:
-    shape = privatizer.shape
+    shape, parameters = privatizer.shape, privatizer.parameters
     first, second = canaries(shape, 1)
     worlds = (_arrays(first), _arrays(second))
     families = privatizer.families()
@@ -120,11 +120,12 @@ def _message(privatizer: Local) -> View:
             noise: Any = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
             moved = was[name] != became[name]
             values, x0, x1 = values[:, moved], was[name][moved], became[name][moved]
-            if isinstance(noise, RandomizedResponse | UnaryEncoding):
-                keep, rise = privatizer.parameters.keep, privatizer.parameters.rise
+            if isinstance(noise, RandomizedResponse | OneSlot):
+                bits = parameters.transition_bits if name == "transitions" else parameters.outcome_bits
+                # A subset is judged by the same two bits: its log-likelihood ratio is a multiple of theirs.
                 # The server knows the gain: a de-biased bit is 0 or 1 again; 0 means that another slot was sent.
-                sent = values / noise.gain + rise > 0.5
-                ratio = bit_ratio(sent, x0 == 1.0, x1 == 1.0, keep, rise) * (np.abs(values) > 1e-12)
+                sent = values / noise.gain + bits.rise > 0.5
+                ratio = bit_ratio(sent, x0 == 1.0, x1 == 1.0, bits.keep, bits.rise) * (np.abs(values) > 1e-12)
             else:
                 ratio = log_ratio(noise, values - x0, x1 - x0)
             total += ratio.sum(axis=1)

@@ -155,8 +155,8 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from tacit.privatizers.shuffle import Shuffle
     from tacit.privatizers.shuffled import Shuffled
 
-    if request.mechanism == "oue":
-        return {}, "no paper prints a one-slot unary encoding: there is nothing to compare with"
+    if request.mechanism in ("oue", "subset"):
+        return {}, "no paper sends one slot only: there is nothing to compare with"
     printed = make_privatizer(_asking(request, "paper"))
     if not isinstance(printed, Shuffled):
         return {"paper": printed}, None
@@ -243,7 +243,7 @@ def _show(content: dict[str, Any], words: list[str]) -> None:
     print_table(head, rows, numeric=range(1, len(head)))
     if (sampling := sides["tight"]["sampling_std"]) is not None:
         parts = ", ".join(f"{name} {value:.4g}" for name, value in sampling.items())
-        say(f"oue: choosing the slot at random adds a standard deviation of at most {parts} per user")
+        say(f"choosing one slot at random adds a standard deviation of at most {parts} per user")
     if content["calibration"] == "tight" and content["paper"] is not None:
         say(f"paper: {content['paper']['certificate']['verdict']}")
     if content["note"] is not None:

@@ -32,7 +32,7 @@ from tacit.privatizers.contract import CountPrivatizer
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.precision import count_precision
+from tacit.privatizers.precision import count_precision, sampling_of
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.released.batches import BatchReport
 from tacit.released.counts import CountShape
@@ -161,6 +161,7 @@ def assemble(config: RunConfig) -> Assembled:
                 noisy=config.trust != "none",
                 precision=privatizer.precision() if isinstance(privatizer, Local | Unprotected) else None,
                 counts=count_precision(privatizer),
+                sampling=sampling_of(privatizer),
                 options=options,
             ),
         )

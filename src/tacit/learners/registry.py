@@ -23,7 +23,7 @@ from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.learners.ucbvi import UCBVI, Bonus
 from tacit.released.counts import CountShape
-from tacit.released.precision import CountPrecision, SumPrecision
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
 __all__ = ["LEARNERS", "REFERENCE_LEARNERS", "LearnerEntry", "LearnerRequest", "make_learner", "needs_squares"]
 
@@ -44,6 +44,8 @@ class LearnerRequest:
     """How far the noise of sums over users can go, if the privatizer releases such sums."""
     counts: CountPrecision | None = None
     """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
+    sampling: Sampling | None = None
+    """What it costs that users send a random part of their trajectory; None: they send everything."""
     options: Mapping[str, str]
 
 
@@ -70,6 +72,7 @@ def _ucbvi(request: LearnerRequest) -> Learner[Any]:
         bonus=cast("Bonus", request.options.get("bonus", "hoeffding")),
         z=request.z,
         users_per_batch=request.users_per_batch,
+        sampling=request.sampling,
     )
 
 
@@ -86,7 +89,14 @@ def _psrl(request: LearnerRequest) -> Learner[Any]:
 def _ldp_obi(request: LearnerRequest) -> Learner[Any]:
     if request.constants == "practical":
         # Under the shared rule the widths are those of UCBVI, and so is the learner.
-        return UCBVI(shape=request.shape, episodes=request.episodes, constants="practical", z=request.z, name="ldp-obi")
+        return UCBVI(
+            shape=request.shape,
+            episodes=request.episodes,
+            constants="practical",
+            z=request.z,
+            sampling=request.sampling,
+            name="ldp-obi",
+        )
     if request.z is not None:
         raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
     if request.precision is None:
@@ -128,6 +138,7 @@ def _fixed_bonus(name: str, learner: type[PrivateUCBVI] | type[PUCB]) -> Callabl
                 constants="practical",
                 z=request.z,
                 users_per_batch=users,
+                sampling=request.sampling,
                 name=name,
             )
         if request.z is not None:

@@ -26,6 +26,7 @@ from tacit.kernels import lean_kernel
 from tacit.learners.contract import Constants, KernelLearner
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import Sampling, everything_sent
 
 __all__ = ["UCBVI", "Bonus"]
 
@@ -42,6 +43,7 @@ class Parameters(NamedTuple):
     rule: int
     log_term: float
     z: float
+    sampling: Sampling
 
 
 class UCBVIBelief(NamedTuple):
@@ -80,7 +82,7 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
     stages, S, A = released.visits.shape
     H = belief.policy.shape[0]
     for family in range(3):
-        belief.variance[family] = released.variance[family]
+        belief.variance[family] = parameters.sampling.noise_share[family] * released.variance[family]
     # Without noise a row changes with its visits; whole-numbered noise can repeat a value by chance.
     exact = released.variance[0] + released.variance[1] + released.variance[2] == 0.0
     for h in range(stages):
@@ -95,13 +97,13 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
                     released.transitions[h, s, a],
                     released.visits[h, s, a],
                     released.rewards[h, s, a],
-                    released.variance[0],
+                    belief.variance[0],
                     belief.P_hat[h, s, a],
                 )
                 # The last step has no successor that matters: only its reward is learned, from the visits. Pooled over
                 # the steps, a state that is reached at the last step only has visits but no transitions.
                 ending = released.visits[h, s, a]
-                if ending <= 0.5 * math.sqrt(released.variance[1]):
+                if ending <= 0.5 * math.sqrt(belief.variance[1]):
                     ending = 0.0
                 belief.r_hat[h, s, a] = r
                 belief.n[h, s, a], belief.n_last[h, s, a] = n, ending
@@ -169,7 +171,10 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
                             doubt += belief.P_hat[stage, s, a, t] * belief.doubt[following, t]
                         if parameters.rule == PRACTICAL:
                             sigma2_N, sigma2_R = belief.variance[0], belief.variance[2]
-                            width = practical_width(parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R)
+                            weight = parameters.sampling.weight
+                            width = practical_width(
+                                parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight
+                            )
                         else:
                             # √(8 L Var_P̂(V̄_{h+1}) / N) + √(8 Σ_y P̂(y) min{ 100² H³ S² A L² / N'_{h+1}(y), H² } / N)
                             width += math.sqrt(8.0 * parameters.log_term * variance / n)
@@ -219,6 +224,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
         z: float | None = None,
         failure_prob: float = 0.05,
         users_per_batch: int = 1,
+        sampling: Sampling | None = None,
         name: str = "ucbvi",
     ) -> None:
         require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
@@ -237,7 +243,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
             shape=shape,
             constants=constants,
             z=z if constants == "practical" else None,
-            parameters=Parameters(rule=rule, log_term=log_term, z=z),
+            parameters=Parameters(rule=rule, log_term=log_term, z=z, sampling=sampling or everything_sent()),
             users_per_batch=users_per_batch,
         )
         self.bonus = bonus

@@ -1,8 +1,8 @@
 """Noise primitives: numbered guarantees, sampler, precision and event in one file each.
 
-One release: Laplace, Gaussian, Bounded, Binomial, RandomizedResponse, UnaryEncoding. Continual release, one number per
-user: LaplaceTree, GaussianTree, KaryTree, SquareRootFactorization, BufferedToeplitz. Exact samplers on the operating
-system's randomness, for deployments: `tacit.mechanisms.exact`.
+One release: Laplace, Gaussian, Bounded, Binomial, RandomizedResponse, UnaryEncoding, SubsetSelection. Continual
+release, one number per user: LaplaceTree, GaussianTree, KaryTree, SquareRootFactorization, BufferedToeplitz. Exact
+samplers on the operating system's randomness, for deployments: `tacit.mechanisms.exact`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tacit.mechanisms.kary_tree import KaryTree
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.protocol import Mechanism
 from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.tree import GaussianTree, LaplaceTree
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 
@@ -35,6 +36,7 @@ __all__ = [
     "Mechanism",
     "RandomizedResponse",
     "SquareRootFactorization",
+    "SubsetSelection",
     "UnaryEncoding",
     "mechanism_named",
 ]
@@ -46,6 +48,7 @@ MECHANISMS: Final[Mapping[str, type[Any]]] = {
     "laplace": Laplace,
     "oue": UnaryEncoding,
     "rr": RandomizedResponse,
+    "subset": SubsetSelection,
 }
 """The noise that covers one release, by its name on the command line."""
 

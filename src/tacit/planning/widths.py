@@ -57,14 +57,16 @@ def practical_width(
     spread: float,
     count_variance: float,
     reward_variance: float,
+    weight: float = 1.0,
 ) -> float:
     """The width of one row of the model; `remaining` = H - h + 1 steps are left (this one included).
 
-    `variance` is that of V under the row, `spread` = Σ_x' (V(x') - PV)² carries the noise of the counts.
+    `variance` is that of V under the row, `spread` = Σ_x' (V(x') - PV)² carries the noise of the counts. Where users
+    send a random part of what they saw, n counts rest on n/weight users; otherwise the weight is 1.
     """
     if n <= 0.0:
         return float(remaining)
-    # b = z √( (Var_P V + r(1-r) + ¼/n)/n + (σ_N² Σ_x'(V(x')-PV)² + σ_R²)/n² ) + (z²/3)(H-h+1)/n
-    sampling = (variance + reward * (1.0 - reward) + 0.25 / n) / n
+    # b = z √( (Var_P V + r(1-r) + ¼w/n) w/n + (σ_N² Σ_x'(V(x')-PV)² + σ_R²)/n² ) + (z²/3)(H-h+1) w/n
+    sampling = (variance + reward * (1.0 - reward) + 0.25 * weight / n) * weight / n
     noise = (count_variance * spread + reward_variance) / (n * n)
-    return z * math.sqrt(sampling + noise) + (z * z / 3.0) * remaining / n
+    return z * math.sqrt(sampling + noise) + (z * z / 3.0) * remaining * weight / n

@@ -121,8 +121,8 @@ def events(probe: Probe) -> Iterator[str]:
         if counter is not None:
             price = exposure(own_covariance(counter, min(probe.steps, STEPS)))
         else:
-            noise = std.get(family.name, std["rewards"])
-            price = 1.0 / noise**2 if noise > 0.0 else math.inf
+            noise = std.get(family.name, std["rewards"]) ** 2 + probe.sampling(family.name)
+            price = 1.0 / noise if noise > 0.0 else math.inf
         total[squared > 0.0] += squared[squared > 0.0] * price
     worst, most = float(total.max()), admitted(privatizer.events())
     if not worst <= most * (1.0 + _TOLERANCE):

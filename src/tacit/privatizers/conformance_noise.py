@@ -114,7 +114,7 @@ def variance(probe: Probe, sample: Sample) -> Iterator[str]:
         whole = np.mean(own**2, keepdims=True)
         yield from _amiss(name, whole, float(extra[part].mean()), room / (replicates * releases * count))
         empty = own[..., ~sample.filled[part]]
-        if empty.shape[2] > 1:
+        if empty.shape[2] > 1 and not probe.subsets:
             together = np.mean(empty.sum(axis=2, keepdims=True) ** 2, keepdims=True) / empty.shape[2]
             yield from _amiss(f"the sum over {name}", together, 1.0, room / (replicates * releases))
 
@@ -136,10 +136,14 @@ def independent(probe: Probe, sample: Sample) -> Iterator[str]:
     bound = math.sqrt(2.0 * math.log(2.0 * tests / probe.false_alarm))
     # Sending one slot makes counts depend on each other, and only counts: pairs with an empty counter do not.
     spared = np.outer(sample.filled, sample.filled) if probe.one_slot else np.eye(counters, dtype=bool)
-    pairs = _scores(flat) * ~np.tile(spared, (releases, releases)) if probe.one_slot else _scores(flat)
+    # Subsets have a fixed size: there only positive dependence is amiss.
+    one_sided = probe.subsets
+    pairs = _scores(flat, positive=one_sided)
+    if probe.one_slot:
+        pairs = pairs * ~np.tile(spared, (releases, releases))
     if pairs.max(initial=0.0) > bound:
         yield "the noise of two counters or of two releases depends on each other"
-    across = _scores(sample.values.reshape(-1, counters)) * ~spared
+    across = _scores(sample.values.reshape(-1, counters), positive=one_sided) * ~spared
     if across.max(initial=0.0) > bound:
         yield "two counters share noise"
     if _scores(np.moveaxis(sample.values, 1, 2).reshape(-1, releases)).max(initial=0.0) > bound:
@@ -199,9 +203,10 @@ def _replicates(probe: Probe, path: Path) -> int:
     return min(probe.replicates, max(20, _MESSAGE_BITS // (2 * probe.bits)))
 
 
-def _scores(columns: Floats) -> Floats:
-    """|Σ zz'| / √(Σ z²z'²) for every two columns; 0 on the diagonal."""
-    sums, roots = np.abs(columns.T @ columns), np.sqrt((columns**2).T @ (columns**2))
+def _scores(columns: Floats, *, positive: bool = False) -> Floats:
+    """|Σ zz'| / √(Σ z²z'²) for every two columns, or with its sign; 0 on the diagonal."""
+    products, roots = columns.T @ columns, np.sqrt((columns**2).T @ (columns**2))
+    sums = products if positive else np.abs(products)
     scores = np.where(roots > 0.0, sums / np.where(roots > 0.0, roots, 1.0), 0.0)
     np.fill_diagonal(scores, 0.0)
     return np.asarray(scores)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -78,7 +79,20 @@ class Probe:
     @property
     def one_slot(self) -> bool:
         """Whether a user sends one slot of the trajectory only."""
-        return isinstance(getattr(self.privatizer, "mechanism", None), UnaryEncoding)
+        return isinstance(getattr(self.privatizer, "mechanism", None), OneSlot)
+
+    @property
+    def subsets(self) -> bool:
+        """Whether a fixed number of bits is sent as one: they depend on each other, but never positively."""
+        return isinstance(getattr(self.privatizer, "mechanism", None), SubsetSelection)
+
+    def sampling(self, family: str) -> float:
+        """The variance beyond noise of two counters that differ between two users, on average: one holds the user.
+
+        0 where noise is all there is; one slot adds w N - N² to a counter that holds N (G2 of `one_slot`).
+        """
+        name = "transition_mechanism" if family == "transitions" else "mechanism"
+        return (getattr(self.privatizer, name).weight - 1.0) / 2.0 if self.one_slot else 0.0
 
     @property
     def unit(self) -> float:

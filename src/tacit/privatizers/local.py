@@ -6,8 +6,9 @@ G1  Each user sends one message, covered by the mechanism's noise over the famil
 G2  The message is unbiased for the user's statistics, with the stated noise variance.
 G3  Everything the server does is post-processing of the messages.
 
-Mechanisms: `laplace`, `gaussian`, `rr` (randomized response) and `bounded` of [garcelon2021local], and `oue`, tacit's
-better one: one random slot of the trajectory in optimized unary encoding, with the whole epsilon.
+Mechanisms: `laplace`, `gaussian`, `rr` (randomized response) and `bounded` of [garcelon2021local], and tacit's two
+better ones: one random slot of the trajectory with the whole epsilon, in optimized unary encoding (`oue`) or by subset
+selection (`subset`).
 `paper` uses three families with the printed noise; `tight` the complement encoding with the least noise.
 """
 
@@ -31,13 +32,16 @@ from tacit.kernels import lean_kernel
 from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
 from tacit.privatizers.layout import add_vector, dimension_of
 from tacit.privatizers.local_aggregate import LocalMechanism, aggregate_messages
 from tacit.privatizers.local_encoders import (
+    Bits,
     EncoderParameters,
     additive_encoder,
     bounded_unit,
@@ -60,6 +64,7 @@ LOCAL_MECHANISMS: Final[Mapping[type, str]] = {
     RandomizedResponse: "rr",
     Bounded: "bounded",
     UnaryEncoding: "oue",
+    SubsetSelection: "subset",
 }
 
 Floats = NDArray[np.float64]
@@ -113,8 +118,8 @@ class Local:
             raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
         if type(self.mechanism) is not type(self.transition_mechanism):
             raise InvalidInput("all families must use the same kind of noise")
-        if isinstance(self.mechanism, UnaryEncoding) and self.encoding != "complement":
-            raise InvalidInput("one slot of unary encoding needs the complement encoding, where a slot is one-hot")
+        if isinstance(self.mechanism, OneSlot) and self.encoding != "complement":
+            raise InvalidInput("sending one slot needs the complement encoding, where a slot is one-hot")
         if isinstance(self.mechanism, RandomizedResponse) and self.encoding == "squares":
             raise InvalidInput("randomized response rounds rewards to 0 or 1, their own squares; release no squares")
 
@@ -133,7 +138,7 @@ class Local:
         """The device's kernel: `(parameters, message, states, actions, rewards, generator)`."""
         if isinstance(self.mechanism, RandomizedResponse):
             return randomized_response_encoder
-        if isinstance(self.mechanism, UnaryEncoding):
+        if isinstance(self.mechanism, OneSlot):
             return one_slot_encoder
         if isinstance(self.mechanism, Laplace):
             return laplace_encoder
@@ -147,11 +152,6 @@ class Local:
     @property
     def parameters(self) -> EncoderParameters:
         """Public parameters of the encoder."""
-        keep, rise, gain = 1.0, 0.0, 1.0
-        if isinstance(self.mechanism, RandomizedResponse):
-            keep, rise, gain = 1.0 - self.mechanism.flip, self.mechanism.flip, self.mechanism.gain
-        elif isinstance(self.mechanism, UnaryEncoding):
-            keep, rise, gain = self.mechanism.keep, self.mechanism.rise, self.mechanism.gain
         variance = self._variances(sampling=True)
         return EncoderParameters(
             stages=self.shape.stages,
@@ -160,9 +160,8 @@ class Local:
             complement=self.encoding == "complement",
             scale=_scale_of(self.mechanism),
             transition_scale=_scale_of(self.transition_mechanism),
-            keep=keep,
-            rise=rise,
-            gain=gain,
+            outcome_bits=_bits_of(self.mechanism),
+            transition_bits=_bits_of(self.transition_mechanism),
             variance=np.array([variance["transitions"], variance["visits"], variance["rewards"]]),
         )
 
@@ -172,7 +171,7 @@ class Local:
 
     def events(self) -> Events:
         """The exposure of one user."""
-        if isinstance(self.mechanism, UnaryEncoding):
+        if isinstance(self.mechanism, OneSlot):
             return ((PureEvent(epsilon=self.mechanism.epsilon), 1),)  # one slot in all, whatever the families
         exposed: Events = ()
         for family in self.families():
@@ -186,7 +185,7 @@ class Local:
 
     def _variances(self, *, sampling: bool) -> dict[str, float]:
         steps = 1 if self.shape.staged else self.shape.horizon
-        if isinstance(self.mechanism, UnaryEncoding) and isinstance(self.transition_mechanism, UnaryEncoding):
+        if isinstance(self.mechanism, OneSlot) and isinstance(self.transition_mechanism, OneSlot):
             one, two = self.mechanism, self.transition_mechanism
             outcome = one.variance if sampling else one.noise_variance
             moved = two.variance if sampling else two.noise_variance
@@ -258,6 +257,16 @@ class Local:
         released.variance[:] += batch.users * self.parameters.variance
         released.users[0] += batch.users
         return LocalState(message=state.message.copy(), released=released), released
+
+
+def _bits_of(mechanism: LocalMechanism) -> Bits:
+    """How the bits of a one-hot vector are sent; bits as they are where noise is added instead."""
+    if isinstance(mechanism, RandomizedResponse):
+        return Bits(keep=1.0 - mechanism.flip, rise=mechanism.flip, gain=mechanism.gain, subset=0)
+    if isinstance(mechanism, OneSlot):
+        subset = mechanism.size if isinstance(mechanism, SubsetSelection) else 0
+        return Bits(keep=mechanism.keep, rise=mechanism.rise, gain=mechanism.gain, subset=subset)
+    return Bits(keep=1.0, rise=0.0, gain=1.0, subset=0)
 
 
 def _scale_of(mechanism: LocalMechanism) -> float:

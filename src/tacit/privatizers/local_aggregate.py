@@ -5,13 +5,13 @@
     bounded    no closed form: n draws per counter, added up; from 1,000 users on a normal variable, whose distribution
                function differs by less than 2·10⁻⁵ (simulation only; the guarantee is that of each message)
     rr         of the bits that are one (zero), a binomial number arrives as one
-    oue        users choose their slot multinomially; what each group holds is hypergeometric, layer by layer; bits
-               then binomial
+    one slot   users choose their slot multinomially; what each group holds is hypergeometric, layer by layer; bits
+               then binomial (oue), or a subset drawn for every sender (subset)
 
-Counts do not say who did what. Where that matters (oue), all users of the batch must have followed one Markov policy in
-one environment, as those of a simulated batch do. The one-bit mechanisms round rewards on the device. From sums of
-rewards alone that rounding can be drawn exactly only when all visits of a cell earn the same reward or 0 and 1 (both
-kinds of rewards that environments have).
+Counts do not say who did what. Where that matters (one slot), all users of the batch must have followed one Markov
+policy in one environment, as those of a simulated batch do. The one-bit mechanisms round rewards on the device. From
+sums of rewards alone that rounding can be drawn exactly only when all visits of a cell earn the same reward or 0 and 1
+(both kinds of rewards that environments have).
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.counts import ExactCounts
+from tacit.kernels import kernel
 from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.subset_selection import SubsetSelection, add_subset
 from tacit.privatizers.statistics import Encoding
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
 __all__ = ["LocalMechanism", "aggregate_messages"]
 
-LocalMechanism: TypeAlias = Laplace | Gaussian | RandomizedResponse | Bounded | UnaryEncoding
+LocalMechanism: TypeAlias = Laplace | Gaussian | RandomizedResponse | Bounded | OneSlot
 
 MANY: Final = 1000
 """From so many users on a sum of bounded noises is drawn as a normal variable."""
@@ -52,16 +54,18 @@ def aggregate_messages(
     noise: SimulationNoise,
 ) -> Floats:
     """The sum of the messages of all users of a batch, as one flat vector."""
-    if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
+    one_bit = RandomizedResponse | OneSlot
+    if isinstance(mechanism, one_bit) and isinstance(transition_mechanism, one_bit):
         generator = noise.generator
         bits = _rounded(batch, generator)
         slots = [slot.astype(np.int64) for slot in _slots(encoding, bits)]
         senders = np.full(len(slots), batch.users)
-        if isinstance(mechanism, UnaryEncoding):
+        if isinstance(mechanism, OneSlot):
             senders = generator.multinomial(batch.users, np.full(len(slots), 1.0 / len(slots)))
             slots = _one_slot_each(bits, senders, generator)
-        sent = zip(slots, senders, strict=True)
-        return _flatten(shape, [_debiased(mechanism, ones, int(count), generator) for ones, count in sent])
+        kinds = [mechanism if slot % 2 == 0 else transition_mechanism for slot in range(len(slots))]
+        sent = zip(kinds, slots, senders, strict=True)
+        return _flatten(shape, [_debiased(kind, ones, int(count), generator) for kind, ones, count in sent])
     blocks = _flatten(shape, _slots(encoding, batch))
     first = len(blocks) - 2 * shape.stages * shape.num_states * shape.num_actions
     if encoding == "squares":
@@ -149,16 +153,29 @@ def _shared(cells: Ints, groups: Ints, generator: np.random.Generator) -> Ints:
 
 
 def _debiased(
-    mechanism: RandomizedResponse | UnaryEncoding, ones: Ints, senders: int, generator: np.random.Generator
+    mechanism: RandomizedResponse | OneSlot, ones: Ints, senders: int, generator: np.random.Generator
 ) -> Floats:
     """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
+    if isinstance(mechanism, SubsetSelection):
+        arrived = np.zeros(ones.size)
+        _add_subsets(arrived, ones.ravel(), mechanism.size, mechanism.keep, generator)
+        return mechanism.debias(arrived.reshape(ones.shape), senders)
     one, zero = (
         (1.0 - mechanism.flip, mechanism.flip)
         if isinstance(mechanism, RandomizedResponse)
         else (mechanism.keep, mechanism.rise)
     )
-    arrived = generator.binomial(ones, one) + generator.binomial(senders - ones, zero)
-    return np.asarray(mechanism.gain * (arrived - senders * zero))
+    sent = generator.binomial(ones, one) + generator.binomial(senders - ones, zero)
+    return np.asarray(mechanism.gain * (sent - senders * zero))
+
+
+@kernel
+def _add_subsets(arrived: Floats, ones: Ints, size: int, keep: float, generator: np.random.Generator) -> None:
+    """Add up the subsets of all senders, drawn one by one."""
+    cells = ones.shape[0]
+    for hot in range(cells):
+        for _ in range(ones[hot]):
+            add_subset(arrived, 0, cells, 0, cells, hot, size, keep, 1.0, generator)
 
 
 def _flatten(shape: CountShape, slots: list[Floats]) -> Floats:

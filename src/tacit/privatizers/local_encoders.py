@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.kernels import kernel, lean_kernel
+from tacit.mechanisms.subset_selection import add_subset
 from tacit.mechanisms.tree_stream import laplace_draw
 from tacit.privatizers.layout import clipped_index, exact_vector, outcome_cell, transition_cell, transition_cells
 
 __all__ = [
+    "Bits",
     "EncoderParameters",
     "additive_encoder",
     "bounded_unit",
@@ -38,6 +40,19 @@ SIGNS = 52
 COINS = 2.0**SIGNS
 
 
+class Bits(NamedTuple):
+    """How the bits of one one-hot vector are randomized and de-biased."""
+
+    keep: float
+    """The probability that a one is sent as one."""
+    rise: float
+    """The probability that a zero is sent as one."""
+    gain: float
+    """The factor of the de-biasing."""
+    subset: int
+    """How many cells are sent as one; 0: each bit on its own."""
+
+
 class EncoderParameters(NamedTuple):
     """Public parameters of an encoder."""
 
@@ -49,12 +64,8 @@ class EncoderParameters(NamedTuple):
     """Additive noise: its scale in rewards, visits and complements."""
     transition_scale: float
     """Additive noise: its scale in transitions."""
-    keep: float
-    """Bits: the probability that a one is sent as one."""
-    rise: float
-    """Bits: the probability that a zero is sent as one."""
-    gain: float
-    """Bits: the factor of the de-biasing."""
+    outcome_bits: Bits
+    transition_bits: Bits
     variance: Floats
     """[3]: noise variance that one user adds to a cell of transitions, visits, rewards."""
 
@@ -182,26 +193,38 @@ def _send_slot(
     block = stages * S * A
     if slot % 2 == 1:
         first = transition_cell(stage, 0, 0, 0, S, A)
-        hot = transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)
-        _send_bits(parameters, message, first, first + S * A * S, hot, generator)
+        hot = transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A) - first
+        _send_vector(parameters.transition_bits, message, first, S * A * S, 0, S * A * S, hot, generator)
         return
     first = base + outcome_cell(stage, 0, 0, S, A)
-    cell = base + outcome_cell(stage, s, a, S, A)
+    cell = base + outcome_cell(stage, s, a, S, A) - first
     one = generator.random() < rewards[h]  # certain from 1 on, never for NaN: a clip of its own
+    bits = parameters.outcome_bits
     if parameters.complement:
         # (s,a) with reward 1, or (s,a) with reward 0: one of the two blocks holds the one
-        _send_bits(parameters, message, first, first + S * A, cell if one else -1, generator)
-        _send_bits(parameters, message, first + block, first + block + S * A, -1 if one else cell + block, generator)
+        hot = cell if one else S * A + cell
+        _send_vector(bits, message, first, S * A, block - S * A, 2 * S * A, hot, generator)
     else:
-        _send_bits(parameters, message, first, first + S * A, cell if one else -1, generator)
-        _send_bits(parameters, message, first + block, first + block + S * A, cell + block, generator)
+        _send_vector(bits, message, first, S * A, 0, S * A, cell if one else -1, generator)
+        _send_vector(bits, message, first + block, S * A, 0, S * A, cell, generator)
 
 
 @lean_kernel
-def _send_bits(
-    parameters: EncoderParameters, message: Floats, first: int, last: int, hot: int, generator: np.random.Generator
+def _send_vector(
+    bits: Bits,
+    message: Floats,
+    first: int,
+    half: int,
+    jump: int,
+    cells: int,
+    hot: int,
+    generator: np.random.Generator,
 ) -> None:
-    for c in range(first, last):
-        sent = generator.random() < (parameters.keep if c == hot else parameters.rise)
-        # n̂ = (bit - q) / (p - q), times the number of slots where only one is sent
-        message[c] += parameters.gain * ((1.0 if sent else 0.0) - parameters.rise)
+    """Send a one-hot vector; cell i stands at message[first + i], or from `half` on `jump` further."""
+    # n̂ = (bit - q) / (p - q), times the number of slots where only one is sent
+    for i in range(cells):
+        c = first + i + (jump if i >= half else 0)
+        sent = bits.subset == 0 and generator.random() < (bits.keep if i == hot else bits.rise)
+        message[c] += bits.gain * ((1.0 if sent else 0.0) - bits.rise)
+    if bits.subset > 0:
+        add_subset(message, first, half, jump, cells, hot, bits.subset, bits.keep, bits.gain, generator)

@@ -7,8 +7,8 @@ import numpy as np
 from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.local_aggregate import LocalMechanism
 from tacit.privatizers.statistics import Encoding
 from tacit.released.counts import CountShape
@@ -23,14 +23,10 @@ def local_precision(
     """What one user's message adds to the noise of R(s,a), N(s,a), Σ_s' N(s,a,s') and N(s,a,s')."""
     S, steps = shape.num_states, 1 if shape.staged else shape.horizon
     summed = 2 if encoding == "complement" else 1  # counters that add up to N(s,a)
-    if isinstance(outcome, UnaryEncoding) and isinstance(transition, UnaryEncoding):
-        # Bits of one slot: noise adds up over counters, the choice of the slot is shared. One term is at most
-        # gain per counter, plus the count itself when another slot is sent.
-        noise, moved = outcome.noise_variance, transition.noise_variance
-        extra, moved_extra = outcome.sampling_variance, transition.sampling_variance
-        variance = [noise + extra, summed * noise + extra, S * moved + moved_extra, moved + moved_extra]
-        reach = [outcome.gain * n + outcome.feeding for n in (1, summed)]
-        reach += [transition.gain * n + transition.feeding for n in (S, 1)]
+    if isinstance(outcome, OneSlot) and isinstance(transition, OneSlot):
+        sums = ((outcome, 1), (outcome, summed), (transition, S), (transition, 1))
+        variance = [slot.sum_variance(cells) for slot, cells in sums]
+        reach = [slot.reach(cells) for slot, cells in sums]
         return SumPrecision(variance=np.array(variance), scale=np.array(reach) / 3.0)
     v, w = outcome.variance, transition.variance
     if isinstance(outcome, RandomizedResponse):  # one noisy bit per step

@@ -17,14 +17,23 @@ import numpy as np
 
 from tacit.mechanisms.accumulated import AccumulatedNoise
 from tacit.mechanisms.kary_tree import KaryTree
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.tree import LaplaceTree
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
 from tacit.privatizers.shuffled import Shuffled
-from tacit.released.precision import CELL, REWARD, VISIT, CountPrecision, exact_counts
+from tacit.released.precision import (
+    CELL,
+    REWARD,
+    VISIT,
+    CountPrecision,
+    Sampling,
+    everything_sent,
+    exact_counts,
+)
 
-__all__ = ["count_precision"]
+__all__ = ["count_precision", "sampling_of"]
 
 
 def count_precision(privatizer: Any) -> CountPrecision:
@@ -43,6 +52,21 @@ def count_precision(privatizer: Any) -> CountPrecision:
     if isinstance(privatizer, Shuffled):
         return CountPrecision(scale=np.full(3, 1.0 / 3.0))
     return exact_counts()
+
+
+def sampling_of(privatizer: Any) -> Sampling:
+    """What it costs that users send one slot only; nothing under any other mechanism.
+
+    >>> from tacit.privatizers.none import Unprotected
+    >>> from tacit.released.counts import CountShape
+    >>> sampling_of(Unprotected(shape=CountShape(horizon=2, num_states=2, num_actions=2, staged=True))).weight
+    1.0
+    """
+    noise, moved = (getattr(privatizer, name, None) for name in ("mechanism", "transition_mechanism"))
+    if not isinstance(noise, OneSlot) or not isinstance(moved, OneSlot):
+        return everything_sent()
+    outcomes, transitions = noise.noise_variance / noise.variance, moved.noise_variance / moved.variance
+    return Sampling(weight=max(noise.weight, moved.weight), noise_share=np.array([transitions, outcomes, outcomes]))
 
 
 def _counter_scale(counter: Any) -> float:

@@ -4,12 +4,12 @@
     central   factorization, kary-tree, gaussian-tree, laplace-tree   laplace-tree of scale 3H⌈log₂K⌉/ε
               batched, batched-factorization
     shuffle   binomial                                                τ = 96 ln(2/β)/ε'² noise bits
-    local     oue, laplace, gaussian, rr, bounded                     as printed in [garcelon2021local]
+    local     subset, oue, laplace, gaussian, rr, bounded             as printed in [garcelon2021local]
 
 Without a mechanism, `tight` takes the first one that can give the requested delta: with delta = 0 (pure differential
-privacy) central trust uses the k-ary tree, since no Gaussian noise is ever pure. Local trust takes the one of oue,
-laplace and gaussian whose transitions vary least: that is laplace at a large epsilon, where sending one slot costs more
-than noise does.
+privacy) central trust uses the k-ary tree, since no Gaussian noise is ever pure. Local trust takes the one of subset,
+laplace, rr and gaussian whose transitions vary least where a pair (s,a) has its even share of the users: at a large
+epsilon that is rr, which sends every slot, because leaving slots out costs more than noise does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from tacit.mechanisms.factorization import BufferedToeplitz
 from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_sigma
 from tacit.mechanisms.kary_tree import KaryTree
 from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
+from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse, paper_response_epsilon
+from tacit.mechanisms.subset_selection import SubsetSelection, best_size
 from tacit.mechanisms.tree import GaussianTree, LaplaceTree, tree_levels
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central
@@ -51,7 +53,7 @@ MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
     "none": (),
     "central": ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization"),
     "shuffle": ("binomial",),
-    "local": ("oue", "laplace", "gaussian", "rr", "bounded"),
+    "local": ("subset", "oue", "laplace", "gaussian", "rr", "bounded"),
 }
 """The mechanisms of each trust model, the default of `tight` first."""
 
@@ -89,7 +91,7 @@ def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
     >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=None, calibration=None,
     ...                          mechanism=None, users_per_batch=1)
     >>> make_privatizer(request).name
-    'local/oue'
+    'local/subset'
     """
     if request.trust not in MECHANISMS:
         raise UnknownName("trust model", str(request.trust), MECHANISMS)
@@ -158,14 +160,19 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
 
 
 def _quietest(request: PrivacyRequest, able: list[str]) -> str:
-    """The local mechanism whose transitions (or rewards, if there are none) vary least."""
+    """The local mechanism whose transitions vary least where a pair (s,a) has its even share of the users."""
     claim = make_claim(request)
-    candidates = [name for name in ("oue", "laplace", "gaussian") if name in able]
-    if request.squares:
-        candidates.remove("oue")
+    candidates = [name for name in ("subset", "laplace", "rr", "gaussian") if name in able]
+    if request.squares:  # these round rewards to 0 or 1, their own squares
+        candidates = [name for name in candidates if name not in ("subset", "rr")]
 
     def noise(name: str) -> tuple[float, float]:
-        transitions, _, rewards = _local(request, claim, "tight", name).parameters.variance
+        made = _local(request, claim, "tight", name)
+        mechanism, moved = made.mechanism, made.transition_mechanism
+        if isinstance(mechanism, OneSlot) and isinstance(moved, OneSlot):
+            pairs = request.shape.num_states * request.shape.num_actions
+            return moved.variance_at(moved.feeding / pairs), mechanism.variance_at(mechanism.feeding / pairs)
+        transitions, _, rewards = made.parameters.variance
         return float(transitions), float(rewards)
 
     return min(candidates, key=noise)
@@ -280,8 +287,18 @@ def _tight_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -
             # Every step is a slot of outcomes (s,a,r), all but the last one a slot of transitions (s,a,s').
             H = request.shape.horizon
             feeding = (1, 1) if request.shape.staged else (H, max(1, H - 1))
-            outcome, moved = (UnaryEncoding(epsilon=claim.epsilon, slots=2 * H - 1, feeding=n) for n in feeding)
-            return outcome, moved
+            if mechanism == "oue":
+                outcome, moved = (UnaryEncoding(epsilon=claim.epsilon, slots=2 * H - 1, feeding=n) for n in feeding)
+                return outcome, moved
+            rows = request.shape.num_states * request.shape.num_actions
+            cells = (2 * rows, rows * request.shape.num_states)
+            one, two = (
+                SubsetSelection(
+                    epsilon=claim.epsilon, slots=2 * H - 1, feeding=n, cells=d, size=best_size(d, claim.epsilon)
+                )
+                for n, d in zip(feeding, cells, strict=True)
+            )
+            return one, two
     return chosen, chosen
 
 
@@ -306,5 +323,5 @@ def _paper_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -
                 Bounded(limit=paper_bounded_limit(S * S * A, H, claim.epsilon, claim.delta)),
             )
         case _:
-            raise NotSupported("no paper prints a one-slot unary encoding; use calibration 'tight' with oue")
+            raise NotSupported("no paper sends one slot only; use calibration 'tight' with it")
     return chosen, chosen

@@ -30,7 +30,9 @@ __all__ = [
     "ROW",
     "VISIT",
     "CountPrecision",
+    "Sampling",
     "SumPrecision",
+    "everything_sent",
     "exact_counts",
     "exact_sums",
     "now_radius",
@@ -64,6 +66,20 @@ def sum_radius(precision: SumPrecision, statistic: int, users: float, log_term: 
     """
     spread = 2.0 * users * float(precision.variance[statistic]) * log_term
     return math.sqrt(spread) + float(precision.scale[statistic]) * log_term
+
+
+class Sampling(NamedTuple):
+    """What it costs that users send a random part of their trajectory instead of all of it."""
+
+    weight: float
+    """What is estimated from n counts is as uncertain as if it rested on n/weight users."""
+    noise_share: NDArray[np.float64]
+    """[3]: how much of the stated variance of transitions, visits, rewards is noise; the rest bounds the sampling."""
+
+
+def everything_sent() -> Sampling:
+    """Every user sends all: counts are users, and the stated variance is that of the noise."""
+    return Sampling(weight=1.0, noise_share=np.ones(3))
 
 
 class CountPrecision(NamedTuple):
