@@ -62,3 +62,14 @@ def test_the_last_step_rests_on_its_visits():
     n, r = row_model(np.zeros(3), 8.0, 2.0, 0.0, np.zeros(3))
     assert (n, r) == (0.0, 0.25)
     assert math.isfinite(r)
+
+
+def test_a_weight_divides_the_counts_that_sampling_rests_on() -> None:
+    # Without noise, n counts of weight w are as good as n/w users; the noise itself does not grow with the weight.
+    light = practical_width(0.8, 4, 50.0, 0.3, 1.2, 2.0, 0.0, 0.0)
+    assert practical_width(0.8, 4, 300.0, 0.3, 1.2, 2.0, 0.0, 0.0, 6.0) == pytest.approx(light, rel=1e-12)
+    quiet = practical_width(1.0, 1, 1e9, 0.0, 0.0, 2.0, 9e12, 9e12)
+    assert practical_width(1.0, 1, 1e9, 0.0, 0.0, 2.0, 9e12, 9e12, 6.0) == pytest.approx(quiet, rel=1e-4)
+    assert practical_width(1.0, 1, 1e9, 0.5, 1.0, 2.0, 9e6, 9e6, 6.0) > 2.0 * practical_width(
+        1.0, 1, 1e9, 0.5, 1.0, 2.0, 9e6, 9e6
+    )
