@@ -47,6 +47,14 @@ def test_the_regret_of_an_episode_adds_up_to_the_cumulative_one(results):
     np.testing.assert_allclose(flat, results[2].uniform_regret)
 
 
+def test_the_regret_so_far_is_the_cumulative_one_per_episode(results):
+    x, mean, low, high = series(results[0], band="minmax", per_episode="so far")
+    np.testing.assert_allclose(mean * x, results[0].regret.mean(axis=0))
+    np.testing.assert_allclose(low * x, results[0].regret.min(axis=0))
+    np.testing.assert_allclose(high * x, results[0].regret.max(axis=0))
+    assert "R_k/k" in plot(results[:1], per_episode="so far").axes[0].get_ylabel()
+
+
 def test_one_panel_per_environment_and_every_line_is_named_at_its_end(results):
     figure = plot(results, title="both")
     first, second = figure.axes

@@ -23,13 +23,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STYLES", "Band", "FigureSpec", "LogAxes", "Panel", "check_choices", "plot", "save_figure", "series"]
+__all__ = [
+    "STYLES",
+    "Band",
+    "FigureSpec",
+    "LogAxes",
+    "Panel",
+    "PerEpisode",
+    "check_choices",
+    "plot",
+    "save_figure",
+    "series",
+]
 
 Band = Literal["std", "minmax", "bootstrap", "none"]
 """± one standard deviation, least to greatest, or the 95% bootstrap interval of the mean."""
 
 LogAxes = Literal["none", "x", "y", "xy"]
 """Which axes are logarithmic."""
+
+PerEpisode = bool | Literal["so far"]
+"""Cumulative regret, the regret of an episode (averaged between two checkpoints), or R_k/k: that of all so far."""
 
 Panel = Callable[[Result], str]
 """The name of the panel that a result belongs to."""
@@ -69,7 +83,7 @@ class FigureSpec:
 
     name: str
     band: Band = "std"
-    per_episode: bool = False
+    per_episode: PerEpisode = False
     log: LogAxes = "xy"
     title: str | None = None
     select: Callable[[Result], bool] | None = None
@@ -95,7 +109,7 @@ def plot(
     path: str | Path | None = None,
     *,
     band: Band = "std",
-    per_episode: bool = False,
+    per_episode: PerEpisode = False,
     log: LogAxes = "xy",
     title: str | None = None,
     panel: Panel | None = None,
@@ -111,7 +125,7 @@ def plot(
     band
         What is shaded around the mean over the seeds.
     per_episode
-        Draw the regret of an episode, averaged between two checkpoints, instead of the cumulative one.
+        Draw the regret of an episode, averaged between two checkpoints, or R_k/k (so far), not the cumulative one.
     log
         Which axes are logarithmic; values that are not positive are drawn at the lower edge then.
     title
@@ -158,11 +172,13 @@ def check_choices(band: str, log: str) -> None:
         raise UnknownName("choice of logarithmic axes", log, get_args(LogAxes))
 
 
-def series(result: Result, *, band: Band, per_episode: bool) -> tuple[Floats, Floats, Floats, Floats]:
+def series(result: Result, *, band: Band, per_episode: PerEpisode) -> tuple[Floats, Floats, Floats, Floats]:
     """Episode numbers, mean, and lower and upper edge of the band."""
     x = result.episodes.astype(np.float64)
     values = result.regret
-    if per_episode:
+    if per_episode == "so far":
+        values = values / x  # R_k / k
+    elif per_episode:
         # (R_k - R_j) / (k - j): the average regret of the episodes since the last checkpoint
         values = np.diff(values, axis=1, prepend=0.0) / np.diff(x, prepend=0.0)
     mean = values.mean(axis=0)
@@ -194,7 +210,7 @@ def _panel(
     styles: Mapping[str, tuple[str, Any, str]],
     *,
     band: Band,
-    per_episode: bool,
+    per_episode: PerEpisode,
     log: LogAxes,
 ) -> list[tuple[float, float, str, str]]:
     """Draw one environment; returns where each line ends, its name and its colour."""
@@ -220,7 +236,8 @@ def _panel(
         )
         ends.append((float(x[-1]), float(mean[-1]), result.label, color))
     ax.set_title(name, loc="left", fontsize=10, color="#222222")
-    ax.set_ylabel("regret per episode" if per_episode else "cumulative regret", color=GREY)
+    names = {False: "cumulative regret", True: "regret per episode", "so far": "regret per episode so far, $R_k/k$"}
+    ax.set_ylabel(names[per_episode], color=GREY)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(colors=GREY, labelsize=8)
     ax.grid(axis="y", color="#e4e4e4", linewidth=0.6, zorder=0)
@@ -229,7 +246,7 @@ def _panel(
     return ends
 
 
-def _references(result: Result, *, per_episode: bool) -> list[tuple[str, str, Floats, Floats]]:
+def _references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
     """Name, style, episodes and regret of the policies that learn nothing."""
     x = result.episodes.astype(np.float64)
     if not result.losses:
@@ -238,7 +255,9 @@ def _references(result: Result, *, per_episode: bool) -> list[tuple[str, str, Fl
     found = []
     for name in ("uniform", "myopic"):
         y = np.mean([getattr(measures, name) for measures in result.losses], axis=0)
-        if per_episode:
+        if per_episode == "so far":
+            y = y / x
+        elif per_episode:
             y = np.diff(y, prepend=0.0) / np.diff(x, prepend=0.0)
         found.append((f"{name} policy", name, x, y))
     return found

@@ -96,7 +96,7 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     panels = _by_calibration if name in ("fig1", "fig7") else _by_epsilon
     return (
         PanelFigure(name=name, panels=panels, line=_line),
-        PanelFigure(name=f"{name}-per-episode", panels=panels, line=_line, per_episode=True),
+        PanelFigure(name=f"{name}-per-episode", panels=panels, line=_line, per_episode="so far"),
     )
 
 

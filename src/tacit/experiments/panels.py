@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tacit.experiments.figures import Band, LogAxes, plot
+from tacit.experiments.figures import Band, LogAxes, PerEpisode, plot
 from tacit.experiments.result import Result
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class PanelFigure:
     line: Callable[[Result], str] = lambda result: result.label
     """The name of its line; equal names share a style in all panels."""
     band: Band = "minmax"
-    per_episode: bool = False
+    per_episode: PerEpisode = False
     log: LogAxes = "xy"
     title: str | None = None
 
