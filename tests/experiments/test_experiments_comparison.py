@@ -13,6 +13,7 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.experiments import catalogue
 from tacit.experiments.catalogue import EXPERIMENTS, Experiment
 from tacit.experiments.comparison import Run, run_comparison
+from tacit.experiments.config import RunConfig
 from tacit.experiments.files import read_comparison
 from tacit.experiments.report import render_report, write_report
 
@@ -207,3 +208,20 @@ def test_a_report_is_one_page_that_needs_nothing_else(file, tmp_path):
     for result in comparison:
         assert f"{result.spread().mean:,.1f} ± {result.spread().std:,.1f}" in page.text
     assert render_report(comparison) == text, "the same results give the same page"
+
+
+def test_runs_that_mix_constants_say_so():
+    private = {"trust": "local", "epsilon": 1.0}
+
+    def told(constants):
+        words: list[str] = []
+        shared = {"environment": "random-mdp", "learner": "ucbvi", "episodes": 20, "seeds": (0,)}
+        runs = [
+            Run(label=label, config=RunConfig(**shared, **more, constants=constants))
+            for label, more in (("plain", {}), ("private", private))
+        ]
+        run_comparison(runs, name="c", out=None, command="c", workers=1, notify=words.append)
+        return " ".join(words)
+
+    assert "theory: plain; practical: private" in told(None)
+    assert "constants" not in told("practical")

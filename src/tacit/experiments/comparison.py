@@ -129,6 +129,8 @@ def run_comparison(
             notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
             notify = silent
     results = run_cells(cells, experiment=name, workers=workers, progress=progress, notify=notify)
+    if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
+        notify(words)
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)
 
 
@@ -148,6 +150,15 @@ def load(directory: str | Path) -> Result | Comparison:
         version=index["version"],
         command=index["command"],
     )
+
+
+def mixed_constants(results: Sequence[Result]) -> str | None:
+    """What to say where some runs use theory constants and others the practical rule; None where all use one of them."""
+    rules = {rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical")}
+    if not all(rules.values()):
+        return None
+    named = "; ".join(f"{rule}: {', '.join(labels)}" for rule, labels in rules.items())
+    return f"different constants are compared ({named}); give all runs the same, for instance constants = 'practical'"
 
 
 def slug(text: str) -> str:
