@@ -153,7 +153,7 @@ def load(directory: str | Path) -> Result | Comparison:
 
 
 def mixed_constants(results: Sequence[Result]) -> str | None:
-    """What to say where some runs use theory constants and others the practical rule; None where all use one of them."""
+    """What to say where some runs use theory constants and others the practical rule; None where all use one."""
     rules = {rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical")}
     if not all(rules.values()):
         return None
