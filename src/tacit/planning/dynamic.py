@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import kernel, lean_kernel
+from tacit.kernels import inlined, kernel, lean_kernel
 
 __all__ = [
     "backward_induction",
@@ -55,6 +55,7 @@ def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floa
     return Q, V, policy
 
 
+@inlined
 @lean_kernel
 def evaluate_deterministic(P: Floats, r: Floats, policy: Ints, V: Floats) -> None:
     """Write the values of policy[h,s] into V[h,s]; V has H + 1 rows and its last one is set to zero."""
