@@ -36,6 +36,15 @@ def test_gamma_variates_are_gamma(shape):
     assert fits(1.25 * sample, scipy.stats.gamma(shape)) < 1e-9
 
 
+def test_the_squeeze_of_the_gamma_variates_accepts_nothing_that_is_rejected():
+    # -ln of the acceptance probability is t = -(x²/3y²)(ln(1+y) - y + y²/2 - y³/3); the shape enters by y alone, and
+    # accepting with 1 - x²y²/6 needs 1 - exp(-t) ≤ t ≤ x²y²/6. Half of that bound would accept too much for y < 0.
+    y = np.concatenate([np.linspace(-0.5, -0.01, 500), np.linspace(0.01, 0.5, 500)])
+    t_over_x2 = -(np.log1p(y) - y + y**2 / 2 - y**3 / 3) / (3 * y**2)
+    assert (t_over_x2 <= y**2 / 6).all()
+    assert (t_over_x2 > y**2 / 12).any()
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("ones", "zeros"), [(0.0, 0.0), (0.0, 7.0), (5.0, 0.0), (3.0, 11.0), (0.4, 0.2)])
 def test_beta_variates_are_beta(ones, zeros):

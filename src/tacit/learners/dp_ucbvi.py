@@ -83,8 +83,6 @@ class DPUCBVIBelief(NamedTuple):
     """[1]: how many users the statistics at hand cover."""
     fresh: Ints
     """[1]: 1 if statistics came since the last plan."""
-    coins: Floats
-    """[H, S]: one uniform number for each state, to break ties."""
     ties: Ints
 
 
@@ -230,7 +228,7 @@ def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Gen
                     best = max(best, Q)
                 belief.V[h, s] = best
                 belief.ties[h, s] = ties
-    break_ties(belief.Q, belief.V, belief.ties, belief.coins, belief.policy, generator)
+    break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
 class DPUCBVI(KernelLearner[DPUCBVIBelief]):
@@ -301,6 +299,5 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief]):
             row=np.zeros(S),
             users=np.zeros(1, dtype=np.int64),
             fresh=np.ones(1, dtype=np.int64),
-            coins=np.zeros((H, S)),
             ties=np.full((H, S), A, dtype=np.int64),
         )

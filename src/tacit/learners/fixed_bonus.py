@@ -49,7 +49,6 @@ class FixedBonusBelief(NamedTuple):
     """[1]: how many users the statistics at hand cover."""
     fresh: Ints
     """[1]: 1 if statistics came since the last plan."""
-    coins: Floats
     ties: Ints
 
 
@@ -88,7 +87,7 @@ def plan_with_fixed_bonus(
                     best = max(best, Q)
                 belief.V[h, s] = best
                 belief.ties[h, s] = ties
-    break_ties(belief.Q, belief.V, belief.ties, belief.coins, belief.policy, generator)
+    break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
 class FixedBonusLearner(KernelLearner[FixedBonusBelief]):
@@ -119,6 +118,5 @@ class FixedBonusLearner(KernelLearner[FixedBonusBelief]):
             bonus=np.full((H, S, A), np.inf),
             users=np.zeros(1, dtype=np.int64),
             fresh=np.ones(1, dtype=np.int64),
-            coins=np.zeros((H, S)),
             ties=np.zeros((H, S), dtype=np.int64),
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
-from tacit.kernels import lean_kernel
+from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -76,28 +76,24 @@ def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Genera
     """Sample a model from the posterior and solve it; ties are broken at random."""
     H, S = belief.policy.shape
     stages, A = belief.visits.shape[0], belief.visits.shape[2]
-    if stages == 1:
-        _sample_stage(parameters, belief, 0, True, generator)
     for h in range(H - 1, -1, -1):
-        if stages > 1:
-            _sample_stage(parameters, belief, h, h < H - 1, generator)
+        if stages > 1 or h == H - 1:
+            _sample_stage(parameters, belief, min(h, stages - 1), stages == 1 or h < H - 1, generator)
         for s in range(S):
-            best = -np.inf
-            ties = 0
+            best, choice, ties = -np.inf, 0, 0
             for a in range(A):
                 # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
                 Q = belief.r_sample[s, a]
                 if h < H - 1:
                     for t in range(S):
                         Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
-                if Q > best:
-                    best = Q
-                    ties = 1
-                    belief.policy[h, s] = a
-                elif Q == best:
+                # Ties are rare; which action is better, no processor could predict, so there is no branch on it.
+                if Q == best:
                     ties += 1
-                    if generator.random() * ties < 1.0:
-                        belief.policy[h, s] = a
+                    choice = a if generator.random() * ties < 1.0 else choice
+                choice, ties = (a, 1) if Q > best else (choice, ties)
+                best = max(best, Q)
+            belief.policy[h, s] = choice
             belief.V[h, s] = best
 
 
@@ -128,6 +124,7 @@ def _sample_stage(
                 belief.r_sample[s, a] = _normal_gamma(n, reward_sum, belief.squares[h, s, a], generator)
 
 
+@inlined
 @lean_kernel
 def beta_draw(ones: float, zeros: float, generator: np.random.Generator) -> float:
     """A mean from the posterior Beta(1 + ones, 1 + zeros)."""
@@ -140,6 +137,7 @@ def beta_draw(ones: float, zeros: float, generator: np.random.Generator) -> floa
     return high / (high + low)
 
 
+@inlined
 @lean_kernel
 def gamma_draw(shape: float, generator: np.random.Generator) -> float:
     """A standard gamma variate; the method of Marsaglia and Tsang (2000) in place, twice as fast as the library's."""
@@ -147,17 +145,19 @@ def gamma_draw(shape: float, generator: np.random.Generator) -> float:
         return generator.standard_exponential()
     if shape < 1.0:
         return generator.standard_gamma(shape)
+    # d v with v = (1 + y)³, y = x/√(9d) and a normal x is accepted if ln U < x²/2 + d(1 - v + ln v) =: -t
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = generator.standard_normal()
-        v = 1.0 + c * x
-        if v <= 0.0:
+        y = c * x
+        if y <= -1.0:
             continue
-        v = v * v * v
-        # ln U < x²/2 + d(1 - v + ln v), which a polynomial settles nearly always
         u = generator.random()
-        if u < 1.0 - 0.0331 * x * x * x * x:
+        v = (1.0 + y) * (1.0 + y) * (1.0 + y)
+        # As d = x²/(9y²), t = -(x²/3y²)(ln(1+y) - y + y²/2 - y³/3) = (x²/3y²)(y⁴/4 - y⁵/5 + ...), and for |y| ≤ 1/2 the
+        # sum is at most (y⁴/4)(1 + |y| + ...) ≤ y⁴/2: U < 1 - x²y²/6 ≤ 1 - t ≤ e⁻ᵗ settles it, nearly always.
+        if (abs(y) <= 0.5) & (u < 1.0 - x * x * y * y / 6.0):
             return d * v
         if u > 0.0 and math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
             return d * v

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.kernels import lean_kernel
+from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import Constants, KernelLearner
+from tacit.planning.ties import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import Sampling, everything_sent
@@ -32,6 +33,7 @@ __all__ = ["UCBVI", "Bonus"]
 
 Bonus = Literal["hoeffding", "bernstein"]
 HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
+N, N_LAST, REWARD, BONUS, BONUS_LAST, SEEN = range(6)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,27 +55,24 @@ class UCBVIBelief(NamedTuple):
     Q: Floats
     V: Floats
     P_hat: Floats
-    r_hat: Floats
-    n: Floats
-    """[H or 1, S, A]: how many transitions the row rests on."""
-    n_last: Floats
-    """[H or 1, S, A]: how many visits it rests on at the last step, where only its reward counts."""
-    bonus: Floats
-    """[H or 1, S, A]: the part of the width that does not depend on V."""
-    bonus_last: Floats
-    seen: Floats
-    """[H or 1, S, A]: the visits at the last update, to find the rows that changed."""
-    arrivals: Floats
-    """[H or 1, S]: visits of a state (the N' of the Bernstein bonus)."""
+    rows: Floats
+    """[H or 1, S, A, 6]: what is known of a row, side by side: to find a number in memory costs more than to use it.
+
+    N: how many transitions the row rests on; N_LAST: how many visits it rests on at the last step, where only its
+    reward counts; REWARD: the mean reward; BONUS, BONUS_LAST: the part of the width that does not depend on V;
+    SEEN: the visits at the last update, to find the rows that changed.
+    """
     doubt: Floats
     """[H or 1, S]: how far V of a state may be off, squared (the last term of the Bernstein bonus)."""
     variance: Floats
-    coins: Floats
-    """[H, S]: one uniform number for each state, to break ties."""
     ties: Ints
     """[H, S]: how many actions are best."""
     stale: Ints
-    """[H or 1, S]: 1 for a state with a row that changed since the last plan."""
+    """[H or 1, S]: how many plans there were before a row of the state changed last."""
+    plans: Ints
+    """[1]: how many plans there were."""
+    changed: NDArray[np.uintp]
+    """Scratch, (h, s, a) in each line: the rows that an update finds changed."""
 
 
 @lean_kernel
@@ -81,40 +80,46 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
     """Refresh the rows of the model whose counts changed."""
     stages, S, A = released.visits.shape
     H = belief.policy.shape[0]
-    for family in range(3):
-        belief.variance[family] = parameters.sampling.noise_share[family] * released.variance[family]
+    share, stated = parameters.sampling.noise_share, released.variance
+    sigma2_N, sigma2_n, sigma2_R = share[0] * stated[0], share[1] * stated[1], share[2] * stated[2]
+    belief.variance[0], belief.variance[1], belief.variance[2] = sigma2_N, sigma2_n, sigma2_R
     # Without noise a row changes with its visits; whole-numbered noise can repeat a value by chance.
-    exact = released.variance[0] + released.variance[1] + released.variance[2] == 0.0
+    noisy = sigma2_N + sigma2_n + sigma2_R != 0.0
+    # Search first, work after: among the addresses that the work needs, the search would be much slower.
+    count = 0
     for h in range(stages):
         for s in range(S):
             for a in range(A):
-                if exact and released.visits[h, s, a] == belief.seen[h, s, a]:
-                    continue
-                belief.stale[h, s] = 1
-                belief.arrivals[h, s] += released.visits[h, s, a] - belief.seen[h, s, a]
-                belief.seen[h, s, a] = released.visits[h, s, a]
-                n, r = row_model(
-                    released.transitions[h, s, a],
-                    released.visits[h, s, a],
-                    released.rewards[h, s, a],
-                    belief.variance[0],
-                    belief.P_hat[h, s, a],
-                )
-                # The last step has no successor that matters: only its reward is learned, from the visits. Pooled over
-                # the steps, a state that is reached at the last step only has visits but no transitions.
-                ending = released.visits[h, s, a]
-                if ending <= 0.5 * math.sqrt(belief.variance[1]):
-                    ending = 0.0
-                belief.r_hat[h, s, a] = r
-                belief.n[h, s, a], belief.n_last[h, s, a] = n, ending
-                belief.bonus[h, s, a] = _fixed_bonus(parameters, H, n, r)
-                belief.bonus_last[h, s, a] = _fixed_bonus(parameters, H, ending, r)
-            if parameters.rule == BERNSTEIN and belief.arrivals[h, s] > 0.0:
-                # min{ 100² H³ S² A L² / N'_h(y), H² }
-                bound = 100.0 * 100.0 * float(H) ** 3 * S * S * A * parameters.log_term * parameters.log_term
-                belief.doubt[h, s] = min(bound / belief.arrivals[h, s], float(H * H))
+                if noisy or released.visits[h, s, a] != belief.rows[h, s, a, SEEN]:
+                    belief.changed[count, 0], belief.changed[count, 1], belief.changed[count, 2] = h, s, a
+                    count += 1
+    for i in range(count):
+        h, s, a = belief.changed[i, 0], belief.changed[i, 1], belief.changed[i, 2]
+        row, visits = belief.rows[h, s, a], released.visits[h, s, a]
+        n, r = row_model(
+            released.transitions[h, s, a], visits, released.rewards[h, s, a], sigma2_N, belief.P_hat[h, s, a]
+        )
+        row[N], row[REWARD], row[SEEN] = n, r, visits
+        row[BONUS] = _fixed_bonus(parameters, H, n, r)
+        if h == stages - 1:
+            # The last step has no successor that matters: only its reward is learned, from the visits. Pooled over the
+            # steps, a state that is reached at the last step only has visits but no transitions.
+            row[N_LAST] = visits if visits > 0.5 * math.sqrt(sigma2_n) else 0.0
+            row[BONUS_LAST] = _fixed_bonus(parameters, H, row[N_LAST], r)
+        belief.stale[h, s] = belief.plans[0]
+    if parameters.rule == BERNSTEIN:
+        for h in range(stages):
+            for s in range(S):
+                arrivals = 0.0
+                for a in range(A):
+                    arrivals += released.visits[h, s, a]
+                if arrivals > 0.0:
+                    # min{ 100² H³ S² A L² / N'_h(y), H² }
+                    bound = 100.0 * 100.0 * float(H) ** 3 * S * S * A * parameters.log_term * parameters.log_term
+                    belief.doubt[h, s] = min(bound / arrivals, float(H * H))
 
 
+@inlined
 @lean_kernel
 def _fixed_bonus(parameters: Parameters, H: int, n: float, r: float) -> float:
     """The part of the width that does not depend on V."""
@@ -135,33 +140,32 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
     Only states whose rows, or whose successors' values, changed since the last plan are computed again: with widths at
     the ceiling, as they are for long under theory constants, that is one state per step.
     """
-    # Arrays are indexed in full, not through row views: views cost a reference count each, in the innermost loops.
     H, S, A = belief.Q.shape
     stages = belief.P_hat.shape[0]
-    for h in range(H):
-        for s in range(S):
-            belief.coins[h, s] = generator.random()
     everything = parameters.rule == BERNSTEIN  # its last term looks at the arrivals of all successors
     moved = everything
-    for h in range(H - 1, -1, -1):
-        stage, following = min(h, stages - 1), min(h + 1, stages - 1)
+    for step in range(H):
+        h = max(0, H - 1 - step)  # visibly not negative: no index below is checked for counting from the end
+        stage, following = h if stages > 1 else 0, min(h + 1, stages - 1)
         moving = everything
         for s in range(S):
-            if not moved and belief.stale[stage, s] == 0:
+            if not moved and belief.stale[stage, s] != belief.plans[0]:
                 continue
             best = -1.0
             ties = 0
             for a in range(A):
                 # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
                 Q = float(H - h) if parameters.rule == PRACTICAL else belief.Q[h, s, a]
-                n, r, width = belief.n[stage, s, a], belief.r_hat[stage, s, a], belief.bonus[stage, s, a]
+                row = belief.rows[stage, s, a]
+                n, r, width = row[N], row[REWARD], row[BONUS]
                 if h == H - 1:
-                    n, width = belief.n_last[stage, s, a], belief.bonus_last[stage, s, a]
+                    n, width = row[N_LAST], row[BONUS_LAST]
                 # P̂ V̄ and the rest of b are not negative: a row that is at its ceiling without them is done.
                 if n > 0.0 and r + width < Q:
                     mean = 0.0
-                    for t in range(S):
-                        mean += belief.P_hat[stage, s, a, t] * belief.V[h + 1, t]
+                    if h < H - 1:
+                        for t in range(S):
+                            mean += belief.P_hat[stage, s, a, t] * belief.V[h + 1, t]
                     if parameters.rule != HOEFFDING:
                         variance, spread, doubt = 0.0, 0.0, 0.0
                         for t in range(S):
@@ -189,17 +193,8 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
                 belief.V[h, s] = best
                 moving = True
         moved = moving
-        for s in range(S):
-            # One of the tied actions, all alike; without a branch that no processor could predict.
-            best, skip, choice = belief.V[h, s], int(belief.coins[h, s] * belief.ties[h, s]), 0
-            for a in range(A):
-                tied = int(belief.Q[h, s, a] == best)
-                choice = a if tied & (skip == 0) else choice
-                skip -= tied
-            belief.policy[h, s] = choice
-    for stage in range(stages):
-        for s in range(S):
-            belief.stale[stage, s] = 0
+    belief.plans[0] += 1
+    break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
 class UCBVI(KernelLearner[UCBVIBelief]):
@@ -258,16 +253,11 @@ class UCBVI(KernelLearner[UCBVIBelief]):
             Q=np.broadcast_to(ceiling[:, None, None], (H, S, A)).copy(),
             V=np.zeros((H + 1, S)),
             P_hat=np.zeros((*model, S)),
-            r_hat=np.zeros(model),
-            n=np.zeros(model),
-            n_last=np.zeros(model),
-            bonus=np.zeros(model),
-            bonus_last=np.zeros(model),
-            seen=np.zeros(model),
-            arrivals=np.zeros(model[:2]),
+            rows=np.zeros((*model, 6)),
             doubt=np.full(model[:2], float(H * H)),
             variance=np.zeros(3),
-            coins=np.zeros((H, S)),
             ties=np.zeros((H, S), dtype=np.int64),
-            stale=np.ones(model[:2], dtype=np.int64),
+            stale=np.zeros(model[:2], dtype=np.int64),
+            plans=np.zeros(1, dtype=np.int64),
+            changed=np.zeros((math.prod(model), 3), dtype=np.uintp),
         )

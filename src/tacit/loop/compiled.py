@@ -26,7 +26,7 @@ def fused_loop(
     `done` episodes came before; the regret at every mark that is passed is written to `regret`.
     """
     plan, update, release = inlined(plan), inlined(update), inlined(release)
-    follow, judge = inlined(walk), inlined(refresh)
+    judge = inlined(refresh)
 
     @lean_kernel
     def advance(
@@ -54,7 +54,7 @@ def fused_loop(
         for episode in range(done + 1, done + episodes + 1):
             plan(parameters, belief, learner_coins)
             judge(truth, tally, belief.policy)
-            follow(world, belief.policy, world_coins, states, actions, rewards)
+            walk(world, belief.policy, world_coins, states, actions, rewards)
             tally.regret[0] += tally.gaps[states[0]]
             release(privacy, state, states, actions, rewards, noise)
             update(parameters, belief, state.released)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import kernel, lean_kernel
+from tacit.kernels import inlined, kernel, lean_kernel
 
 __all__ = [
     "backward_induction",
@@ -55,21 +55,24 @@ def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floa
     return Q, V, policy
 
 
+@inlined
 @lean_kernel
 def evaluate_deterministic(P: Floats, r: Floats, policy: Ints, V: Floats) -> None:
     """Write the values of policy[h,s] into V[h,s]; V has H + 1 rows and its last one is set to zero."""
     horizon, S = policy.shape
-    for s in range(S):
-        V[horizon, s] = 0.0
-    for h in range(horizon - 1, -1, -1):
-        stage = min(h, P.shape[0] - 1)
-        stage_r = min(h, r.shape[0] - 1)
+    for step in range(horizon):
+        h = max(0, horizon - 1 - step)  # visibly not negative: no index below is checked for counting from the end
+        stage = h if P.shape[0] > 1 else 0
+        stage_r = h if r.shape[0] > 1 else 0
         for s in range(S):
             a = policy[h, s]
             # V_h(s) = r_h(s,π(s)) + Σ_s' P_h(s'|s,π(s)) V_{h+1}(s')
             total = 0.0
-            for t in range(S):
-                total += P[stage, s, a, t] * V[h + 1, t]
+            if h == horizon - 1:
+                V[horizon, s] = 0.0
+            else:
+                for t in range(S):
+                    total += P[stage, s, a, t] * V[h + 1, t]
             V[h, s] = r[stage_r, s, a] + total
 
 

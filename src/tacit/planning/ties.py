@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import lean_kernel
+from tacit.kernels import inlined, lean_kernel
 
 __all__ = ["break_ties"]
 
@@ -13,8 +13,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@inlined
 @lean_kernel
-def break_ties(Q: Floats, V: Floats, ties: Ints, coins: Floats, policy: Ints, generator: np.random.Generator) -> None:
+def break_ties(Q: Floats, V: Floats, ties: Ints, policy: Ints, generator: np.random.Generator) -> None:
     """Write one of the best actions of each state, all alike, to policy[h,s]; V[h,s] is the best Q, `ties` counts them.
 
     >>> policy = np.zeros((1, 1), dtype=np.int64)
@@ -22,7 +23,7 @@ def break_ties(Q: Floats, V: Floats, ties: Ints, coins: Floats, policy: Ints, ge
     >>> generator = np.random.default_rng(0)
     >>> chosen = set()
     >>> for _ in range(50):
-    ...     break_ties(Q, V, ties, np.zeros((1, 1)), policy, generator)
+    ...     break_ties(Q, V, ties, policy, generator)
     ...     chosen.add(int(policy[0, 0]))
     >>> sorted(chosen)
     [1, 2]
@@ -30,11 +31,8 @@ def break_ties(Q: Floats, V: Floats, ties: Ints, coins: Floats, policy: Ints, ge
     H, S, A = Q.shape
     for h in range(H):
         for s in range(S):
-            coins[h, s] = generator.random()
-    for h in range(H):
-        for s in range(S):
             # Without a branch that no processor could predict.
-            skip, choice = int(coins[h, s] * ties[h, s]), 0
+            skip, choice = int(generator.random() * ties[h, s]), 0
             for a in range(A):
                 tied = int(Q[h, s, a] == V[h, s])
                 choice = a if tied & (skip == 0) else choice

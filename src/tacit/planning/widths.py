@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import lean_kernel
+from tacit.kernels import inlined, lean_kernel
 
 __all__ = ["DEFAULT_Z", "practical_width", "row_model"]
 
@@ -22,6 +22,7 @@ DEFAULT_Z = 1.0
 Floats = NDArray[np.float64]
 
 
+@inlined
 @lean_kernel
 def row_model(
     counts: Floats, visits: float, reward_sum: float, count_variance: float, P_row: Floats

@@ -50,7 +50,7 @@ def clipped_index(index: int, size: int) -> int:
     >>> [clipped_index(i, 4) for i in (-7, 2, 99)]
     [0, 2, 3]
     """
-    return min(max(index, 0), size - 1)
+    return max(0, min(index, size - 1))
 
 
 @kernel

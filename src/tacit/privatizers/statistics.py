@@ -39,9 +39,9 @@ Ints = NDArray[np.int64]
 def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards: Floats) -> None:
     """Add one user's exact statistics to the totals, in place; what lies outside the public ranges is clipped."""
     horizon = actions.shape[0]
-    S, A = totals.visits.shape[1], totals.visits.shape[2]
+    stages, S, A = totals.visits.shape
     for h in range(horizon):
-        stage = min(h, totals.visits.shape[0] - 1)
+        stage = h if stages > 1 else 0
         s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
         totals.visits[stage, s, a] += 1.0
         totals.rewards[stage, s, a] += r
