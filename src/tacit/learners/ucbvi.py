@@ -85,6 +85,7 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
     belief.variance[0], belief.variance[1], belief.variance[2] = sigma2_N, sigma2_n, sigma2_R
     # Without noise a row changes with its visits; whole-numbered noise can repeat a value by chance.
     noisy = sigma2_N + sigma2_n + sigma2_R != 0.0
+    last = np.uintp(stages - 1)
     # Search first, work after: among the addresses that the work needs, the search would be much slower.
     count = 0
     for h in range(stages):
@@ -101,7 +102,7 @@ def update(parameters: Parameters, belief: UCBVIBelief, released: CountStatistic
         )
         row[N], row[REWARD], row[SEEN] = n, r, visits
         row[BONUS] = _fixed_bonus(parameters, H, n, r)
-        if h == stages - 1:
+        if h == last:
             # The last step has no successor that matters: only its reward is learned, from the visits. Pooled over the
             # steps, a state that is reached at the last step only has visits but no transitions.
             row[N_LAST] = visits if visits > 0.5 * math.sqrt(sigma2_n) else 0.0

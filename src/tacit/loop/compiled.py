@@ -55,7 +55,8 @@ def fused_loop(
             plan(parameters, belief, learner_coins)
             judge(truth, tally, belief.policy)
             walk(world, belief.policy, world_coins, states, actions, rewards)
-            tally.regret[0] += tally.gaps[states[0]]
+            # V*(s_1) - V^π(s_1)
+            tally.regret[0] += truth.best[states[0]] - tally.V[0, states[0]]
             release(privacy, state, states, actions, rewards, noise)
             update(parameters, belief, state.released)
             if mark < marks.shape[0] and marks[mark] == episode:

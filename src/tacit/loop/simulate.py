@@ -205,7 +205,7 @@ def _interpreted(
         else:
             if isinstance(plan.policy, DeterministicPolicy):
                 refresh(truth, tally, plan.policy.actions)
-                gaps = tally.gaps
+                gaps = truth.best - tally.V[0]
             else:
                 gaps = gaps_of(truth, plan.policy, mdp.num_actions)
                 changes += plan.policy is not previous

@@ -27,14 +27,13 @@ class Truth(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Running regret, and the gaps V*(s) - V^π(s) of the policy they were last computed for."""
+    """Running regret, and the values V^π of the policy they were last computed for."""
 
     regret: Floats
     """[1]"""
     policy: Ints
-    gaps: Floats
-    """[S]"""
     V: Floats
+    """[H+1, S]"""
     changes: Ints
     """[1]: how many times the policy differed from the one before."""
 
@@ -52,7 +51,6 @@ def begin_tally(mdp: TabularMDP) -> Tally:
     return Tally(
         regret=np.zeros(1),
         policy=np.full((H, S), -1, dtype=np.int64),
-        gaps=np.zeros(S),
         V=np.zeros((H + 1, S)),
         changes=np.zeros(1, dtype=np.int64),
     )
@@ -60,7 +58,7 @@ def begin_tally(mdp: TabularMDP) -> Tally:
 
 @lean_kernel
 def refresh(truth: Truth, tally: Tally, policy: Ints) -> None:
-    """Recompute the gaps if the policy differs from the one they belong to."""
+    """Recompute the values if the policy differs from the one they belong to."""
     H, S = policy.shape
     difference = 0
     for h in range(H):
@@ -71,8 +69,6 @@ def refresh(truth: Truth, tally: Tally, policy: Ints) -> None:
     if difference != 0:
         tally.changes[0] += 1
         evaluate_deterministic(truth.P, truth.r, policy, tally.V)
-        for s in range(S):
-            tally.gaps[s] = truth.best[s] - tally.V[0, s]
 
 
 def gaps_of(truth: Truth, policy: Policy, num_actions: int) -> Floats:
