@@ -71,14 +71,14 @@ def inlined(compiled: F) -> F:
     """
     if getattr(compiled, "targetoptions", {}).get("_nrt", True) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
         return compiled
-    return cast("F", numba.njit(inline="always", _nrt=False)(compiled.py_func))  # type: ignore[attr-defined]
+    return cast("F", numba.njit(inline="always", _nrt=False, error_model="numpy")(compiled.py_func))  # type: ignore[attr-defined]
 
 
 def _compiled(function: F, **flags: bool) -> F:
     if config.DISABLE_JIT:
         function.py_func = function  # type: ignore[attr-defined]
         return function
-    compiled = numba.njit(**flags)(function)
+    compiled = numba.njit(error_model="numpy", **flags)(function)
     if PACKAGE_ROOT in Path(function.__code__.co_filename).parents:
         compiled._cache = _StampedCache(function)
     return cast("F", compiled)
