@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,12 @@ def test_names_are_moved_apart_in_order(heights):
     assert min(places) >= 0.0
     if min(np.diff(np.sort(heights))) >= 11.0:
         assert places == heights
+
+
+def test_many_panels_stand_in_columns(results):
+    many = [replace(results[0], label=f"run {i}") for i in range(10)]
+    for panels, columns in ((4, 1), (5, 2), (10, 3)):
+        figure = plot(many[:panels], panel=lambda result: result.label)
+        assert len(figure.axes) == panels
+        assert len({round(ax.get_position().x0, 3) for ax in figure.axes}) == columns
+        assert [ax.get_title(loc="left") for ax in figure.axes] == [f"run {i}" for i in range(panels)]

@@ -143,13 +143,19 @@ def plot(
         name = result.config.environment_name if panel is None else panel(result)
         panels.setdefault(name, []).append(result)
     styles = _styles(results)
-    figure = Figure(figsize=(8.0, 0.6 + 3.6 * len(panels)), layout="constrained")
-    axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
+    columns = 1 + (len(panels) > 4) + (len(panels) > 8)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(8.0 * columns, 0.6 + 3.6 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    axes = places[: len(panels)]
+    for empty in places[len(panels) :]:
+        figure.delaxes(empty)
     ends = [
         _panel(ax, name, members, styles, band=band, per_episode=per_episode, log=log)
         for ax, (name, members) in zip(axes, panels.items(), strict=True)
     ]
-    axes[-1].set_xlabel("episode", color=GREY)
+    for ax in axes[-columns:]:
+        ax.set_xlabel("episode", color=GREY)
     if title:
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     counts = sorted({len(result.seeds) for result in results})
