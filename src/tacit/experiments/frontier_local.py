@@ -88,7 +88,7 @@ def ratio_interval(paper: Result, ours: Result) -> tuple[float, float, float]:
 
 def summary_table(results: Sequence[Result]) -> str:
     """Final regret, the ratio with its interval, and the noise of one transition counter, as a Markdown table."""
-    columns = "environment | steps | K | noise std: paper / tacit | mechanism"
+    columns = "environment | steps | K | noise std: paper / tacit (with sampling at most) | mechanism"
     columns += " | regret: uniform / paper / tacit / no privacy | paper / tacit (95%)"
     lines = [f"| {columns} |", "|---" * 7 + "|"]
     by: dict[tuple[str, str], dict[str, Result]] = {}
@@ -99,19 +99,25 @@ def summary_table(results: Sequence[Result]) -> str:
         paper, ours, free = (cells[name] for name in NOISES)
         uniform = paper.uniform_regret * paper.config.episodes
         finals = [uniform, *(float(cell.regret[:, -1].mean()) for cell in (paper, ours, free))]
-        stds = [_transition_std(cell) for cell in (paper, ours)]
+        stds = (
+            *(_transition_std(cell, sampling=False) for cell in (paper, ours)),
+            _transition_std(ours, sampling=True),
+        )
         ratio, low, high = ratio_interval(paper, ours)
         lines.append(
-            f"| {environment} | {steps} | {paper.config.episodes:,} | {stds[0]:.3g} / {stds[1]:.3g} "
+            f"| {environment} | {steps} | {paper.config.episodes:,} | {stds[0]:.3g} / {stds[1]:.3g} ({stds[2]:.3g}) "
             f"| {ours.resolved.privatizer.removeprefix('local/')} | {' / '.join(f'{value:,.0f}' for value in finals)} "
             f"| {ratio:.2f} ({low:.2f}-{high:.2f}) |"
         )
     return "\n".join(lines)
 
 
-def _transition_std(result: Result) -> float:
-    """Noise and sampling: the standard deviation that one user adds to a transition counter."""
-    return float(assemble(result.config).privatizer.parameters.variance[0] ** 0.5)  # type: ignore[attr-defined]
+def _transition_std(result: Result, *, sampling: bool) -> float:
+    """The standard deviation that one user adds to a transition counter: noise, or noise and sampling."""
+    privatizer = assemble(result.config).privatizer
+    if not sampling:
+        return privatizer.noise_std()["transitions"]
+    return float(privatizer.parameters.variance[0] ** 0.5)  # type: ignore[attr-defined]
 
 
 FIGURES: Final = (
