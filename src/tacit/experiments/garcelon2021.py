@@ -93,10 +93,10 @@ def epsilon_runs(scale: Scale, epsilon: float) -> tuple[Run, ...]:
 
 def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     """Cumulative regret and regret per episode; a panel per calibration, and per epsilon where mechanisms differ."""
-    panels = _by_calibration if name in ("fig1", "fig7") else _by_epsilon
+    panels, line = (_by_calibration, _line) if name in ("fig1", "fig7") else (_by_epsilon, _mechanism)
     return (
-        PanelFigure(name=name, panels=panels, line=_line),
-        PanelFigure(name=f"{name}-per-episode", panels=panels, line=_line, per_episode="so far"),
+        PanelFigure(name=name, panels=panels, line=line),
+        PanelFigure(name=f"{name}-per-episode", panels=panels, line=line, per_episode="so far"),
     )
 
 
@@ -140,6 +140,11 @@ PANELS: Final = {"paper": "noise as printed", "tight": "least noise for the clai
 def _line(result: Result) -> str:
     """The label without what the panel says."""
     return result.label.removesuffix(f", {result.config.calibration}")
+
+
+def _mechanism(result: Result) -> str:
+    """The label without epsilon and calibration: a mechanism has one style in all panels."""
+    return result.label.split(", ")[0]
 
 
 def _by_calibration(result: Result) -> tuple[str, ...]:
