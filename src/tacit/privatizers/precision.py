@@ -65,7 +65,8 @@ def sampling_of(privatizer: Any) -> Sampling:
     noise, moved = (getattr(privatizer, name, None) for name in ("mechanism", "transition_mechanism"))
     if not isinstance(noise, OneSlot) or not isinstance(moved, OneSlot):
         return everything_sent()
-    outcomes, transitions = noise.noise_variance / noise.variance, moved.noise_variance / moved.variance
+    # Where nothing varies (one cell, one slot) any share will do.
+    outcomes, transitions = (one.noise_variance / (one.variance or 1.0) for one in (noise, moved))
     return Sampling(weight=max(noise.weight, moved.weight), noise_share=np.array([transitions, outcomes, outcomes]))
 
 
