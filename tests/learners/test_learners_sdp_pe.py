@@ -57,7 +57,7 @@ def play(learner, privatizer, mdp, seed, batches):
         assert sum(users for _, users in plan.groups) == plan.users
         parts = [flow_counts(mdp, policy, users, streams.world) for policy, users in plan.groups]
         state, released = privatizer.release_batch(
-            state, join_counts(parts), SimulationNoise(streams.noise), plan.request
+            state, join_counts(parts), SimulationNoise(streams.noise), plan.query
         )
         belief = learner.update(belief, released)
         yield plan, belief
@@ -69,7 +69,7 @@ def test_stages_build_a_crude_model_eliminate_and_forget(variant):
     H, sizes = TINY.horizon, []
     for number, (plan, belief) in enumerate(play(learner, privatizer, TINY, 0, 8 * (H + 1)), start=1):
         layer = (number - 1) % (H + 1)
-        assert plan.request.layer == (layer if layer < H else None)
+        assert plan.query.layer == (layer if layer < H else None)
         if variant == "2024" and layer < H:
             counts = [users for _, users in plan.groups]
             assert sum(counts) == plan.users
@@ -88,7 +88,7 @@ def test_theory_constants_never_eliminate_at_published_sizes():
     for epsilon in (None, 1.0):
         for variant in ("2024", "2025"):
             learner, privatizer = build("sdp-pe", RIVER, epsilon, 20_000, constants="theory", variant=variant)
-            E = privatizer.precision(privatizer.batches[-7].users, privatizer.batches[-7].request)
+            E = privatizer.precision(privatizer.batches[-7].users, privatizer.batches[-7].query)
             # The width falls with L, so the last stage is the one to look at.
             assert 2.0 * learner.width(learner.steps[-1].L, E) > RIVER.horizon
     # ... while a run long enough does eliminate: the rule is not vacuous in itself.
@@ -102,8 +102,8 @@ def test_consistent_counts_reach_the_learner_under_theory_constants():
     belief, state = learner.begin(), privatizer.begin()
     belief, plan = learner.plan(belief, streams.learner)
     batch = join_counts([flow_counts(TINY, policy, users, streams.world) for policy, users in plan.groups])
-    _, released = privatizer.release_batch(state, batch, SimulationNoise(streams.noise), plan.request)
-    E = privatizer.precision(plan.users, plan.request)
+    _, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
+    E = privatizer.precision(plan.users, plan.query)
     assert E > 0.0
     assert (released.transitions[0] > 0.0).all()
     np.testing.assert_allclose(released.transitions[0].sum(axis=-1), released.visits[0])

@@ -83,7 +83,7 @@ def test_the_optimal_policy_is_never_eliminated_at_z_1():
                     belief, plan = learner.plan(belief, streams.learner)
                     batch = flow_counts(mdp, plan.policy, plan.users, streams.world)
                     state, released = privatizer.release_batch(
-                        state, batch, SimulationNoise(streams.noise), plan.request
+                        state, batch, SimulationNoise(streams.noise), plan.query
                     )
                     belief = learner.update(belief, released)
                     model = learner.model(belief)
@@ -123,7 +123,7 @@ def test_combined_batches_are_weighted_by_their_noise():
     for _ in learner.batches:
         belief, plan = learner.plan(belief, streams.learner)
         batch = flow_counts(RIVER, plan.policy, plan.users, streams.world)
-        state, released = privatizer.release_batch(state, batch, SimulationNoise(streams.noise), plan.request)
+        state, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
         belief = learner.update(belief, released)
     small, large = belief.batches
     weights = inverse_variance_weights(belief.batches)

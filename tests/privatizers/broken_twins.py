@@ -22,7 +22,7 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.tree import LaplaceTree
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central, publish
-from tacit.privatizers.contract import copy_state
+from tacit.protocol import copy_state
 from tacit.privatizers.layout import add_vector, dimension_of, exact_vector, transition_cells
 from tacit.privatizers.local import Local
 from tacit.privatizers.local_encoders import _send_slot

@@ -16,16 +16,16 @@ from tacit.policies import uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected
 from tacit.privatizers.batched import BatchShuffle
 from tacit.randomness import SimulationNoise
-from tacit.released.batches import BatchReport, BatchRequest, PlannedBatch
+from tacit.released.batches import BatchReport, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
 MDP = make("riverswim:states=3,horizon=3")
 SHAPE = CountShape(horizon=3, num_states=3, num_actions=2, staged=True)
 POLICY = uniform_policy(3, 3, 2)
-EVERYTHING = BatchRequest(layer=None, failure_prob=None)
-LAYER, LAST = (BatchRequest(layer=h, failure_prob=None) for h in (1, 2))
+EVERYTHING = BatchQuery(layer=None, failure_prob=None)
+LAYER, LAST = (BatchQuery(layer=h, failure_prob=None) for h in (1, 2))
 SCHEDULE = tuple(
-    PlannedBatch(users=users, request=request)
+    PlannedBatch(users=users, query=request)
     for users, request in ((200, LAYER), (200, LAST), (500, EVERYTHING), (900, EVERYTHING))
 )
 
@@ -53,7 +53,7 @@ def batch_of(users, seed=0):
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
 def test_g1_a_run_has_the_guarantee_of_its_worst_batch(calibration):
     privatizer = shuffle(calibration).planned(SCHEDULE)
-    each = [epsilon_of(privatizer.protocol(b.users, b.request).events(), 1e-6) for b in SCHEDULE]
+    each = [epsilon_of(privatizer.protocol(b.users, b.query).events(), 1e-6) for b in SCHEDULE]
     certificate = privatizer.certificate()
     assert certificate.epsilon == pytest.approx(max(each), rel=1e-9)
     assert max(each) <= 1.0
@@ -69,7 +69,7 @@ def test_g1_every_batch_reports_claim_and_cost():
         (200, "one layer", 1), (200, "last layer", 1), (500, "all layers", 1), (900, "all layers", 1),
     ]  # fmt: skip
     for report, planned in zip(reports, SCHEDULE, strict=True):
-        protocol = privatizer.protocol(planned.users, planned.request)
+        protocol = privatizer.protocol(planned.users, planned.query)
         sent = len(protocol.encode(roll_trajectory(), noise()))
         assert report.messages_per_user == sent  # padding included: everybody sends this many
         assert report.bytes_per_user >= sent
@@ -89,39 +89,39 @@ def test_g2_batches_come_in_order_and_complete():
     privatizer = shuffle().planned(SCHEDULE)
     state = privatizer.begin()
     with pytest.raises(Unsupportable, match="199 reports of 200 planned"):
-        privatizer.release_batch(state, batch_of(199), noise(), LAYER)
+        privatizer.release(state, batch_of(199), LAYER, noise())
     with pytest.raises(InvalidInput, match="exactly the 200 planned"):
-        privatizer.release_batch(state, batch_of(201), noise(), LAYER)
+        privatizer.release(state, batch_of(201), LAYER, noise())
     with pytest.raises(InvalidInput, match="next batch of the schedule"):
-        privatizer.release_batch(state, batch_of(200), noise(), EVERYTHING)
+        privatizer.release(state, batch_of(200), EVERYTHING, noise())
     for planned in SCHEDULE:
-        state, _ = privatizer.release_batch(state, batch_of(planned.users), noise(), planned.request)
+        state, _ = privatizer.release(state, batch_of(planned.users), planned.query, noise())
     with pytest.raises(BudgetSpent, match="all 4 batches"):
-        privatizer.release_batch(state, batch_of(200), noise(), LAYER)
+        privatizer.release(state, batch_of(200), LAYER, noise())
     with pytest.raises(NotSupported, match="no running totals"):
         privatizer.release(state, batch_of(200), noise())
     with pytest.raises(InvalidInput, match="at least 2 users"):
-        shuffle().planned([PlannedBatch(users=1, request=EVERYTHING)])
+        shuffle().planned([PlannedBatch(users=1, query=EVERYTHING)])
 
 
 def test_g2_drop_outs_abort_a_batch_of_real_messages():
-    privatizer = shuffle().planned([PlannedBatch(users=20, request=EVERYTHING)])
+    privatizer = shuffle().planned([PlannedBatch(users=20, query=EVERYTHING)])
     users = roll_out(prepare_world(MDP), POLICY, 19, np.random.default_rng(0))
     with pytest.raises(Unsupportable, match="nothing released"):
-        privatizer.release_batch(privatizer.begin(), users, noise(), EVERYTHING)
+        privatizer.release(privatizer.begin(), users, EVERYTHING, noise())
 
 
-@pytest.mark.parametrize("request_", [EVERYTHING, LAYER, LAST, BatchRequest(layer=None, failure_prob=0.1)])
+@pytest.mark.parametrize("request_", [EVERYTHING, LAYER, LAST, BatchQuery(layer=None, failure_prob=0.1)])
 def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkeypatch):
     """The shuffle path with its noise taken away and the unprotected path release the same bits."""
     from tacit.mechanisms.binomial import Binomial
 
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)
-    schedule, batch = [PlannedBatch(users=300, request=request_)], batch_of(300)
+    schedule, batch = [PlannedBatch(users=300, query=request_)], batch_of(300)
     released = []
     for privatizer in (shuffle().planned(schedule), BatchUnprotected(shape=SHAPE).planned(schedule)):
-        released.append(privatizer.release_batch(privatizer.begin(), batch, noise(), request_)[1])
+        released.append(privatizer.release(privatizer.begin(), batch, request_, noise())[1])
     for name in ("transitions", "visits", "rewards", "squares", "users"):
         np.testing.assert_array_equal(getattr(released[0], name), getattr(released[1], name))
     exact = released[1]
@@ -134,10 +134,10 @@ def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkey
 
 def test_trajectories_and_counts_are_released_alike_without_noise():
     users = roll_out(prepare_world(MDP), POLICY, 50, np.random.default_rng(1))
-    privatizer = BatchUnprotected(shape=SHAPE).planned([PlannedBatch(users=50, request=EVERYTHING)])
+    privatizer = BatchUnprotected(shape=SHAPE).planned([PlannedBatch(users=50, query=EVERYTHING)])
     counts = count_trajectories(users, 3, 2)
     first, second = (
-        privatizer.release_batch(privatizer.begin(), batch, noise(), EVERYTHING)[1] for batch in (users, counts)
+        privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1] for batch in (users, counts)
     )
     assert first.visits.tobytes() == second.visits.tobytes()
     assert privatizer.certificate().epsilon == np.inf
@@ -146,11 +146,11 @@ def test_trajectories_and_counts_are_released_alike_without_noise():
 @pytest.mark.statistical
 def test_noise_has_the_stated_variance():
     """The variance of 28,800 draws is within 5 standard errors (false alarm 6e-7); a variance 25% off is rejected."""
-    privatizer = shuffle().planned([PlannedBatch(users=500, request=EVERYTHING)])
+    privatizer = shuffle().planned([PlannedBatch(users=500, query=EVERYTHING)])
     batch, coins = batch_of(500), noise(3)
     errors = []
     for _ in range(800):
-        _, released = privatizer.release_batch(privatizer.begin(), batch, coins, EVERYTHING)
+        _, released = privatizer.release(privatizer.begin(), batch, EVERYTHING, coins)
         errors.append((released.transitions - batch.transitions)[:2].ravel())
     drawn = np.array(errors).ravel()
     stated = released.variance[0]

@@ -16,7 +16,7 @@ from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.privatizers.central import Central
-from tacit.privatizers.contract import copy_state
+from tacit.protocol import copy_state
 from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer

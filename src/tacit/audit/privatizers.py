@@ -45,7 +45,7 @@ from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffled import Shuffled
-from tacit.released.batches import BatchRequest, PlannedBatch
+from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
 __all__ = ["View", "audit_privatizer", "sums_score", "view_of"]
@@ -168,13 +168,13 @@ def _sums(privatizer: Shuffled | BatchShuffle) -> View:
         def release(counts: Any, noise: Any) -> Any:
             return privatizer.release(state, counts, noise)[1]
     else:
-        worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.request.layer is None)
-        request = BatchRequest(layer=worst.request.layer, failure_prob=None)
-        alone = privatizer.planned([PlannedBatch(users=worst.users, request=request)])
+        worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.query.layer is None)
+        request = BatchQuery(layer=worst.request.layer, failure_prob=None)
+        alone = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
         protocol, start = privatizer.protocol(worst.users, request), alone.begin()
 
         def release(counts: Any, noise: Any) -> Any:
-            return alone.release_batch(start, counts, noise, request)[1]
+            return alone.release(start, counts, request, noise)[1]
 
     first, second = canaries(shape, protocol.bit_noise.users)
     sizes = (shape.num_states, shape.num_actions)

@@ -21,7 +21,7 @@ from tacit.errors import InvalidInput, require
 from tacit.experiments.assemble import Assembled
 from tacit.kernels import kernel
 from tacit.loop.gradient_audit import final_parameters, matched_distinguisher
-from tacit.privatizers.contract import copy_state
+from tacit.protocol import copy_state
 from tacit.privatizers.statistics import add_trajectory
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.counts import empty_counts
@@ -115,7 +115,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     privatizer: Any = parts.privatizer
     streams = seed_streams(seed)
     belief, state, crowd, plan = _before(parts, streams)
-    request = plan.request
+    request = plan.query
     protocol = privatizer.protocol if request is None else privatizer.protocol(crowd.users + 1, request)
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
@@ -134,7 +134,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
             if request is None:
                 _, released = privatizer.release(state, batch, noise)
             else:
-                _, released = privatizer.release_batch(state, batch, noise, request)
+                _, released = privatizer.release(state, batch, request, noise)
             _, after = learner.plan(learner.update(belief, released), coins)
             policies = [after.policy, *(policy for policy, _ in after.groups)]
             tables.append(np.mean([policy.probabilities(shape.num_actions) for policy in policies], axis=0).ravel())
@@ -158,9 +158,9 @@ def _before(parts: Assembled, streams: Any) -> tuple[Any, Any, ExactCounts, Any]
             raise InvalidInput("no batch before the last one releases everything; audit with more episodes")
         users = plan.users
         batch = flow_counts(parts.mdp, plan.policy, users, streams.world)
-        if plan.request is None or plan.request.layer is None:
+        if plan.query is None or plan.query.layer is None:
             return belief, state, flow_counts(parts.mdp, plan.policy, users - 1, streams.world), plan
-        state, released = privatizer.release_batch(state, batch, noise, plan.request)  # type: ignore[attr-defined]
+        state, released = privatizer.release(state, batch, plan.query, noise)  # type: ignore[attr-defined]
         belief = learner.update(belief, released)
 
 

@@ -30,7 +30,7 @@ from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_p
 from tacit.privatizers.registry import MECHANISMS, NEVER_PURE, PrivacyRequest, make_privatizer
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_spec import ReleaseSpec
-from tacit.released.batches import BatchRequest, PlannedBatch
+from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
 
@@ -168,7 +168,7 @@ def _stage(
     layer: int | None, epsilon: float, delta: float, trials: int, alarm: float, seed: int
 ) -> tuple[Finding, ...]:
     shuffle = BatchShuffle(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight")
-    planned = PlannedBatch(users=BATCH, request=BatchRequest(layer=layer, failure_prob=None))
+    planned = PlannedBatch(users=BATCH, query=BatchQuery(layer=layer, failure_prob=None))
     name = "shuffle/batch of all layers" if layer is None else "shuffle/batch of one layer"
     count = _share(trials, PRIVATIZER_SHARE)
     return (audit_privatizer(shuffle.planned([planned]), trials=count, false_alarm=alarm, seed=seed, name=name),)

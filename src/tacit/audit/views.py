@@ -19,7 +19,7 @@ from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require_count
 from tacit.kernels import kernel
-from tacit.privatizers.contract import copy_state
+from tacit.protocol import copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 

@@ -39,6 +39,8 @@ class ExactCounts:
     users: int
     binary: bool
     """Whether every single reward was 0 or 1."""
+    groups: tuple[Ints, ...] = ()
+    """[S] each: first states by group, where the users of the batch follow several policies."""
 
     def __repr__(self) -> str:
         return f"ExactCounts({self.users} users)"  # never their contents
@@ -95,6 +97,7 @@ def join_counts(parts: Sequence[ExactCounts]) -> ExactCounts:
         starts=np.sum([part.starts for part in parts], axis=0),
         users=sum(part.users for part in parts),
         binary=all(part.binary for part in parts),
+        groups=tuple(part.starts for part in parts),
     )
 
 

@@ -18,11 +18,23 @@ from tacit.data.gradients import Bounds
 from tacit.data.world import alias_draw
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.kernels import kernel
+from tacit.released.gradients import DoseQuery
 
-__all__ = ["Clinic", "add_dose_gradients", "draw_doses", "prepare_clinic"]
+__all__ = ["Clinic", "Dosed", "add_dose_gradients", "draw_doses", "prepare_clinic"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Dosed(NamedTuple):
+    """A batch of users: contexts states[i], doses actions[i] and outcomes rewards[i]."""
+
+    states: Ints
+    actions: Floats
+    rewards: Floats
+
+    def __repr__(self) -> str:
+        return "Dosed()"  # never their contents
 
 
 class Clinic(NamedTuple):
@@ -73,7 +85,7 @@ def draw_doses(
 @kernel
 def add_dose_gradients(
     bounds: Bounds,
-    clinic: Clinic,
+    clinic: Clinic | DoseQuery,
     means: Floats,
     states: Ints,
     actions: Floats,

@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 from tacit.environments.layered import LayeredMDP
 from tacit.kernels import lean_kernel
 
-__all__ = ["LayeredWorld", "prepare_layered", "walk_layered"]
+__all__ = ["LayeredWorld", "LossUser", "prepare_layered", "walk_layered"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class LossUser(NamedTuple):
+    """One user's visited pairs[H] and triples[H], and losses[X'A] (full information) or losses[H] (bandit)."""
+
+    pairs: Ints
+    triples: Ints
+    losses: Floats
+    row: Floats = np.zeros(0)
+    """[X'A], simulation only: the losses of all pairs, for the judge."""
+
+    def __repr__(self) -> str:
+        return "LossUser()"  # never its contents
 
 
 class LayeredWorld(NamedTuple):

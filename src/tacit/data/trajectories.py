@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import DeterministicPolicy, Policy
 
-__all__ = ["Trajectories", "roll_out", "walk"]
+__all__ = ["Trajectories", "Walked", "roll_out", "walk"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,6 +32,17 @@ class Trajectories:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+
+class Walked(NamedTuple):
+    """Users as kernels see them: one, states[H+1], actions[H], rewards[H]; or many, with a leading axis."""
+
+    states: Ints
+    actions: Ints
+    rewards: Floats
+
+    def __repr__(self) -> str:
+        return "Walked()"  # never their contents
 
 
 @lean_kernel

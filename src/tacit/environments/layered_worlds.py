@@ -12,6 +12,7 @@ Any `TabularMDP` is a layered world, too (`loss_world`): unrolled, with losses 1
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.environments.layered import LayeredMDP
+from tacit.environments.loss_sequences import Adversary
 from tacit.environments.registry import BUILDERS, EnvironmentInfo, make, read_parameters
 from tacit.environments.tabular import TabularMDP
 from tacit.environments.validation import floats, frozen
@@ -29,6 +31,7 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 
 __all__ = [
     "LAYERED_WORLDS",
+    "LossGame",
     "LossWorld",
     "layered",
     "layered_support",
@@ -54,6 +57,35 @@ class LossWorld:
         require(base.shape == shape, f"base losses must be {list(shape)}: one row per state but the last", base.shape)
         require(bool(((base >= 0.0) & (base <= 1.0)).all()), "base losses must lie in [0, 1]", "others")
         object.__setattr__(self, "base", frozen(base))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LossGame:
+    """A layered world and the adversary who plays in it."""
+
+    world: LossWorld
+    adversary: Adversary
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.world.mdp.horizon
+
+    @property
+    def num_states(self) -> int:
+        """X, first and last included."""
+        return self.world.mdp.num_states
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return self.world.mdp.num_actions
+
+    def fingerprint(self) -> str:
+        """SHA-256 of transitions, mean losses and adversary."""
+        digest = hashlib.sha256(self.world.mdp.fingerprint().encode())
+        digest.update(self.world.base.astype("<f8").tobytes() + self.adversary.described.encode())
+        return digest.hexdigest()
 
 
 def layered(

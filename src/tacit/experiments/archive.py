@@ -16,8 +16,8 @@ from tacit.errors import InvalidInput
 from tacit.experiments.config import RunConfig
 from tacit.experiments.result import Resolved, Result
 from tacit.experiments.storage import RunDirectory
-from tacit.loop.adversarial_loop import LossMeasures
-from tacit.loop.gradient_measures import Objective
+from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.softmax import Objective
 from tacit.released.batches import BatchReport
 
 __all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]

@@ -17,7 +17,7 @@ from tacit.experiments.assemble_gradient import assemble_gradient, values_of, wo
 from tacit.experiments.assemble_losses import assemble_losses, loss_values, refuse_losses
 from tacit.experiments.assemble_stages import assemble_stages
 from tacit.experiments.config import RunConfig, parse_learner
-from tacit.learners.contract import Learner
+from tacit.protocol import Learner
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.loss_contract import LossLearner
@@ -45,7 +45,7 @@ class Assembled:
     """The three parts of a run, and what the simulator alone knows about them."""
 
     mdp: TabularMDP
-    learner: Learner[Any]
+    learner: Learner[Any, Any, Any]
     privatizer: CountPrivatizer
     values: tuple[float, float] | None = None
     """V* and the value of the uniform policy, where the world is no table."""
@@ -148,7 +148,7 @@ def assemble(config: RunConfig) -> Assembled:
         )
     )
     if name in REFERENCE_LEARNERS:
-        learner: Learner[Any] = _reference(name, options, mdp, shape, config)
+        learner: Learner[Any, Any, Any] = _reference(name, options, mdp, shape, config)
     else:
         learner = make_learner(
             name,

@@ -15,10 +15,10 @@ from tacit.environments.registry import make, read_parameters
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.experiments.config import RunConfig
-from tacit.learners.contract import Constants
+from tacit.protocol import Constants
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
-from tacit.learners.gradient import GradientLearner, GradientParameters
+from tacit.learners.gradient import DoseLearner, GradientParameters, SoftmaxLearner
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 from tacit.learners.gradient_registry import GradientSettings, read_settings
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
@@ -106,10 +106,20 @@ def assemble_gradient(
         high=float(privatizer.bounds.high),
         baseline=0.5 if baseline == "released" else float(baseline),
     )
-    update = natural_ascend if name == "dp-npg" else ascend
-    learner = GradientLearner(
-        name=name, shape=shape, parameters=parameters, update_kernel=update, constants=constants, z=config.z
-    )
+    made = {
+        "name": name,
+        "shape": shape,
+        "parameters": parameters,
+        "update_kernel": natural_ascend if name == "dp-npg" else ascend,
+        "constants": constants,
+        "users_per_batch": m,
+        "releases": settings.epochs,
+    }
+    learner: Any
+    if isinstance(world, DoseBandit):
+        learner = DoseLearner(doses=world.features, deviation=world.deviation, **made)
+    else:
+        learner = SoftmaxLearner(**made)
     if config.z is not None:
         raise InvalidInput(f"{name} has no confidence widths; leave z out")
     return learner, privatizer

@@ -10,14 +10,13 @@ import numpy as np
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.environments.adversaries import make_adversary
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LAYERED_WORLDS, LossWorld, loss_world, make_layered
+from tacit.environments.layered_worlds import LAYERED_WORLDS, LossGame, LossWorld, loss_world, make_layered
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.experiments.config import RunConfig
 from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
 from tacit.learners.loss_registry import LOSS_LEARNERS, make_loss_learner
-from tacit.loop.adversarial_loop import LossGame
-from tacit.loop.adversarial_truth import expected_loss, hindsight, loss_truth
+from tacit.loop.judges.games import expected_loss, hindsight, loss_truth
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.privatizers.adversarial import AdversarialPrivatizer, make_adversarial
 

@@ -39,7 +39,8 @@ from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
 from tacit.experiments.result import Result
 from tacit.experiments.storage import check_writable, read_json, write_json, writing_to
-from tacit.learners.contract import KernelLearner, Plan
+from tacit.learners.contract import KernelLearner
+from tacit.protocol import Plan
 from tacit.learners.gradient import GradientLearner
 from tacit.learners.loss_contract import LossLearner
 from tacit.loop.simulate import simulate

@@ -15,9 +15,9 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.loss_sequences import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.learners.contract import Constants
+from tacit.protocol import Constants
 from tacit.learners.loss_contract import Estimator
-from tacit.privatizers.contract import Calibration
+from tacit.protocol import Calibration
 
 __all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
 

@@ -20,8 +20,8 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig
 from tacit.experiments.loss_report import adversarial_lines, losses_json
-from tacit.loop.adversarial_loop import LossMeasures
-from tacit.loop.gradient_measures import Objective
+from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.softmax import Objective
 from tacit.loop.simulate import SeedRun
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport

@@ -27,10 +27,10 @@ from tacit.experiments.progress import progress_bar
 from tacit.experiments.result import Result, resolve, result_of
 from tacit.experiments.schedule import Task, run_tasks
 from tacit.experiments.storage import RunDirectory
-from tacit.learners.contract import Constants
+from tacit.protocol import Constants
 from tacit.learners.loss_contract import Estimator
 from tacit.loop.simulate import SeedRun
-from tacit.privatizers.contract import Calibration
+from tacit.protocol import Calibration
 
 __all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
 

@@ -1,83 +1,73 @@
-"""What a learner is: `begin() -> belief`, `plan(belief) -> Plan`, `update(belief, released) -> belief`.
+"""`KernelLearner`: a learner made of kernels over a belief that is a NamedTuple of arrays.
 
-State goes in and comes out, nothing is hidden, so a checkpoint is a belief. A learner sees released statistics and its
-own coins, nothing else; it cannot even import a trajectory.
+The contract of every learner is `tacit.protocol.Learner`: begin, plan, ask, update; state goes in and comes out. A
+learner sees releases and its own coins, nothing else; it cannot even import a trajectory.
 
-Learners that act after every episode are written as two kernels over a belief that is a NamedTuple of arrays
-(`KernelLearner`). The kernels work in place, because a fused loop calls them 10⁸ times; `plan` and `update` wrap them
-for everybody else and leave the belief they were given untouched.
+Kernels work in place, because a fused loop calls them 10⁸ times; `plan`, `ask` and `update` wrap them for everybody
+else and leave the belief they were given untouched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tacit.policies import DeterministicPolicy, Policy
-from tacit.released.batches import BatchRequest
-from tacit.released.counts import CountShape, CountStatistics
+from tacit.errors import InvalidInput
+from tacit.kernels import lean_kernel
+from tacit.policies import AnyPolicy, DeterministicPolicy
+from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Query, Totals, copy_state
 
-__all__ = ["Constants", "KernelLearner", "Learner", "Plan", "copy_state"]
-
-Constants = Literal["theory", "practical", "none"]
-"""Which confidence widths a learner uses: the theorem's, the one practical rule, or none at all."""
+__all__ = ["KernelLearner", "PlanningLearner", "ask_nothing", "plan_nothing"]
 
 Belief = TypeVar("Belief")
-State = TypeVar("State", bound="tuple[Any, ...]")
+Asked = TypeVar("Asked", bound=Query)
+Statistics = TypeVar("Statistics")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What happens next: which policy, for how many users (None: all that are left), and whether they report back."""
-
-    policy: Policy
-    users: int | None
-    reports: bool
-    request: BatchRequest | None = None
-    """What this batch releases on its own; None: the privatizer's running totals."""
-    groups: tuple[tuple[Policy, int], ...] = ()
-    """Who of the batch follows another policy than `policy`, by the learner's own coins: (policy, users) each."""
+@lean_kernel
+def ask_nothing(parameters: Any, belief: Any, query: Any, number: int) -> None:
+    """The query never changes."""
 
 
-class Learner(Protocol[Belief]):
-    """The contract of every learner."""
-
-    name: str
-    constants: Constants
-    z: float | None
-    shape: CountShape
-
-    def begin(self) -> Belief:
-        """The belief before anybody came."""
-        ...
-
-    def plan(self, belief: Belief, generator: np.random.Generator) -> tuple[Belief, Plan]:
-        """Decide what the next users do."""
-        ...
-
-    def update(self, belief: Belief, released: CountStatistics) -> Belief:
-        """Take in what was released."""
-        ...
+@lean_kernel
+def plan_nothing(parameters: Any, belief: Any, coins: np.random.Generator) -> None:
+    """The policy stands in the belief already."""
 
 
-class KernelLearner(Generic[Belief]):
-    """A learner made of two kernels, for one user at a time or for batches of a fixed size.
+class PlanningLearner(Generic[Belief, Asked]):
+    """What learners share that plan in Python, batch by batch: queries are those of the plan."""
 
-    `plan_kernel(parameters, belief, generator)` writes belief.policy[h,s];
-    `update_kernel(parameters, belief, statistics)` takes in the released totals. Both change the belief in place.
-    """
+    least = 1
+    uses_last = False
 
-    plan_kernel: ClassVar[Callable[..., None]]
-    update_kernel: ClassVar[Callable[..., None]]
+    def ask(self, belief: Belief, plan: Plan[Asked], number: int) -> tuple[Belief, Asked]:
+        """What was planned to be asked."""
+        if plan.query is None:
+            raise InvalidInput("a plan without a query asks nothing; check plan.query before asking")
+        return belief, plan.query
+
+    def policy(self, belief: Belief, planned: AnyPolicy | None = None) -> AnyPolicy:
+        """The policy that was planned last."""
+        if planned is None:
+            raise InvalidInput("this learner keeps no policy in its belief; hand over the last plan's")
+        return planned
+
+
+class KernelLearner(Generic[Belief, Asked, Statistics]):
+    """A learner made of three kernels, for one user at a time or for batches of a fixed size."""
+
+    kernels: LearnerKernels
+    asks: type[Any] = Totals
+    least = 1
+    uses_last = False
+    releases = 1
 
     def __init__(
         self,
         *,
         name: str,
-        shape: CountShape,
+        shape: Any,
         constants: Constants,
         z: float | None,
         parameters: NamedTuple,
@@ -94,21 +84,28 @@ class KernelLearner(Generic[Belief]):
         """The belief before anybody came."""
         raise NotImplementedError
 
-    def plan(self, belief: Belief, generator: np.random.Generator) -> tuple[Belief, Plan]:
+    def policy(self, belief: Belief, planned: AnyPolicy | None = None) -> AnyPolicy:
+        """The policy that was planned last: one action per step and state, as it stands in the belief."""
+        return DeterministicPolicy(cast("Any", belief).policy.copy()) if planned is None else planned
+
+    def query(self, belief: Belief) -> Asked:
+        """The query as kernels see it: its arrays may be those of the belief."""
+        return cast("Asked", TOTALS)
+
+    def plan(self, belief: Belief, coins: np.random.Generator) -> tuple[Belief, Plan[Asked]]:
         """Run the planning kernel on a copy of the belief."""
-        after = cast("Any", copy_state(cast("Any", belief)))
-        type(self).plan_kernel(self.parameters, after, generator)
-        policy = DeterministicPolicy(after.policy.copy())
-        return after, Plan(policy=policy, users=self.users_per_batch, reports=True)
+        after = cast("Belief", copy_state(belief))
+        self.kernels.plan(self.parameters, after, coins)
+        return after, Plan(
+            policy=self.policy(after), users=self.users_per_batch, query=self.query(after), releases=self.releases
+        )
 
-    def update(self, belief: Belief, released: CountStatistics) -> Belief:
+    def ask(self, belief: Belief, plan: Plan[Asked], number: int) -> tuple[Belief, Asked]:
+        """What was planned to be asked."""
+        return belief, cast("Asked", plan.query)
+
+    def update(self, belief: Belief, released: Private[Statistics]) -> Belief:
         """Run the update kernel on a copy of the belief."""
-        after = copy_state(cast("Any", belief))
-        type(self).update_kernel(self.parameters, after, released)
-        return cast("Belief", after)
-
-
-def copy_state(state: State) -> State:
-    """A NamedTuple of arrays with every array copied."""
-    copied = [field.copy() if isinstance(field, np.ndarray) else field for field in state]
-    return type(state)(*copied)
+        after = cast("Belief", copy_state(belief))
+        self.kernels.update(self.parameters, after, released.statistics)
+        return after

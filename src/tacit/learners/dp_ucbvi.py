@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import Constants, KernelLearner
+from tacit.learners.contract import KernelLearner, ask_nothing
 from tacit.planning.ties import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.consistency import repair_row
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
@@ -231,7 +232,7 @@ def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Gen
     break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
-class DPUCBVI(KernelLearner[DPUCBVIBelief]):
+class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
     """Optimism on private counts, kept apart by step, of any privatizer that states its precision.
 
     >>> learner = DPUCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
@@ -240,8 +241,7 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief]):
     (2, 3)
     """
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,

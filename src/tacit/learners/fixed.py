@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.learners.contract import Constants, Plan
+from tacit.learners.contract import PlanningLearner
 from tacit.policies import Policy
+from tacit.protocol import Constants, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["FixedPolicy"]
 
 
-class FixedPolicy:
+class FixedPolicy(PlanningLearner[None, Totals]):
     """Everybody follows the same given policy."""
+
+    asks = Totals
 
     def __init__(self, *, name: str, policy: Policy, shape: CountShape) -> None:
         self.name = name
         self.shape = shape
         self.constants: Constants = "none"
         self.z: float | None = None
-        self.policy = policy
+        self.given = policy
 
     def begin(self) -> None:
         """There is nothing to believe."""
 
-    def plan(self, belief: None, generator: np.random.Generator) -> tuple[None, Plan]:
+    def plan(self, belief: None, coins: np.random.Generator) -> tuple[None, Plan[Totals]]:
         """All users at once."""
-        return belief, Plan(policy=self.policy, users=None, reports=False)
+        return belief, Plan(policy=self.given, users=None, query=None)
 
-    def update(self, belief: None, released: CountStatistics) -> None:
+    def update(self, belief: None, released: Private[CountStatistics]) -> None:
         """Nothing is learned."""
         return belief

@@ -17,6 +17,8 @@ from tacit.errors import require
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.planning.ties import break_ties
+from tacit.protocol import Totals
+from tacit.released.counts import CountStatistics
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision
 
@@ -90,10 +92,8 @@ def plan_with_fixed_bonus(
     break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
-class FixedBonusLearner(KernelLearner[FixedBonusBelief]):
+class FixedBonusLearner(KernelLearner[FixedBonusBelief, Totals, CountStatistics]):
     """A learner with the theorem's widths; subclasses say how rows and bonuses follow from the released counts."""
-
-    plan_kernel = plan_with_fixed_bonus
 
     def __init__(self, *, name: str, shape: CountShape, parameters: FixedBonusParameters, users_per_batch: int) -> None:
         require(shape.staged, f"{name} keeps the steps of an episode apart: staged must be true", shape.staged)

@@ -2,30 +2,29 @@
 
     begin() -> belief       θ₁ = 0: every action alike
     plan kernel             writes the policy π_θ into the belief, and keeps θ_U, a uniform choice among the iterates
+    ask kernel              writes the policy at which the gradient of the batch is asked for
     update kernel           takes a released gradient in
-
-Like the learners of counts they are two kernels over a NamedTuple of arrays, so that the loop can be compiled as a
-whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.errors import InvalidInput
 from tacit.kernels import kernel
-from tacit.learners.contract import Constants, copy_state
-from tacit.policies import StochasticPolicy
+from tacit.learners.contract import KernelLearner
+from tacit.policies import AnyPolicy, GaussianPolicy, StochasticPolicy
 from tacit.policies.softmax import softmax_table
-from tacit.released.gradients import GradientShape, GradientStatistics
+from tacit.protocol import Constants, Kernel, LearnerKernels, Plan, Query, copy_state
+from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery
 
-__all__ = ["GradientBelief", "GradientLearner", "GradientParameters", "plan_gradient"]
+__all__ = ["DoseLearner", "GradientBelief", "GradientLearner", "GradientParameters", "SoftmaxLearner", "plan_gradient"]
 
 Floats = NDArray[np.float64]
+Asked = TypeVar("Asked", bound=Query)
 
 
 class GradientParameters(NamedTuple):
@@ -76,19 +75,49 @@ def plan_gradient(parameters: GradientParameters, belief: GradientBelief, genera
             belief.sampled[j] = belief.theta[j]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GradientLearner:
-    """A learner made of the plan kernel above and an update kernel of its own."""
+@kernel
+def ask_softmax(parameters: GradientParameters, belief: GradientBelief, query: SoftmaxQuery, number: int) -> None:
+    """First the policy that the users followed; later, where a batch is used again, the policy of the present θ."""
+    if number == 0:
+        query.behaviour[:] = belief.table
+    else:
+        softmax_table(parameters.features, belief.theta, belief.table)
 
-    plan_kernel: ClassVar[Callable[..., None]] = staticmethod(plan_gradient)
 
-    name: str
+@kernel
+def ask_doses(parameters: GradientParameters, belief: GradientBelief, query: DoseQuery, number: int) -> None:
+    """The preferred doses θ·x_s."""
+    for s in range(query.means.shape[0]):
+        query.means[s] = 0.0
+        for j in range(query.features.shape[1]):
+            query.means[s] += belief.theta[j] * query.features[s, j]
+
+
+class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
+    """A learner that sees one noisy batch gradient at a time; every batch has the same size."""
+
     shape: GradientShape
-    parameters: GradientParameters
-    update_kernel: Callable[..., None]
-    constants: Constants
-    """'theory': step sizes of the theorems; 'practical': tuned; 'none': the user's own."""
-    z: float | None = field(default=None)
+    uses_last = True
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        shape: GradientShape,
+        parameters: GradientParameters,
+        update_kernel: Kernel,
+        constants: Constants,
+        users_per_batch: int,
+        releases: int = 1,
+    ) -> None:
+        super().__init__(
+            name=name, shape=shape, constants=constants, z=None, parameters=parameters, users_per_batch=users_per_batch
+        )
+        self.least = users_per_batch
+        self.releases = releases
+        self.kernels = LearnerKernels(plan_gradient, self.ask_kernel, update_kernel)
+
+    ask_kernel: ClassVar[Kernel]
 
     def begin(self) -> GradientBelief:
         """The belief before anybody came: θ = 0."""
@@ -104,21 +133,59 @@ class GradientLearner:
             scratch=np.zeros((d + 1 if wide else 1, d)),
         )
 
-    def plan(self, belief: GradientBelief, generator: np.random.Generator) -> GradientBelief:
-        """Run the planning kernel on a copy of the belief."""
-        after = copy_state(belief)
-        plan_gradient(self.parameters, after, generator)
-        return after
 
-    def update(self, belief: GradientBelief, released: GradientStatistics) -> GradientBelief:
-        """Run the update kernel on a copy of the belief."""
-        after = copy_state(belief)
-        self.update_kernel(self.parameters, after, released)
-        return after
+class SoftmaxLearner(GradientLearner[SoftmaxQuery]):
+    """Policy gradients of softmax policies, tabular or linear."""
 
-    def policy(self, theta: Floats) -> StochasticPolicy:
+    asks = SoftmaxQuery
+    ask_kernel = staticmethod(ask_softmax)
+
+    def query(self, belief: GradientBelief) -> SoftmaxQuery:
+        """The gradient at the policy of the belief, of users who follow it."""
+        return SoftmaxQuery(self.parameters.features, belief.table, belief.table.copy(), belief.baseline)
+
+    def ask(
+        self, belief: GradientBelief, plan: Plan[SoftmaxQuery], number: int
+    ) -> tuple[GradientBelief, SoftmaxQuery]:
+        """The same users are asked for the gradient at the present θ."""
+        if plan.query is None:
+            raise InvalidInput("a plan without a query asks nothing; check plan.query before asking")
+        after = cast("GradientBelief", copy_state(belief))
+        query = self.query(after)._replace(behaviour=plan.query.behaviour.copy())
+        self.kernels.ask(self.parameters, after, query, number)
+        return after, query
+
+    def policy(self, belief: GradientBelief, planned: AnyPolicy | None = None) -> StochasticPolicy:
+        """The softmax policy of the present parameters."""
+        return self.policy_at(belief.theta)
+
+    def policy_at(self, theta: Floats) -> StochasticPolicy:
         """The softmax policy of these parameters, at every step of an episode."""
         shape = self.shape
         table = np.zeros((shape.stages, shape.num_states, shape.num_actions))
         softmax_table(self.parameters.features, np.ascontiguousarray(theta), table)
         return StochasticPolicy(np.broadcast_to(table, (shape.horizon, *table.shape[1:])).copy())
+
+
+class DoseLearner(GradientLearner[DoseQuery]):
+    """Policy gradients of Gaussian policies over doses, around a linear mean of public features[s,j]."""
+
+    asks = DoseQuery
+    ask_kernel = staticmethod(ask_doses)
+
+    def __init__(self, *, doses: Floats, deviation: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._doses, self._deviation = np.array(doses), deviation
+
+    def query(self, belief: GradientBelief) -> DoseQuery:
+        """The gradient at the policy of the belief."""
+        features, means = self._doses, np.zeros(len(self._doses))
+        norms = np.sqrt((features**2).sum(axis=1))
+        query = DoseQuery(features, norms, means, belief.baseline, self._deviation)
+        ask_doses(self.parameters, belief, query, 0)
+        return query
+
+    def policy(self, belief: GradientBelief, planned: AnyPolicy | None = None) -> GaussianPolicy:
+        """The Gaussian policy of the present parameters."""
+        means = self.query(belief).means
+        return GaussianPolicy(belief.theta.copy(), means, self._deviation)

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner
+from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
 
@@ -139,11 +140,10 @@ def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Gene
             belief.policy[h, s] = choice
 
 
-class LDPOBI(KernelLearner[LDPOBIBelief]):
+class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
     """Optimism with the theory's widths on noisy sums of known precision."""
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,

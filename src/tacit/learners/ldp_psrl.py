@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner
+from tacit.learners.contract import KernelLearner, ask_nothing
 from tacit.learners.psrl import RewardPosterior, beta_draw, gamma_draw, normal_gamma_draw
+from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, VISIT, SumPrecision
 
@@ -181,7 +182,7 @@ def _normal_gamma_reward(
     return normal_gamma_draw(total / precision, precision, shape, rate, generator)
 
 
-class LDPPSRL(KernelLearner[LDPPSRLBelief]):
+class LDPPSRL(KernelLearner[LDPPSRLBelief, Totals, CountStatistics]):
     """Posterior sampling from noisy sums of known precision, stage-dependent or time-homogeneous.
 
     >>> exact = SumPrecision(variance=np.zeros(4), scale=np.zeros(4))
@@ -192,8 +193,7 @@ class LDPPSRL(KernelLearner[LDPPSRLBelief]):
     ((2, 3), 1.0)
     """
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,

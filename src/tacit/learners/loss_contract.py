@@ -1,7 +1,7 @@
 """What learners of adversarial losses share: released statistics in, a stochastic policy for the next user out.
 
-A `LossLearner` is one kernel over a belief that is a (nested) NamedTuple of arrays with `policy[pairs]` and a `tally`
-of what its solver did. It sees noisy counts and losses of a layered world (`LossStatistics`), nothing else.
+A `LossLearner` is one update kernel over a belief that is a (nested) NamedTuple of arrays with `policy[pairs]` and a
+`tally` of what its solver did. It sees noisy counts and losses of a layered world (`LossStatistics`), nothing else.
 
 Every number that is tuned has a name and is recorded with the result:
 
@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import Constants
+from tacit.learners.contract import KernelLearner, ask_nothing, plan_nothing
 from tacit.planning.flow_report import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL
 from tacit.planning.layered import LayeredGeometry, layered_shape
-from tacit.released.losses import LayeredShape, LossStatistics
+from tacit.policies import AnyPolicy, LayeredPolicy
+from tacit.protocol import Constants, Kernel, LearnerKernels
+from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.released.precision import CountPrecision
 
 __all__ = [
@@ -37,7 +39,6 @@ __all__ = [
     "LossLearner",
     "LossRequest",
     "Multipliers",
-    "copy_belief",
     "note_solve",
     "read_multipliers",
 ]
@@ -105,8 +106,10 @@ class LossRequest:
         return math.log(2.0 * numbers * self.episodes / self.failure_prob)
 
 
-class LossLearner:
-    """A learner of adversarial losses: one kernel `update_kernel(parameters, belief, statistics)`, in place."""
+class LossLearner(KernelLearner[Any, LossQuery, LossStatistics]):
+    """A learner of adversarial losses: every release makes the next policy."""
+
+    asks = LossQuery
 
     def __init__(
         self,
@@ -119,31 +122,27 @@ class LossLearner:
         settings: Mapping[str, float | str],
         parameters: Any,
         begin: Callable[[], Any],
-        update_kernel: Callable[..., None],
+        update_kernel: Kernel,
     ) -> None:
-        self.name = name
+        shape: LayeredShape = layered_shape(geometry)
+        super().__init__(name=name, shape=shape, constants=constants, z=z, parameters=parameters, users_per_batch=1)
         self.geometry = geometry
-        self.shape: LayeredShape = layered_shape(geometry)
         self.feedback: Feedback = feedback
-        self.constants: Constants = constants
-        self.z = z
         self.settings = dict(settings)
-        self.parameters = parameters
-        self.begin = begin
-        self.update_kernel = update_kernel
+        self._begin = begin
+        self.kernels = LearnerKernels(plan_nothing, ask_nothing, update_kernel)
 
-    def update(self, belief: Any, released: LossStatistics) -> Any:
-        """Run the kernel on a copy of the belief."""
-        after = copy_belief(belief)
-        self.update_kernel(self.parameters, after, released)
-        return after
+    def begin(self) -> Any:
+        """The first policy, from the first set of transitions."""
+        return self._begin()
 
+    def query(self, belief: Any) -> LossQuery:
+        """Counts, and the losses that the feedback shows."""
+        return LossQuery(full=self.feedback == "full")
 
-def copy_belief(value: Any) -> Any:
-    """A nested NamedTuple of arrays with every array copied."""
-    if isinstance(value, tuple):
-        return type(value)(*(copy_belief(part) for part in value))
-    return value.copy() if isinstance(value, np.ndarray) else value
+    def policy(self, belief: Any, planned: AnyPolicy | None = None) -> LayeredPolicy:
+        """Probabilities of the pairs of the layered world."""
+        return LayeredPolicy(belief.policy.copy(), int(self.geometry.actions))
 
 
 @lean_kernel

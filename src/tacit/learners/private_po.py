@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import Constants, KernelLearner, Plan, copy_state
+from tacit.learners.contract import KernelLearner, ask_nothing
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.policies import StochasticPolicy
+from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
@@ -164,7 +165,7 @@ def plan(parameters: Parameters, belief: PrivateUCBPOBelief, generator: np.rando
             belief.policy[h, s] = choice
 
 
-class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief]):
+class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
     """Optimistic mirror ascent on private counts of known precision.
 
     >>> learner = PrivateUCBPO(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
@@ -172,8 +173,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief]):
     [0.5, 0.5]
     """
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,
@@ -231,9 +231,9 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief]):
             users=np.zeros(1, dtype=np.int64),
         )
 
-    def plan(self, belief: PrivateUCBPOBelief, generator: np.random.Generator) -> tuple[PrivateUCBPOBelief, Plan]:
+    def plan(self, belief: PrivateUCBPOBelief, coins: np.random.Generator) -> tuple[PrivateUCBPOBelief, Plan[Totals]]:
         """One user follows a policy drawn from π, which has the same law; a batch follows π itself."""
         if self.users_per_batch == 1:
-            return KernelLearner.plan(self, belief, generator)
+            return super().plan(belief, coins)
         policy = StochasticPolicy(belief.pi / belief.pi.sum(axis=2, keepdims=True))
-        return copy_state(belief), Plan(policy=policy, users=self.users_per_batch, reports=True)
+        return copy_state(belief), Plan(policy=policy, users=self.users_per_batch, query=TOTALS)

@@ -18,7 +18,15 @@ import math
 
 from tacit.errors import require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.fixed_bonus import FixedBonusBelief, FixedBonusLearner, FixedBonusParameters, is_news
+from tacit.learners.contract import ask_nothing
+from tacit.learners.fixed_bonus import (
+    FixedBonusBelief,
+    FixedBonusLearner,
+    FixedBonusParameters,
+    is_news,
+    plan_with_fixed_bonus,
+)
+from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
@@ -58,7 +66,7 @@ class PrivateUCBVI(FixedBonusLearner):
     inf
     """
 
-    update_kernel = update
+    kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update)
 
     def __init__(
         self,

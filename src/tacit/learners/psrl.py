@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
 from tacit.kernels import inlined, lean_kernel
-from tacit.learners.contract import KernelLearner
+from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["PSRL", "RewardPosterior", "beta_draw", "gamma_draw", "normal_gamma_draw"]
@@ -187,7 +188,7 @@ def normal_gamma_draw(
     return mean + generator.standard_normal() / math.sqrt(precision * tau)
 
 
-class PSRL(KernelLearner[PSRLBelief]):
+class PSRL(KernelLearner[PSRLBelief, Totals, CountStatistics]):
     """Posterior sampling, stage-dependent (`shape.staged`) or time-homogeneous.
 
     >>> learner = PSRL(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=False))
@@ -196,8 +197,7 @@ class PSRL(KernelLearner[PSRLBelief]):
     (2, 3)
     """
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,

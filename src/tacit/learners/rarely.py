@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tacit.learners.contract import Constants, KernelLearner, Plan
+from tacit.learners.contract import KernelLearner, PlanningLearner
+from tacit.protocol import TOTALS, Constants, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["LAG", "RareBelief", "RarelyReplanned"]
@@ -30,7 +31,7 @@ class RareBelief(NamedTuple):
     users: int
 
 
-class RarelyReplanned:
+class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
     """Any learner made of kernels, replanned when the number of users has grown by 1/LAG.
 
     >>> from tacit.learners.psrl import PSRL
@@ -40,7 +41,9 @@ class RarelyReplanned:
     [1, 1, 2, 5000]
     """
 
-    def __init__(self, inner: KernelLearner[Any]) -> None:
+    asks = Totals
+
+    def __init__(self, inner: KernelLearner[Any, Totals, CountStatistics]) -> None:
         self.inner = inner
         self.name: str = inner.name
         self.constants: Constants = inner.constants
@@ -51,12 +54,12 @@ class RarelyReplanned:
         """Nobody came."""
         return RareBelief(self.inner.begin(), 0)
 
-    def plan(self, belief: RareBelief, generator: np.random.Generator) -> tuple[RareBelief, Plan]:
+    def plan(self, belief: RareBelief, coins: np.random.Generator) -> tuple[RareBelief, Plan[Totals]]:
         """The learner's own policy, for more users the more have come."""
-        after, plan = self.inner.plan(belief.belief, generator)
+        after, plan = self.inner.plan(belief.belief, coins)
         users = max(1, belief.users // LAG)
-        return RareBelief(after, belief.users), Plan(policy=plan.policy, users=users, reports=True)
+        return RareBelief(after, belief.users), Plan(policy=plan.policy, users=users, query=TOTALS)
 
-    def update(self, belief: RareBelief, released: CountStatistics) -> RareBelief:
+    def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
         """The learner's own update."""
-        return RareBelief(self.inner.update(belief.belief, released), int(released.users[0]))
+        return RareBelief(self.inner.update(belief.belief, released), int(released.statistics.users[0]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.contract import Constants, KernelLearner, Learner
+from tacit.learners.contract import KernelLearner
 from tacit.learners.dp_ucbvi import DPUCBVI, Rows
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.ldp_obi import LDPOBI
@@ -22,6 +22,7 @@ from tacit.learners.pucb import PUCB
 from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.stage_registry import STAGE_LEARNERS
 from tacit.learners.ucbvi import UCBVI, Bonus
+from tacit.protocol import Constants, Learner
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
@@ -54,12 +55,12 @@ class LearnerEntry:
     """A row of the table."""
 
     summary: str
-    build: Callable[[LearnerRequest], Learner[Any]]
+    build: Callable[[LearnerRequest], Learner[Any, Any, Any]]
     options: Mapping[str, tuple[str, ...]]
     """Option -> values it takes, the default first."""
 
 
-def _ucbvi(request: LearnerRequest) -> Learner[Any]:
+def _ucbvi(request: LearnerRequest) -> Learner[Any, Any, Any]:
     constants: Constants = request.constants or ("practical" if request.noisy else "theory")
     if request.noisy and constants == "theory":
         raise InvalidInput(
@@ -76,7 +77,7 @@ def _ucbvi(request: LearnerRequest) -> Learner[Any]:
     )
 
 
-def _psrl(request: LearnerRequest) -> Learner[Any]:
+def _psrl(request: LearnerRequest) -> Learner[Any, Any, Any]:
     if request.constants is not None or request.z is not None:
         raise InvalidInput("psrl has a prior instead of confidence widths; leave constants and z out")
     return PSRL(
@@ -86,7 +87,7 @@ def _psrl(request: LearnerRequest) -> Learner[Any]:
     )
 
 
-def _ldp_obi(request: LearnerRequest) -> Learner[Any]:
+def _ldp_obi(request: LearnerRequest) -> Learner[Any, Any, Any]:
     if request.constants == "practical":
         # Under the shared rule the widths are those of UCBVI, and so is the learner.
         return UCBVI(
@@ -104,7 +105,7 @@ def _ldp_obi(request: LearnerRequest) -> Learner[Any]:
     return LDPOBI(shape=request.shape, precision=request.precision)
 
 
-def _dp_ucbvi(request: LearnerRequest) -> Learner[Any]:
+def _dp_ucbvi(request: LearnerRequest) -> Learner[Any, Any, Any]:
     return DPUCBVI(
         shape=request.shape,
         episodes=request.episodes,
@@ -116,7 +117,7 @@ def _dp_ucbvi(request: LearnerRequest) -> Learner[Any]:
     )
 
 
-def _private_ucb_po(request: LearnerRequest) -> Learner[Any]:
+def _private_ucb_po(request: LearnerRequest) -> Learner[Any, Any, Any]:
     return PrivateUCBPO(
         shape=request.shape,
         episodes=request.episodes,
@@ -127,8 +128,8 @@ def _private_ucb_po(request: LearnerRequest) -> Learner[Any]:
     )
 
 
-def _fixed_bonus(name: str, learner: type[PrivateUCBVI] | type[PUCB]) -> Callable[[LearnerRequest], Learner[Any]]:
-    def build(request: LearnerRequest) -> Learner[Any]:
+def _fixed_bonus(name: str, learner: type[PrivateUCBVI] | type[PUCB]) -> Callable[[LearnerRequest], Learner[Any, Any, Any]]:
+    def build(request: LearnerRequest) -> Learner[Any, Any, Any]:
         users = request.users_per_batch
         if _constants(request) == "practical":
             # Under the shared rule the widths are those of UCBVI, and so is the learner.
@@ -153,7 +154,7 @@ def _constants(request: LearnerRequest) -> Constants:
     return request.constants or ("practical" if request.noisy else "theory")
 
 
-def _ldp_psrl(request: LearnerRequest) -> Learner[Any]:
+def _ldp_psrl(request: LearnerRequest) -> Learner[Any, Any, Any]:
     if request.constants is not None or request.z is not None:
         raise InvalidInput("ldp-psrl has a prior instead of confidence widths; leave constants and z out")
     if request.precision is None:
@@ -231,7 +232,7 @@ def needs_squares(name: str, options: Mapping[str, str]) -> bool:
     return name == "ldp-psrl" and options.get("rewards", "normal-gamma") == "normal-gamma"
 
 
-def make_learner(name: str, request: LearnerRequest) -> Learner[Any]:
+def make_learner(name: str, request: LearnerRequest) -> Learner[Any, Any, Any]:
     """Build a learner by its name.
 
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)

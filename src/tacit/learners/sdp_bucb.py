@@ -13,14 +13,15 @@ from typing import Final
 import numpy as np
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import Constants, Plan
+from tacit.learners.contract import PlanningLearner
 from tacit.learners.schedules import grouped, growing_batches, least_stage, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING, StageBelief, inverse_variance_weights
 from tacit.planning.confidence import combine, confidence_model, first_states, greedy
 from tacit.planning.hallucinate import optimistic_policies
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.released.batches import BatchNoise, PlannedBatch
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["SDPBUCB"]
@@ -29,8 +30,10 @@ POLICIES: Final = 32
 """How many optimistic policies share a batch."""
 
 
-class SDPBUCB:
+class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
     """Optimistic mixtures in growing batches; the last batch exploits and releases nothing."""
+
+    asks = BatchQuery
 
     def __init__(
         self, *, shape: CountShape, episodes: int, noise: BatchNoise, z: float | None = None, name: str = "sdp-bucb"
@@ -47,37 +50,37 @@ class SDPBUCB:
         """Users of each stage; the last one exploits."""
         if len(self.stages) < 2:
             raise InvalidInput(f"sdp-bucb needs at least two batches, got {episodes} episodes; run more")
-        self.batches = tuple(PlannedBatch(users=users, request=EVERYTHING) for users in self.stages[:-1])
+        self.batches = tuple(PlannedBatch(users=users, query=EVERYTHING) for users in self.stages[:-1])
         self.std = std
 
     def begin(self) -> StageBelief:
         """Nothing was released."""
         return StageBelief(batches=())
 
-    def plan(self, belief: StageBelief, generator: np.random.Generator) -> tuple[StageBelief, Plan]:
+    def plan(self, belief: StageBelief, coins: np.random.Generator) -> tuple[StageBelief, Plan[BatchQuery]]:
         """A mixture of optimistic policies, everybody assigned by the learner's own coins."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.batches)
         if stage == 0:
             first = uniform_policy(H, S, A)
-            return belief, Plan(policy=first, users=self.stages[0], reports=True, request=EVERYTHING)
+            return belief, Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         counts = combine(belief.batches, inverse_variance_weights(belief.batches))
         model = confidence_model(counts, first_states(counts), self._z)
         if stage == len(self.stages) - 1:
-            actions = greedy(model.P, model.lower, generator.random((H, S)))
-            return belief, Plan(policy=DeterministicPolicy(actions), users=None, reports=False)
+            actions = greedy(model.P, model.lower, coins.random((H, S)))
+            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
         users = self.stages[stage]
         J = min(POLICIES, users)
         policies = np.zeros((J, H, S), dtype=np.int64)
         enough = max(1.0, 4.0 * self.std)
-        coins = generator.random((J, H, S))
+        drawn = coins.random((J, H, S))
         optimistic_policies(
-            model.P, model.rho, model.r, model.n, counts.variance, self._z, users / J, enough, coins, policies
+            model.P, model.rho, model.r, model.n, counts.variance, self._z, users / J, enough, drawn, policies
         )
         groups = grouped(policies, split_evenly(users, J))
-        plan = Plan(policy=groups[0][0], users=users, reports=True, request=EVERYTHING, groups=groups)
+        plan = Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
         return belief, plan
 
-    def update(self, belief: StageBelief, released: CountStatistics) -> StageBelief:
+    def update(self, belief: StageBelief, released: Private[CountStatistics]) -> StageBelief:
         """Keep the batch."""
-        return StageBelief(batches=(*belief.batches, released))
+        return StageBelief(batches=(*belief.batches, released.statistics))

@@ -27,14 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import Constants, Plan
+from tacit.learners.contract import PlanningLearner
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.planning.confidence import add_widths, estimate_rows, first_states
 from tacit.planning.mixture import cover_by_mixture
 from tacit.planning.policy_set import PolicySet, every_policy
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
-from tacit.released.batches import BatchNoise, BatchRequest, PlannedBatch
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["SDPPE", "SDPPEBelief", "Step", "Variant", "stage_lengths"]
@@ -71,8 +72,10 @@ class SDPPEBelief(NamedTuple):
     """[H,S,A,H,S]: π_{h,x,a} of this stage."""
 
 
-class SDPPE:
+class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
     """Explicit policy elimination; `batches` is its public schedule."""
+
+    asks = BatchQuery
 
     def __init__(
         self,
@@ -104,10 +107,10 @@ class SDPPE:
         self.steps = tuple(_schedule(K, shape, variant))
         self._noise = noise
         each = delta / len(self.steps) if constants == "theory" else None
-        self._requests = tuple(BatchRequest(layer=step.layer, failure_prob=each) for step in self.steps)
+        self._requests = tuple(BatchQuery(layer=step.layer, failure_prob=each) for step in self.steps)
         # The last batch ends the run: nobody has to report in it.
         planned = zip(self.steps[:-1], self._requests[:-1], strict=True)
-        self.batches = tuple(PlannedBatch(users=step.users, request=request) for step, request in planned)
+        self.batches = tuple(PlannedBatch(users=step.users, query=request) for step, request in planned)
 
     def begin(self) -> SDPPEBelief:
         """All policies are active and nothing is known."""
@@ -121,24 +124,24 @@ class SDPPE:
             atoms=np.zeros((H, S, A, H, S), dtype=np.int64),
         )
 
-    def plan(self, belief: SDPPEBelief, generator: np.random.Generator) -> tuple[SDPPEBelief, Plan]:
+    def plan(self, belief: SDPPEBelief, coins: np.random.Generator) -> tuple[SDPPEBelief, Plan[BatchQuery]]:
         """The next batch: a crude layer or fine exploration."""
         step, request = self.steps[belief.done], self._requests[belief.done]
         if step.layer is None:
-            groups = self._fine(belief, step, generator)
+            groups = self._fine(belief, step, coins)
         else:
-            belief, groups = self._crude(belief, step.layer, step.users, generator)
+            belief, groups = self._crude(belief, step.layer, step.users, coins)
         reports = belief.done < len(self.steps) - 1
-        plan = Plan(policy=groups[0][0], users=step.users, reports=reports, request=request, groups=groups)
+        plan = Plan(policy=groups[0][0], users=step.users, query=request if reports else None, groups=groups)
         return belief, plan
 
-    def update(self, belief: SDPPEBelief, released: CountStatistics) -> SDPPEBelief:
+    def update(self, belief: SDPPEBelief, released: Private[CountStatistics]) -> SDPPEBelief:
         """Take in one batch: extend the crude model, or eliminate and forget."""
         step = self.steps[belief.done]
         E = self._noise.precision(step.users, self._requests[belief.done])
         if step.layer is not None:
-            return self._extend(belief, step.layer, released, E)
-        P, u, floor, strict = self._refined(belief, released, E, step.L)
+            return self._extend(belief, step.layer, released.statistics, E)
+        P, u, floor, strict = self._refined(belief, released.statistics, E, step.L)
         fresh = self.begin()
         active = belief.active.keep(P, belief.rho, u, floor, strict=strict)
         return fresh._replace(done=belief.done + 1, active=active, rho=belief.rho)

@@ -22,20 +22,21 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tacit.errors import require, require_count, require_real
-from tacit.learners.contract import Constants, Plan
+from tacit.learners.contract import PlanningLearner
 from tacit.learners.schedules import backward_geometric, exploration_budget, least_stage
 from tacit.planning.confidence import ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.planning.coverage import cover, policy_of
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
-from tacit.released.batches import BatchNoise, BatchRequest, PlannedBatch
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["SDPPEPlus", "StageBelief", "inverse_variance_weights"]
 
 TOLERANCE: Final = 0.1
 """Coverage is within this share of the optimum."""
-EVERYTHING: Final = BatchRequest(layer=None, failure_prob=None)
+EVERYTHING: Final = BatchQuery(layer=None, failure_prob=None)
 
 
 class StageBelief(NamedTuple):
@@ -44,7 +45,7 @@ class StageBelief(NamedTuple):
     batches: tuple[CountStatistics, ...]
 
 
-class SDPPEPlus:
+class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
     """Stages of covering exploration of the active set, then exploitation.
 
     >>> class Exact:
@@ -57,6 +58,8 @@ class SDPPEPlus:
     >>> sum(learner.stages), len(learner.batches)
     (20000, 7)
     """
+
+    asks = BatchQuery
 
     def __init__(
         self, *, shape: CountShape, episodes: int, noise: BatchNoise, z: float | None = None, name: str = "sdp-pe-plus"
@@ -73,31 +76,31 @@ class SDPPEPlus:
         exploring = backward_geometric(budget, first=least_stage(std, shape))
         self.stages = (*exploring, episodes - budget)
         """Users of each stage; the last one exploits."""
-        self.batches = tuple(PlannedBatch(users=users, request=EVERYTHING) for users in self.stages[:-1])
+        self.batches = tuple(PlannedBatch(users=users, query=EVERYTHING) for users in self.stages[:-1])
 
     def begin(self) -> StageBelief:
         """Nothing was released."""
         return StageBelief(batches=())
 
-    def plan(self, belief: StageBelief, generator: np.random.Generator) -> tuple[StageBelief, Plan]:
+    def plan(self, belief: StageBelief, coins: np.random.Generator) -> tuple[StageBelief, Plan[BatchQuery]]:
         """Cover the active set, or exploit if this is the last stage."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.batches)
         if stage == 0:
             first = uniform_policy(H, S, A)
-            return belief, Plan(policy=first, users=self.stages[0], reports=True, request=EVERYTHING)
+            return belief, Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model = self.model(belief)
         if stage == len(self.stages) - 1:
             # argmax_π V^π(r̂ - b): no more exploration, and nobody has to report
-            actions = greedy(model.P, model.lower, generator.random((H, S)))
-            return belief, Plan(policy=DeterministicPolicy(actions), users=None, reports=False)
+            actions = greedy(model.P, model.lower, coins.random((H, S)))
+            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
         found = cover(model.P, model.rho, model.upper, model.floor, tolerance=TOLERANCE)
         policy = StochasticPolicy(policy_of(found.occupancy))
-        return belief, Plan(policy=policy, users=self.stages[stage], reports=True, request=EVERYTHING)
+        return belief, Plan(policy=policy, users=self.stages[stage], query=EVERYTHING)
 
-    def update(self, belief: StageBelief, released: CountStatistics) -> StageBelief:
+    def update(self, belief: StageBelief, released: Private[CountStatistics]) -> StageBelief:
         """Keep the batch."""
-        return StageBelief(batches=(*belief.batches, released))
+        return StageBelief(batches=(*belief.batches, released.statistics))
 
     def model(self, belief: StageBelief) -> ConfidenceModel:
         """The one model in which everything is planned."""

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.contract import Constants, Learner
 from tacit.learners.sdp_bucb import SDPBUCB
 from tacit.learners.sdp_pe import SDPPE, Variant
 from tacit.learners.sdp_pe_plus import SDPPEPlus
+from tacit.protocol import Constants, Learner
 from tacit.released.batches import BatchNoise, PlannedBatch
 from tacit.released.counts import CountShape
 
 __all__ = ["STAGE_LEARNERS", "StageEntry", "StageLearner", "StageRequest", "make_stage_learner"]
 
 
-class StageLearner(Learner[Any], Protocol):
+class StageLearner(Learner[Any, Any, Any], Protocol):
     """A learner with a schedule: what each of its batches releases is fixed before the first user comes."""
 
     batches: tuple[PlannedBatch, ...]

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
-from tacit.learners.contract import Constants, KernelLearner
+from tacit.learners.contract import KernelLearner, ask_nothing
 from tacit.planning.ties import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import Sampling, everything_sent
 
@@ -198,7 +199,7 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
     break_ties(belief.Q, belief.V, belief.ties, belief.policy, generator)
 
 
-class UCBVI(KernelLearner[UCBVIBelief]):
+class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
     """Optimism on counts, stage-dependent (`shape.staged`) or time-homogeneous.
 
     >>> learner = UCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
@@ -207,8 +208,7 @@ class UCBVI(KernelLearner[UCBVIBelief]):
     (2, 3)
     """
 
-    plan_kernel = plan
-    update_kernel = update
+    kernels = LearnerKernels(plan, ask_nothing, update)
 
     def __init__(
         self,

@@ -5,6 +5,22 @@ Everything here is public: a policy is computed from released statistics only an
 
 from __future__ import annotations
 
-from tacit.policies.tables import DeterministicPolicy, Policy, StochasticPolicy, uniform_policy
+from tacit.policies.tables import (
+    AnyPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    LayeredPolicy,
+    Policy,
+    StochasticPolicy,
+    uniform_policy,
+)
 
-__all__ = ["DeterministicPolicy", "Policy", "StochasticPolicy", "uniform_policy"]
+__all__ = [
+    "AnyPolicy",
+    "DeterministicPolicy",
+    "GaussianPolicy",
+    "LayeredPolicy",
+    "Policy",
+    "StochasticPolicy",
+    "uniform_policy",
+]

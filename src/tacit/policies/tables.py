@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require
 
-__all__ = ["DeterministicPolicy", "Policy", "StochasticPolicy", "uniform_policy"]
+__all__ = [
+    "AnyPolicy",
+    "DeterministicPolicy",
+    "GaussianPolicy",
+    "LayeredPolicy",
+    "Policy",
+    "StochasticPolicy",
+    "uniform_policy",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +66,31 @@ class StochasticPolicy:
         return self.table
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LayeredPolicy:
+    """Probabilities of the pairs (x,a) of a layered world: flat[x A + a]."""
+
+    flat: NDArray[np.float64]
+    actions: int
+
+    def __post_init__(self) -> None:
+        require(self.flat.ndim == 1, "a layered policy must be one row of pairs", self.flat.shape)
+        whole = len(self.flat) % self.actions == 0
+        require(whole, f"a layered policy must have {self.actions} actions in every state", len(self.flat))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianPolicy:
+    """Doses around means[s] = θ·x_s with standard deviation `deviation`."""
+
+    theta: NDArray[np.float64]
+    means: NDArray[np.float64]
+    deviation: float
+
+
 Policy = DeterministicPolicy | StochasticPolicy
+"""A policy of a tabular world."""
+AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
 
 
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:

@@ -18,9 +18,7 @@ The calibrations `tight` and `paper` stand in `tacit.privatizers.loss_parts`, th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +27,10 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.data.layered import LossUser
 from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.privatizers.contract import Calibration, copy_state
 from tacit.privatizers.loss_kernel import (
     COMPLEMENTS,
     OWN,
@@ -55,25 +53,15 @@ from tacit.privatizers.loss_parts import (
     tight_central,
     tight_local,
 )
+from tacit.protocol import Calibration, Kernel, Noise, Private, copy_state
 from tacit.randomness import SimulationNoise
-from tacit.released.losses import LayeredShape, LossStatistics
+from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.released.precision import CountPrecision
 
 __all__ = ["AdversarialPrivatizer", "Feedback", "LossNoise", "LossState", "LossUser", "make_adversarial"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class LossUser(NamedTuple):
-    """Sensitive: one user's visited pairs[H] and triples[H], and losses[X'A] (full) or losses[H] (bandit)."""
-
-    pairs: Ints
-    triples: Ints
-    losses: Floats
-
-    def __repr__(self) -> str:
-        return "LossUser()"  # never its contents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +150,11 @@ class AdversarialPrivatizer:
             paper_delta=0.0 if paper else None,
         )
 
+    answers = LossQuery
+
     @property
-    def release_kernel(self) -> Callable[..., None]:
-        """`(parameters, state, pairs, triples, losses, generator)`: take in one user, in place."""
+    def kernel(self) -> Kernel:
+        """`(parameters, state, users, query, coins)`: take in one user, in place."""
         return release_losses
 
     def begin(self) -> LossState:
@@ -182,17 +172,20 @@ class AdversarialPrivatizer:
             released=LossStatistics(np.zeros(T), np.zeros(P), np.zeros(P), np.zeros(3), np.zeros(1, dtype=np.int64)),
         )
 
-    def release(self, state: LossState, user: LossUser, noise: SimulationNoise) -> tuple[LossState, LossStatistics]:
+    def release(
+        self, state: LossState, users: LossUser, query: LossQuery, noise: Noise
+    ) -> tuple[LossState, Private[LossStatistics]]:
         """Take in one user; the given state is left as it was."""
+        full = self.feedback == "full"
+        require(query == LossQuery(full=full), f"{self.name} answers for {self.feedback} information", query)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"this privatizer simulates and takes SimulationNoise, not {type(noise).__name__}")
-        H, size = self.shape.horizon, self.shape.pairs if self.feedback == "full" else self.shape.horizon
+        H, size = self.shape.horizon, self.shape.pairs if full else self.shape.horizon
         after: LossState = copy_state(state)
-        self.release_kernel(
-            self.parameters, after, _whole(user.pairs[:H]), _whole(user.triples[:H]),
-            np.asarray(user.losses[:size], dtype=np.float64), noise.generator,
-        )  # fmt: skip
-        return after, after.released
+        losses = np.ascontiguousarray(users.losses[:size], dtype=np.float64)
+        user = LossUser(_whole(users.pairs[:H]), _whole(users.triples[:H]), losses)
+        self.kernel(self.parameters, after, user, query, noise.generator)
+        return after, Private(after.released, self.claim)
 
     def _public(self) -> LossParameters:
         std = self.noise_std()

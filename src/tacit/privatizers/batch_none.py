@@ -14,13 +14,13 @@ from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.errors import NotSupported
 from tacit.privatizers.batch_release import BatchState, batch_spec, batch_statistics, exact_statistics, next_users
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, require_shape
+from tacit.privatizers.contract import Batch, require_answer, require_shape
 from tacit.privatizers.shuffler import require_complete
 from tacit.privatizers.statistics import count_families
-from tacit.released.batches import BatchReport, BatchRequest, PlannedBatch
+from tacit.protocol import Calibration, Noise, Private
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
 __all__ = ["BatchUnprotected"]
@@ -32,6 +32,10 @@ class BatchUnprotected:
 
     shape: CountShape
     batches: tuple[PlannedBatch, ...] = ()
+
+    answers = BatchQuery
+    kernel = None
+    parameters = None
 
     def planned(self, batches: Sequence[PlannedBatch]) -> Self:
         """The same with the schedule of a run."""
@@ -52,12 +56,12 @@ class BatchUnprotected:
         """There is no noise to calibrate."""
         return "none"
 
-    def std(self, users: int, request: BatchRequest) -> float:
+    def std(self, users: int, request: BatchQuery) -> float:
         """No noise."""
         del users, request
         return 0.0
 
-    def precision(self, users: int, request: BatchRequest) -> float:
+    def precision(self, users: int, request: BatchQuery) -> float:
         """Counts are exact."""
         del users, request
         return 0.0
@@ -86,23 +90,18 @@ class BatchUnprotected:
         """No batch yet."""
         return BatchState(released=empty_counts(self.shape), done=0)
 
-    def release(self, state: BatchState, batch: Batch, noise: Noise) -> tuple[BatchState, CountStatistics]:
-        """There are no running totals to release."""
-        del state, batch, noise
-        raise NotSupported("batches of their own have no running totals; use another learner")
-
-    def release_batch(
-        self, state: BatchState, batch: Batch, noise: Noise, request: BatchRequest
-    ) -> tuple[BatchState, CountStatistics]:
+    def release(
+        self, state: BatchState, users: Batch, query: BatchQuery, noise: Noise
+    ) -> tuple[BatchState, Private[CountStatistics]]:
         """The next batch of the schedule, as it is."""
-        del noise
-        users = next_users(self.batches, state, request)
-        if isinstance(batch, Trajectories):
-            whole = require_shape(batch, self.shape)
+        require_answer(self, query)
+        planned = next_users(self.batches, state, query)
+        if isinstance(users, Trajectories):
+            whole = require_shape(users, self.shape)
             counts = count_trajectories(whole, self.shape.num_states, self.shape.num_actions)
         else:
-            counts = require_shape(batch, self.shape)
-        require_complete(counts.users, users)
-        spec = batch_spec(self.shape, "tight", request.layer)
-        released = batch_statistics(exact_statistics(counts, spec), np.zeros(3), users, request, spec, 0.0)
-        return BatchState(released=released, done=state.done + 1), released
+            counts = require_shape(users, self.shape)
+        require_complete(counts.users, planned)
+        spec = batch_spec(self.shape, "tight", query.layer)
+        released = batch_statistics(exact_statistics(counts, spec), np.zeros(3), planned, query, spec, 0.0)
+        return BatchState(released=released, done=state.done + 1), Private(released, self.claim)

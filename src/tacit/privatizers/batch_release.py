@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tacit.data.counts import ExactCounts
 from tacit.errors import BudgetSpent, require
 from tacit.privatizers.consistency import consistent_counts, repair_visits
-from tacit.privatizers.contract import Calibration
 from tacit.privatizers.shuffle_spec import NoisyCounts, ReleaseSpec
-from tacit.released.batches import BatchRequest, PlannedBatch
+from tacit.protocol import Calibration
+from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["BatchState", "batch_kind", "batch_spec", "batch_statistics", "exact_statistics", "next_users"]
@@ -25,12 +25,12 @@ class BatchState(NamedTuple):
     done: int
 
 
-def next_users(batches: tuple[PlannedBatch, ...], state: BatchState, request: BatchRequest) -> int:
+def next_users(batches: tuple[PlannedBatch, ...], state: BatchState, request: BatchQuery) -> int:
     """The planned users of the next batch, if it is the one that is asked for (G2)."""
     if state.done >= len(batches):
         raise BudgetSpent(f"all {len(batches)} batches of the schedule are released; plan a longer run")
     wanted = batches[state.done]
-    require(request == wanted.request, f"the next batch of the schedule releases {wanted.request}", request)
+    require(request == wanted.query, f"the next batch of the schedule releases {wanted.query}", request)
     return wanted.users
 
 
@@ -47,7 +47,7 @@ def batch_spec(shape: CountShape, calibration: Calibration, layer: int | None) -
     return ReleaseSpec(num_states=S, num_actions=A, horizon=H, transitions=(), visits=(layer,), rewards=(), outcomes=())
 
 
-def batch_kind(shape: CountShape, request: BatchRequest) -> str:
+def batch_kind(shape: CountShape, request: BatchQuery) -> str:
     """Layers but the last one are alike."""
     if request.layer is None:
         return "all layers"
@@ -62,7 +62,7 @@ def exact_statistics(counts: ExactCounts, spec: ReleaseSpec) -> NoisyCounts:
 
 
 def batch_statistics(
-    noisy: NoisyCounts, variance: NDArray[np.float64], users: int, request: BatchRequest, spec: ReleaseSpec, E: float
+    noisy: NoisyCounts, variance: NDArray[np.float64], users: int, request: BatchQuery, spec: ReleaseSpec, E: float
 ) -> CountStatistics:
     """The release of one batch; consistent where the request says so (post-processing)."""
     transitions, visits, rewards = (part.copy() for part in noisy)

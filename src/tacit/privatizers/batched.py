@@ -30,13 +30,14 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, require
 from tacit.privatizers.batch_release import BatchState, batch_kind, batch_spec, batch_statistics, next_users
-from tacit.privatizers.contract import Batch, Calibration, Noise, require_shape
+from tacit.privatizers.contract import Batch, require_answer, require_shape
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_noise import PaperVariant
+from tacit.protocol import Calibration, Noise, Private
 from tacit.randomness import SimulationNoise
-from tacit.released.batches import BatchReport, BatchRequest, PlannedBatch
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
 __all__ = ["LEAST_USERS", "BatchShuffle"]
@@ -54,7 +55,7 @@ class BatchShuffle:
     ...                      neighbours="replace-one", output=OUTPUTS["shuffle"][0])
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> shuffle = BatchShuffle(shape=shape, claim=claim, calibration="tight")
-    >>> everything, layer = (BatchRequest(layer=h, failure_prob=None) for h in (None, 2))
+    >>> everything, layer = (BatchQuery(layer=h, failure_prob=None) for h in (None, 2))
     >>> round(shuffle.std(1000, everything), 1), round(shuffle.std(1000, layer), 1)
     (19.8, 6.5)
     """
@@ -65,6 +66,10 @@ class BatchShuffle:
     variant: PaperVariant = "2025"
     """Whose printed noise `calibration="paper"` means."""
     batches: tuple[PlannedBatch, ...] = ()
+
+    answers = BatchQuery
+    kernel = None
+    parameters = None
 
     def __post_init__(self) -> None:
         if self.claim.trust != "shuffle":
@@ -83,15 +88,15 @@ class BatchShuffle:
         """For tables."""
         return "shuffle/binomial batches"
 
-    def protocol(self, users: int, request: BatchRequest) -> Shuffle:
+    def protocol(self, users: int, request: BatchQuery) -> Shuffle:
         """The shuffle protocol of one batch."""
         return _protocol(self.shape, self.claim, self.calibration, self.variant, users, request.layer)
 
-    def std(self, users: int, request: BatchRequest) -> float:
+    def std(self, users: int, request: BatchQuery) -> float:
         """The standard deviation of the noise in one counter of such a batch."""
         return self.protocol(users, request).bit_noise.total.std
 
-    def precision(self, users: int, request: BatchRequest) -> float:
+    def precision(self, users: int, request: BatchQuery) -> float:
         """E of the consistent counts of such a batch; 0 if the request asks for unbiased ones."""
         if request.failure_prob is None:
             return 0.0
@@ -107,7 +112,7 @@ class BatchShuffle:
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in each statistic, at its largest over the batches."""
-        stds = [_all_std(self.protocol(batch.users, batch.request)) for batch in self._planned()]
+        stds = [_all_std(self.protocol(batch.users, batch.query)) for batch in self._planned()]
         return {name: max(std[name] for std in stds) for name in stds[0]}
 
     def certificate(self) -> Certificate:
@@ -122,11 +127,11 @@ class BatchShuffle:
 
     def reports(self) -> tuple[BatchReport, ...]:
         """Certificate and message cost of every kind of batch in the schedule, in its order."""
-        kinds = Counter((batch.users, batch_kind(self.shape, batch.request)) for batch in self.batches)
-        named = {(batch.users, batch_kind(self.shape, batch.request)): batch for batch in reversed(self.batches)}
+        kinds = Counter((batch.users, batch_kind(self.shape, batch.query)) for batch in self.batches)
+        named = {(batch.users, batch_kind(self.shape, batch.query)): batch for batch in reversed(self.batches)}
         found = []
         for (users, kind), count in kinds.items():
-            protocol = self.protocol(users, named[users, kind].request)
+            protocol = self.protocol(users, named[users, kind].query)
             cost = protocol.cost()
             found.append(
                 BatchReport(
@@ -147,35 +152,31 @@ class BatchShuffle:
         """No batch yet."""
         return BatchState(released=empty_counts(self.shape), done=0)
 
-    def release(self, state: BatchState, batch: Batch, noise: Noise) -> tuple[BatchState, CountStatistics]:
-        """There are no running totals to release."""
-        del state, batch, noise
-        raise NotSupported("batches of their own have no running totals; use trust 'shuffle' with another learner")
-
-    def release_batch(
-        self, state: BatchState, batch: Batch, noise: Noise, request: BatchRequest
-    ) -> tuple[BatchState, CountStatistics]:
+    def release(
+        self, state: BatchState, users: Batch, query: BatchQuery, noise: Noise
+    ) -> tuple[BatchState, Private[CountStatistics]]:
         """The next batch of the schedule: real messages for trajectories, the aggregate path for exact counts."""
-        users = next_users(self.batches, state, request)
-        protocol = self.protocol(users, request)
-        if isinstance(batch, Trajectories):
-            noisy = protocol.protocol(batch, noise)  # its shuffler aborts incomplete batches
+        require_answer(self, query)
+        planned = next_users(self.batches, state, query)
+        protocol = self.protocol(planned, query)
+        if isinstance(users, Trajectories):
+            noisy = protocol.protocol(users, noise)  # its shuffler aborts incomplete batches
         elif isinstance(noise, SimulationNoise):
             noisy = protocol.aggregate(
-                require_shape(batch, self.shape), noise, constant_rewards=not batch.binary
+                require_shape(users, self.shape), noise, constant_rewards=not users.binary
             )  # aborts too
         else:
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
-        std, E = _all_std(protocol), self.precision(users, request)
-        released = batch_statistics(noisy, np.square([*std.values()]), users, request, protocol.spec, E)
-        return BatchState(released=released, done=state.done + 1), released
+        std, E = _all_std(protocol), self.precision(planned, query)
+        released = batch_statistics(noisy, np.square([*std.values()]), planned, query, protocol.spec, E)
+        return BatchState(released=released, done=state.done + 1), Private(released, self.claim)
 
     def _planned(self) -> tuple[PlannedBatch, ...]:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)
         return self.batches
 
     def _worst(self) -> Shuffle:
-        protocols = {self.protocol(batch.users, batch.request): None for batch in self._planned()}
+        protocols = {self.protocol(batch.users, batch.query): None for batch in self._planned()}
         return max(protocols, key=lambda protocol: _epsilon(protocol, self.claim.delta))
 
 

@@ -28,14 +28,15 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.kernels import kernel
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
+from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
 from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families
+from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -70,16 +71,11 @@ def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
 
     @kernel
     def release(
-        parameters: Parameters,
-        state: CentralState,
-        states: Ints,
-        actions: Ints,
-        rewards: Floats,
-        generator: np.random.Generator,
+        parameters: Parameters, state: CentralState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
         if state.stream.time[0] > parameters.releases:
             raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
-        add_trajectory(state.exact, states, actions, rewards)
+        add_trajectory(state.exact, users.states, users.actions, users.rewards)
         if state.stream.time[0] < parameters.releases:
             step(parameters.counter, state.stream, generator)
             publish(parameters, state)
@@ -129,6 +125,8 @@ class Central:
     counter: ContinualCounter
     mechanism: str
 
+    answers = Totals
+
     def __post_init__(self) -> None:
         if self.claim.trust != "central":
             raise InvalidInput(f"Central needs a claim with trust 'central', got {self.claim.trust!r}")
@@ -139,7 +137,7 @@ class Central:
         return f"central/{self.mechanism}"
 
     @property
-    def release_kernel(self) -> Callable[..., None]:
+    def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
         return central_kernel(self.counter.step)
 
@@ -178,22 +176,25 @@ class Central:
         released.variance[:] = [std["transitions"] ** 2, std["visits"] ** 2, std["rewards"] ** 2]
         return CentralState(exact=empty_counts(self.shape), stream=stream, released=released)
 
-    def release(self, state: CentralState, batch: Batch, noise: Noise) -> tuple[CentralState, CountStatistics]:
+    def release(
+        self, state: CentralState, users: Batch, query: Totals, noise: Noise
+    ) -> tuple[CentralState, Private[CountStatistics]]:
         """Count a batch: each trajectory is one step of the stream; aggregated counts are one step together."""
-        if isinstance(batch, Trajectories):
-            after: CentralState = release_users(self, state, batch, noise)
-            return after, after.released
+        require_answer(self, query)
+        if isinstance(users, Trajectories):
+            after: CentralState = release_users(self, state, users, query, noise)
+            return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         if int(state.stream.time[0]) > self.counter.releases:
             raise BudgetSpent("all releases of this counter are spent; calibrate for more batches")
         stream = copy_state(state.stream)
         released = copy_state(state.released)
-        exact = add_batch(state.exact, require_shape(batch, self.shape), self.shape)
+        exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
         after = CentralState(exact=exact, stream=stream, released=released)
         if int(stream.time[0]) < self.counter.releases:
             self.counter.step(self.counter.params, stream, noise.generator)
             publish(self.parameters, after)
         else:
             stream.time[0] += 1  # the last batch: counted, never published (G2)
-        return after, after.released
+        return after, Private(after.released, self.claim)

@@ -28,15 +28,16 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.privatizers.central import CentralState, publish
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
+from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
 from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families
+from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -63,14 +64,9 @@ def batches_kernel(step: Callable[..., None]) -> Callable[..., None]:
 
     @kernel
     def release(
-        parameters: Parameters,
-        state: CentralState,
-        states: Ints,
-        actions: Ints,
-        rewards: Floats,
-        generator: np.random.Generator,
+        parameters: Parameters, state: CentralState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
-        add_trajectory(state.exact, states, actions, rewards)
+        add_trajectory(state.exact, users.states, users.actions, users.rewards)
         batch = state.stream.time[0]
         # Nothing leaves before the batch is complete, nor after the last one (G2).
         if batch < parameters.ends.shape[0] and state.exact.users[0] >= parameters.ends[batch]:
@@ -95,6 +91,8 @@ class CentralBatches:
     ends: tuple[int, ...]
     mechanism: str
 
+    answers = Totals
+
     def __post_init__(self) -> None:
         if self.claim.trust != "central":
             raise InvalidInput(f"CentralBatches needs a claim with trust 'central', got {self.claim.trust!r}")
@@ -109,7 +107,7 @@ class CentralBatches:
         return f"central/{self.mechanism}"
 
     @property
-    def release_kernel(self) -> Callable[..., None]:
+    def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
         return batches_kernel(self.counter.step)
 
@@ -149,14 +147,17 @@ class CentralBatches:
         stream = self.counter.begin(dimension_of(self.shape))
         return CentralState(exact=empty_counts(self.shape), stream=stream, released=empty_counts(self.shape))
 
-    def release(self, state: CentralState, batch: Batch, noise: Noise) -> tuple[CentralState, CountStatistics]:
+    def release(
+        self, state: CentralState, users: Batch, query: Totals, noise: Noise
+    ) -> tuple[CentralState, Private[CountStatistics]]:
         """Count users; the totals are published anew if a batch is complete with them."""
-        if isinstance(batch, Trajectories):
-            after: CentralState = release_users(self, state, batch, noise)
-            return after, after.released
+        require_answer(self, query)
+        if isinstance(users, Trajectories):
+            after: CentralState = release_users(self, state, users, query, noise)
+            return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
-        exact = add_batch(state.exact, require_shape(batch, self.shape), self.shape)
+        exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
         after = CentralState(exact=exact, stream=copy_state(state.stream), released=copy_state(state.released))
         parameters, done = self.parameters, int(after.stream.time[0])
         # Users who come together stay together: a batch may end later than planned, by public numbers.
@@ -164,7 +165,7 @@ class CentralBatches:
             self.counter.step(parameters.counter, after.stream, noise.generator)
             publish(parameters, after)
             after.released.variance[:] = parameters.variances[done]
-        return after, after.released
+        return after, Private(after.released, self.claim)
 
 
 def geometric_ends(episodes: int, *, first: int, growth: float) -> tuple[int, ...]:

@@ -1,47 +1,27 @@
-"""What a privatizer is: the only door from sensitive data to released statistics.
-
-    begin() -> state                           before anybody came
-    release(state, batch, noise) -> (state, released)
-    claim, certificate()                       what is promised, and what the exact accountant finds
-    families(), events()                       what one user can change, and what covers it
+"""What privatizers of counts share; the contract of every privatizer is `tacit.protocol.Privatizer`.
 
 A privatizer is configured by public parameters only (any of its fields may be logged and published); sensitive values
 are arguments. Privatizers that release after every user also come as one kernel,
-`release_kernel(parameters, state, states, actions, rewards, generator)`, which a fused loop calls 10⁸ times.
+`kernel(parameters, state, users, query, coins)`, which a fused loop calls 10⁸ times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate
-from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.events import Events
-from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
-from tacit.data.trajectories import Trajectories
-from tacit.errors import require
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.data.trajectories import Trajectories, Walked
+from tacit.errors import InvalidInput, require
+from tacit.protocol import Noise, Privatizer, Query, copy_state
+from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = [
-    "Batch",
-    "Calibration",
-    "CountPrivatizer",
-    "CountsState",
-    "Noise",
-    "StepPrivatizer",
-    "copy_state",
-    "release_users",
-    "require_shape",
-]
+__all__ = ["Batch", "CountPrivatizer", "CountsState", "release_users", "require_answer", "require_shape"]
 
 Batch = Trajectories | ExactCounts
-Noise = SimulationNoise | SecureNoise
-Calibration = Literal["none", "tight", "paper"]
+CountPrivatizer: TypeAlias = Privatizer[Batch, Any, CountStatistics]
 
 
 class CountsState(NamedTuple):
@@ -50,76 +30,23 @@ class CountsState(NamedTuple):
     released: CountStatistics
 
 
-class CountPrivatizer(Protocol):
-    """The contract of every privatizer of counts."""
-
-    @property
-    def name(self) -> str:
-        """Trust model and mechanism, for tables."""
-        ...
-
-    @property
-    def claim(self) -> PrivacyClaim:
-        """What is promised."""
-        ...
-
-    @property
-    def calibration(self) -> Calibration:
-        """Where the noise comes from: least for the claim, or as a paper prints it."""
-        ...
-
-    @property
-    def shape(self) -> CountShape:
-        """The public shape of the statistics."""
-        ...
-
-    def families(self) -> tuple[Family, ...]:
-        """What one user can change."""
-        ...
-
-    def events(self) -> Events:
-        """Everything one user is exposed to."""
-        ...
-
-    def noise_std(self) -> dict[str, float]:
-        """The standard deviation of the noise in each released family, at its largest."""
-        ...
-
-    def certificate(self) -> Certificate:
-        """What the exact accountant finds."""
-        ...
-
-    def begin(self) -> Any:
-        """The state before anybody came; it has a field `released`."""
-        ...
-
-    def release(self, state: Any, batch: Batch, noise: Noise) -> tuple[Any, CountStatistics]:
-        """Take in a batch of users and release the statistics anew."""
-        ...
+def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None:
+    """Raise unless the privatizer answers such queries."""
+    if not isinstance(query, privatizer.answers):
+        asked = getattr(query, "ASKS", type(query).__name__)
+        raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.ASKS}; it was asked for {asked}")
 
 
-class StepPrivatizer(CountPrivatizer, Protocol):
-    """A privatizer that can release after every single user, as a kernel."""
-
-    @property
-    def release_kernel(self) -> Callable[..., None]:
-        """`(parameters, state, states, actions, rewards, generator)`: take in one user, in place."""
-        ...
-
-    @property
-    def parameters(self) -> Any:
-        """The kernel's public parameters, a NamedTuple."""
-        ...
-
-
-def release_users(privatizer: StepPrivatizer, state: Any, batch: Trajectories, noise: Noise) -> Any:
+def release_users(privatizer: CountPrivatizer, state: Any, batch: Trajectories, query: Query, noise: Noise) -> Any:
     """Run the kernel over a batch, user by user, on a copy of the state; the copy comes back. Simulation only."""
     if not isinstance(noise, SimulationNoise):
         raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
     users = require_shape(batch, privatizer.shape)
-    after, kernel, parameters = copy_state(state), privatizer.release_kernel, privatizer.parameters
+    after, kernel, parameters = copy_state(state), privatizer.kernel, privatizer.parameters
+    if kernel is None:
+        raise InvalidInput(f"{privatizer.name} has no kernel for single users; hand over a whole batch")
     for states, actions, rewards in zip(users.states, users.actions, users.rewards, strict=True):
-        kernel(parameters, after, states, actions, rewards, noise.generator)
+        kernel(parameters, after, Walked(states, actions, rewards), query, noise.generator)
     return after
 
 
@@ -146,10 +73,3 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
         actions=np.asarray(batch.actions, dtype=np.int64),
         rewards=np.asarray(batch.rewards, dtype=np.float64),
     )
-
-
-def copy_state(value: Any) -> Any:
-    """A nested NamedTuple of arrays with every array copied."""
-    if isinstance(value, tuple):
-        return cast("Any", type(value))(*(copy_state(field) for field in value))
-    return value.copy() if isinstance(value, np.ndarray) else value

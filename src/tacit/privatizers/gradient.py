@@ -22,7 +22,7 @@ true.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,28 +31,21 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import LARGEST_DELTA, PrivacyClaim
 from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.data.doses import Dosed, add_dose_gradients
 from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
-from tacit.data.trajectories import Trajectories
-from tacit.errors import require, require_count, require_real
+from tacit.data.trajectories import Trajectories, Walked
+from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.contract import Calibration, Noise, copy_state
 from tacit.privatizers.gradient_sensitivity import Reach
+from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
 from tacit.randomness import SimulationNoise
-from tacit.released.gradients import GradientShape, GradientStatistics, PrivateGradient, empty_gradient
+from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
-__all__ = [
-    "GradientNoise",
-    "GradientPrivatizer",
-    "GradientState",
-    "add_noise",
-    "both_claims",
-    "choose_users",
-    "release_gradient",
-]
+__all__ = ["DoseGradients", "GradientNoise", "GradientPrivatizer", "GradientState", "SoftmaxGradients", "both_claims"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Users = TypeVar("Users")
+Asked = TypeVar("Asked", bound=Query)
 
 
 class GradientNoise(NamedTuple):
@@ -103,29 +96,40 @@ def add_noise(
 
 
 @kernel
-def release_gradient(
-    noise: GradientNoise,
-    state: GradientState,
-    features: Floats,
-    table: Floats,
-    behaviour: Floats,
-    states: Ints,
-    actions: Ints,
-    rewards: Floats,
-    baseline: float,
-    generator: np.random.Generator,
+def release_softmax(
+    noise: GradientNoise, state: GradientState, users: Walked, query: SoftmaxQuery, coins: np.random.Generator
 ) -> None:
-    """Release the gradient of a batch at the policy `table`; `behaviour` is the policy that the users followed."""
-    choose_users(noise.rate, state.chosen, generator)
+    """Release the gradient of a batch at a softmax policy."""
+    choose_users(noise.rate, state.chosen, coins)
     add_gradients(
-        noise.bounds, features, table, behaviour, states, actions, rewards, state.chosen, baseline, state.sums
-    )
+        noise.bounds, query.features, query.table, query.behaviour, users.states, users.actions, users.rewards,
+        state.chosen, query.baseline[0], state.sums,
+    )  # fmt: skip
     gradient = state.released.gradient
     for j in range(gradient.shape[0]):
         gradient[j] = 0.0
     # (1/m) Σ_i g_i
-    add_pull_back(features, state.sums.weights, 1.0 / noise.divisor, gradient)
-    add_noise(noise, state.sums.reward[0], state.released, generator)
+    add_pull_back(query.features, state.sums.weights, 1.0 / noise.divisor, gradient)
+    add_noise(noise, state.sums.reward[0], state.released, coins)
+
+
+@kernel
+def release_doses(
+    noise: GradientNoise, state: GradientState, users: Dosed, query: DoseQuery, coins: np.random.Generator
+) -> None:
+    """Release the gradient of a batch at a Gaussian policy over doses."""
+    choose_users(noise.rate, state.chosen, coins)
+    pulls = state.sums.weights[0, :, 0]
+    total = add_dose_gradients(
+        noise.bounds, query, query.means, users.states, users.actions, users.rewards, state.chosen, query.baseline[0],
+        pulls,
+    )  # fmt: skip
+    gradient = state.released.gradient
+    gradient[:] = 0.0
+    for s in range(pulls.shape[0]):
+        for j in range(gradient.shape[0]):
+            gradient[j] += pulls[s] * query.features[s, j] / noise.divisor
+    add_noise(noise, total, state.released, coins)
 
 
 def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
@@ -136,7 +140,7 @@ def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradientPrivatizer:
+class GradientPrivatizer(Generic[Users, Asked]):
     """The only door from users to gradients; every field is public. Make one with `make_gradient_privatizer`."""
 
     shape: GradientShape
@@ -156,6 +160,8 @@ class GradientPrivatizer:
     """The weight of a user's mean reward beside the gradient; 0: not released."""
     says: str | None = None
     """The guarantee that the paper prints, for calibration `paper`."""
+    width: int = 0
+    """The number k of features per action; 0 for tabular policies."""
 
     def __post_init__(self) -> None:
         require_count("users per batch", self.users_per_batch)
@@ -227,36 +233,65 @@ class GradientPrivatizer:
             paper_says=self.says,
         )
 
-    def begin(self, features: Floats | None = None) -> GradientState:
-        """The state before anybody came; features belong to linear policies."""
-        width = np.zeros((1, 1, 0)) if features is None else features
-        shape = self.shape
+    def begin(self) -> GradientState:
+        """The state before anybody came."""
+        shape, width = self.shape, np.zeros((1, 1, self.width))
         sums = begin_sums(width, shape.stages, shape.num_states, max(1, shape.num_actions), shape.horizon)
         chosen = np.ones(self.users_per_batch, dtype=np.bool_)
         return GradientState(sums=sums, chosen=chosen, released=empty_gradient(shape.dimension))
 
+    @property
+    def answers(self) -> type[Asked]:
+        """Gradients at one kind of policy."""
+        raise NotImplementedError
+
+    @property
+    def kernel(self) -> Kernel:
+        """`(parameters, state, users, query, coins)`: release in place."""
+        raise NotImplementedError
+
+    def kernel_users(self, users: Users) -> NamedTuple:
+        """Exactly m users as the kernel takes them, moved into the public range."""
+        raise NotImplementedError
+
     def release(
-        self,
-        state: GradientState,
-        batch: Trajectories,
-        noise: Noise,
-        *,
-        features: Floats,
-        table: Floats,
-        behaviour: Floats | None = None,
-        baseline: float = 0.0,
-    ) -> tuple[GradientState, PrivateGradient]:
-        """Release the gradient of a batch of exactly m users at the softmax policy `table`[l,s,a]. Simulation only."""
+        self, state: GradientState, users: Users, query: Asked, noise: Noise
+    ) -> tuple[GradientState, Private[GradientStatistics]]:
+        """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
+        if not isinstance(query, self.answers):
+            raise InvalidInput(f"{self.name} answers {self.answers.ASKS}, it was asked for {type(query).__name__}")
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
-        shape = self.shape
-        users = in_range(batch, shape.num_states, shape.num_actions, shape.horizon)
-        m = self.users_per_batch
-        require(len(users) == m, f"a batch must have exactly {m} users", len(users), "drop a short last batch")
+        given, m = self.kernel_users(users), self.users_per_batch
+        came = len(given[0])
+        require(came == m, f"a batch must have exactly {m} users", came, "drop a short last batch")
         after = copy_state(state)
-        old = table if behaviour is None else behaviour
-        release_gradient(
-            self.parameters, after, features, table, old, users.states, users.actions, users.rewards, baseline,
-            noise.generator,
-        )  # fmt: skip
-        return after, PrivateGradient(statistics=after.released, claim=self.claim)
+        self.kernel(self.parameters, after, given, query, noise.generator)
+        return after, Private(after.released, self.claim)
+
+
+class SoftmaxGradients(GradientPrivatizer[Trajectories, SoftmaxQuery]):
+    """Noisy batch gradients at softmax policies."""
+
+    __slots__ = ()
+    answers = SoftmaxQuery
+    kernel = release_softmax
+
+    def kernel_users(self, users: Trajectories) -> Walked:
+        """Trajectories in the public range."""
+        shape = self.shape
+        inside = in_range(users, shape.num_states, shape.num_actions, shape.horizon)
+        return Walked(inside.states, inside.actions, inside.rewards)
+
+
+class DoseGradients(GradientPrivatizer[Dosed, DoseQuery]):
+    """Noisy batch gradients at Gaussian policies over doses."""
+
+    __slots__ = ()
+    answers = DoseQuery
+    kernel = release_doses
+
+    def kernel_users(self, users: Dosed) -> Dosed:
+        """Contexts in the public range."""
+        contexts = np.clip(users.states, 0, self.shape.num_states - 1)
+        return Dosed(np.ascontiguousarray(contexts, dtype=np.int64), users.actions, users.rewards)

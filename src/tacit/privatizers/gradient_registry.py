@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
@@ -13,9 +14,9 @@ from tacit.accounting.gaussian import classical_gaussian_sigma, gaussian_mu
 from tacit.accounting.search import least_real
 from tacit.data.gradients import Bounds
 from tacit.errors import InvalidInput, NotSupported, require
-from tacit.privatizers.contract import Calibration
-from tacit.privatizers.gradient import GradientPrivatizer
+from tacit.privatizers.gradient import DoseGradients, GradientPrivatizer, SoftmaxGradients
 from tacit.privatizers.gradient_sensitivity import Reach, clipped_reach, paper_score_bound, softmax_reach
+from tacit.protocol import Calibration
 from tacit.released.gradients import GradientShape
 
 __all__ = ["GradientRequest", "make_gradient_privatizer"]
@@ -50,7 +51,7 @@ class GradientRequest:
 
 
 @lru_cache(maxsize=256)  # calibrations are remembered
-def make_gradient_privatizer(request: GradientRequest) -> GradientPrivatizer:
+def make_gradient_privatizer(request: GradientRequest) -> GradientPrivatizer[Any, Any]:
     """Build and calibrate the privatizer of a request.
 
     >>> shape = GradientShape(horizon=1, num_states=10, num_actions=5, staged=True, dimension=50)
@@ -97,7 +98,8 @@ def make_gradient_privatizer(request: GradientRequest) -> GradientPrivatizer:
         says = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} by the classical Gaussian formula with {score}"
     elif claim.trust != "none":
         sigma = _least_sigma(reach, claim, request.epochs, request.rate) / divisor
-    return GradientPrivatizer(
+    kind = SoftmaxGradients if shape.num_actions > 0 else DoseGradients
+    return kind(
         shape=shape,
         claim=claim,
         calibration=request.calibration if claim.trust != "none" else "none",
@@ -109,6 +111,7 @@ def make_gradient_privatizer(request: GradientRequest) -> GradientPrivatizer:
         rate=request.rate,
         reward_weight=weight,
         says=says,
+        width=0 if request.tabular or shape.num_actions == 0 else shape.dimension // shape.stages,
     )
 
 

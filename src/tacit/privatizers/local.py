@@ -26,7 +26,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.bounded import Bounded
@@ -37,7 +37,7 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, Noise, copy_state, release_users, require_shape
+from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
 from tacit.privatizers.layout import add_vector, dimension_of
 from tacit.privatizers.local_aggregate import LocalMechanism, aggregate_messages
 from tacit.privatizers.local_encoders import (
@@ -52,6 +52,7 @@ from tacit.privatizers.local_encoders import (
 )
 from tacit.privatizers.local_precision import local_precision
 from tacit.privatizers.statistics import Encoding, count_families
+from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import SumPrecision
@@ -84,15 +85,10 @@ def local_kernel(encode: Callable[..., None]) -> Callable[..., None]:
 
     @lean_kernel
     def release(
-        parameters: EncoderParameters,
-        state: LocalState,
-        states: Ints,
-        actions: Ints,
-        rewards: Floats,
-        generator: np.random.Generator,
+        parameters: EncoderParameters, state: LocalState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
-        encode(parameters, state.message, states, actions, rewards, generator)
-        add_vector(state.released, state.message, parameters.complement, actions.shape[0])
+        encode(parameters, state.message, users.states, users.actions, users.rewards, generator)
+        add_vector(state.released, state.message, parameters.complement, users.actions.shape[0])
         for family in range(3):
             state.released.variance[family] += parameters.variance[family]
         state.released.users[0] += 1
@@ -112,6 +108,8 @@ class Local:
     """The noise of rewards, visits and complements."""
     transition_mechanism: LocalMechanism
     """The noise of transitions: of the same kind, possibly of another size."""
+
+    answers = Totals
 
     def __post_init__(self) -> None:
         if self.claim.trust != "local":
@@ -145,7 +143,7 @@ class Local:
         return additive_encoder(gaussian_unit if isinstance(self.mechanism, Gaussian) else bounded_unit)
 
     @property
-    def release_kernel(self) -> Callable[..., None]:
+    def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
         return local_kernel(self.encoder)
 
@@ -243,20 +241,23 @@ class Local:
         released.users[0] += len(messages)
         return LocalState(message=last, released=released), released
 
-    def release(self, state: LocalState, batch: Batch, noise: Noise) -> tuple[LocalState, CountStatistics]:
+    def release(
+        self, state: LocalState, users: Batch, query: Totals, noise: Noise
+    ) -> tuple[LocalState, Private[CountStatistics]]:
         """Let every user of a batch send one message; exact counts take the aggregate path."""
-        if isinstance(batch, Trajectories):
-            after: LocalState = release_users(self, state, batch, noise)
-            return after, after.released
+        require_answer(self, query)
+        if isinstance(users, Trajectories):
+            after: LocalState = release_users(self, state, users, query, noise)
+            return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
-        require_shape(batch, self.shape)
+        batch = require_shape(users, self.shape)
         vector = aggregate_messages(self.mechanism, self.transition_mechanism, self.encoding, self.shape, batch, noise)
         released = copy_state(state.released)
         add_vector(released, vector, self.encoding == "complement", self.shape.horizon)
         released.variance[:] += batch.users * self.parameters.variance
         released.users[0] += batch.users
-        return LocalState(message=state.message.copy(), released=released), released
+        return LocalState(message=state.message.copy(), released=released), Private(released, self.claim)
 
 
 def _bits_of(mechanism: LocalMechanism) -> Bits:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.data.layered import LossUser
 from tacit.errors import BudgetSpent, NotSupported
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
@@ -23,7 +24,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.tree import LaplaceTree
 from tacit.mechanisms.tree_stream import TreeParams, TreeState, laplace_tree_step
 from tacit.privatizers.loss_parts import Source
-from tacit.released.losses import LossStatistics
+from tacit.released.losses import LossQuery, LossStatistics
 
 __all__ = [
     "COMPLEMENTS",
@@ -178,17 +179,12 @@ def noise_step(params: NoiseParams, state: NoiseState, generator: np.random.Gene
 
 @kernel
 def release_losses(
-    parameters: LossParameters,
-    state: LossState,
-    pairs: Ints,
-    triples: Ints,
-    losses: Floats,
-    generator: np.random.Generator,
+    parameters: LossParameters, state: LossState, users: LossUser, query: LossQuery, generator: np.random.Generator
 ) -> None:
     """Take in one user and release anew, in place."""
     if state.exact.users[0] >= parameters.layout.releases:
         raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
-    take_in(parameters.layout, state.exact, pairs, triples, losses)
+    take_in(parameters.layout, state.exact, users.pairs, users.triples, users.losses)
     noise_step(parameters.transitions, state.transitions, generator)
     noise_step(parameters.visits, state.visits, generator)
     noise_step(parameters.losses, state.losses, generator)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, no_privacy
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.kernels import lean_kernel
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users, require_shape
+from tacit.privatizers.contract import Batch, CountsState, release_users, require_answer, require_shape
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
+from tacit.protocol import Calibration, Kernel, Noise, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import SumPrecision, exact_sums
 
@@ -32,15 +31,10 @@ class Parameters(NamedTuple):
 
 @lean_kernel
 def release(
-    parameters: Parameters,
-    state: CountsState,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    generator: np.random.Generator,
+    parameters: Parameters, state: CountsState, users: Walked, query: Totals, coins: np.random.Generator
 ) -> None:
     """Add one user to the totals."""
-    add_trajectory(state.released, states, actions, rewards)
+    add_trajectory(state.released, users.states, users.actions, users.rewards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +47,10 @@ class Unprotected:
 
     shape: CountShape
 
+    answers = Totals
+
     @property
-    def release_kernel(self) -> Callable[..., None]:
+    def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
         return release
 
@@ -102,10 +98,13 @@ class Unprotected:
         """Empty totals."""
         return CountsState(released=empty_counts(self.shape))
 
-    def release(self, state: CountsState, batch: Batch, noise: Noise) -> tuple[CountsState, CountStatistics]:
+    def release(
+        self, state: CountsState, users: Batch, query: Totals, noise: Noise
+    ) -> tuple[CountsState, Private[CountStatistics]]:
         """Add a batch to a copy of the totals."""
-        if isinstance(batch, Trajectories):
-            after: CountsState = release_users(self, state, batch, noise)
+        require_answer(self, query)
+        if isinstance(users, Trajectories):
+            after: CountsState = release_users(self, state, users, query, noise)
         else:
-            after = CountsState(released=add_batch(state.released, require_shape(batch, self.shape), self.shape))
-        return after, after.released
+            after = CountsState(released=add_batch(state.released, require_shape(users, self.shape), self.shape))
+        return after, Private(after.released, self.claim)

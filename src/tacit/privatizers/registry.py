@@ -37,7 +37,7 @@ from tacit.mechanisms.tree import GaussianTree, LaplaceTree, tree_levels
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches, geometric_ends
-from tacit.privatizers.contract import Calibration, CountPrivatizer
+from tacit.privatizers.contract import CountPrivatizer
 from tacit.privatizers.local import Local
 from tacit.privatizers.local_aggregate import LocalMechanism
 from tacit.privatizers.none import Unprotected
@@ -45,6 +45,7 @@ from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_spec import ReleaseSpec
 from tacit.privatizers.shuffled import Shuffled
 from tacit.privatizers.statistics import Encoding, count_families
+from tacit.protocol import Calibration
 from tacit.released.counts import CountShape
 
 __all__ = ["MECHANISMS", "PrivacyRequest", "make_claim", "make_privatizer"]

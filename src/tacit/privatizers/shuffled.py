@@ -21,8 +21,9 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
 from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, require_shape
+from tacit.privatizers.contract import Batch, CountsState, require_answer, require_shape
 from tacit.privatizers.shuffle import Shuffle
+from tacit.protocol import Calibration, Noise, Private, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -37,6 +38,10 @@ class Shuffled:
     claim: PrivacyClaim
     calibration: Calibration
     protocol: Shuffle
+
+    answers = Totals
+    kernel = None
+    parameters = None
 
     def __post_init__(self) -> None:
         if self.claim.trust != "shuffle":
@@ -88,14 +93,17 @@ class Shuffled:
         """Nobody came yet."""
         return CountsState(released=empty_counts(self.shape))
 
-    def release(self, state: CountsState, batch: Batch, noise: Noise) -> tuple[CountsState, CountStatistics]:
+    def release(
+        self, state: CountsState, users: Batch, query: Totals, noise: Noise
+    ) -> tuple[CountsState, Private[CountStatistics]]:
         """One batch through the protocol: real messages for trajectories, the aggregate path for exact counts."""
-        if isinstance(batch, Trajectories):
-            noisy, users = self.protocol.protocol(batch, noise), len(batch)
+        require_answer(self, query)
+        if isinstance(users, Trajectories):
+            noisy, came = self.protocol.protocol(users, noise), len(users)
         elif isinstance(noise, SimulationNoise):
-            require_shape(batch, self.shape)
-            noisy = self.protocol.aggregate(batch, noise, constant_rewards=not batch.binary)
-            users = batch.users
+            require_shape(users, self.shape)
+            noisy = self.protocol.aggregate(users, noise, constant_rewards=not users.binary)
+            came = users.users
         else:
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         noisy.transitions[-1] = 0.0  # `paper` also sends the successors of the last step, which nobody uses
@@ -109,6 +117,6 @@ class Shuffled:
             rewards=totals.rewards + rewards,
             squares=totals.squares + rewards,
             variance=totals.variance + np.square([std["transitions"], std["visits"], std["rewards"]]),
-            users=totals.users + users,
+            users=totals.users + came,
         )
-        return CountsState(released=released), released
+        return CountsState(released=released), Private(released, self.claim)

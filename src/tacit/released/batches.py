@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["BatchNoise", "BatchReport", "BatchRequest", "PlannedBatch"]
+__all__ = ["BatchNoise", "BatchQuery", "BatchReport", "PlannedBatch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRequest:
+class BatchQuery:
     """Which statistics one batch releases.
 
-    >>> BatchRequest(layer=None, failure_prob=None).name, BatchRequest(layer=2, failure_prob=None).name
+    >>> BatchQuery(layer=None, failure_prob=None).name, BatchQuery(layer=2, failure_prob=None).name
     ('all layers', 'layer 2')
     """
 
@@ -28,6 +28,8 @@ class BatchRequest:
     """None: transitions, visits and rewards of all steps. h: only who moved where at step h (no rewards)."""
     failure_prob: float | None
     """None: unbiased counts. A probability: consistent counts that are right within E but for this probability."""
+
+    ASKS: ClassVar[str] = "counts of single batches"
 
     def __post_init__(self) -> None:
         if self.layer is not None:
@@ -46,7 +48,7 @@ class PlannedBatch:
     """One batch of the schedule: so many users release that."""
 
     users: int
-    request: BatchRequest
+    query: BatchQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +86,10 @@ class BatchReport:
 class BatchNoise(Protocol):
     """The public calibration of batches: how much noise a batch of this size would carry."""
 
-    def std(self, users: int, request: BatchRequest) -> float:
+    def std(self, users: int, request: BatchQuery) -> float:
         """The standard deviation of the noise in one counter; 0 without privacy."""
         ...
 
-    def precision(self, users: int, request: BatchRequest) -> float:
+    def precision(self, users: int, request: BatchQuery) -> float:
         """E of the consistent counts that the request asks for; 0 without privacy."""
         ...

@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.claims import PrivacyClaim
-
-__all__ = ["CountShape", "CountStatistics", "PrivateCounts", "empty_counts"]
+__all__ = ["CountShape", "CountStatistics", "empty_counts"]
 
 
 class CountStatistics(NamedTuple):
@@ -47,14 +45,6 @@ class CountShape:
     def stages(self) -> int:
         """The length of the leading axis: H when steps are kept apart, 1 when they are pooled."""
         return self.horizon if self.staged else 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateCounts:
-    """Released totals with the claim under which they were released."""
-
-    statistics: CountStatistics
-    claim: PrivacyClaim
 
 
 def empty_counts(shape: CountShape) -> CountStatistics:

@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.claims import PrivacyClaim
-
-__all__ = ["GradientShape", "GradientStatistics", "PrivateGradient", "empty_gradient"]
+__all__ = ["DoseQuery", "GradientShape", "GradientStatistics", "SoftmaxQuery", "empty_gradient"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +47,34 @@ class GradientStatistics(NamedTuple):
     """[1]: how many times something was released."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateGradient:
-    """A released gradient with the claim under which it was released."""
+class SoftmaxQuery(NamedTuple):
+    """The query for the gradient of a batch at a softmax policy."""
 
-    statistics: GradientStatistics
-    claim: PrivacyClaim
+    features: NDArray[np.float64]
+    """[S,A,k], or [1,1,0] for tabular policies."""
+    table: NDArray[np.float64]
+    """[L,S,A]: the policy at which the gradient is taken."""
+    behaviour: NDArray[np.float64]
+    """[L,S,A]: the policy that the users followed."""
+    baseline: NDArray[np.float64]
+    """[1]: what is subtracted from rewards."""
+    ASKS = "the gradient at a softmax policy"
+
+
+class DoseQuery(NamedTuple):
+    """The query for the gradient of a batch at a Gaussian policy over doses."""
+
+    features: NDArray[np.float64]
+    """[S,k]"""
+    norms: NDArray[np.float64]
+    """[S]: ‖x_s‖."""
+    means: NDArray[np.float64]
+    """[S]: θ·x_s, the dose that the policy prefers in each context."""
+    baseline: NDArray[np.float64]
+    """[1]: what is subtracted from rewards."""
+    deviation: float
+    """τ."""
+    ASKS = "the gradient at a Gaussian policy"
 
 
 def empty_gradient(dimension: int) -> GradientStatistics:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["LayeredShape", "LossStatistics"]
+__all__ = ["LayeredShape", "LossQuery", "LossStatistics"]
+
+
+class LossQuery(NamedTuple):
+    """The query for counts and losses: of all pairs (full information), or of the pairs that a user met (bandit)."""
+
+    full: bool
+    ASKS = "counts and losses"
 
 
 class LossStatistics(NamedTuple):

@@ -11,16 +11,21 @@ of the least cumulative loss in each state and ignores where it leads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.environments.layered import LayeredMDP
 from tacit.kernels import lean_kernel
+from tacit.learners.loss_contract import TALLY
 from tacit.planning.layered import LayeredGeometry, layered_geometry
+from tacit.protocol import Measures, Plan
 
 __all__ = [
+    "GameJudge",
+    "LossMeasures",
     "LossTally",
     "LossTruth",
     "begin_loss_tally",
@@ -32,6 +37,35 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossMeasures:
+    """Simulation only: what stands beside the regret of one run."""
+
+    uniform: tuple[float, ...]
+    """At each checkpoint: the regret of the uniform policy on the same losses."""
+    myopic: tuple[float, ...]
+    """At each checkpoint: the regret of the policy that ignores transitions."""
+    solves: int
+    unconverged: int
+    """Solves whose certificate was not good enough; the policy is feasible all the same."""
+    iterations: float
+    """Newton steps per solve."""
+    fallbacks: int
+    worst_gap: float
+    worst_residual: float
+    infeasible: int
+    """Rows of counts for which Eq. 5.1 had no solution."""
+    floored: int
+    """Occupancies that were raised to the least positive value."""
+    outside: float
+    """Share of the episodes in which the true transitions were outside the set."""
+    width: float
+    """Mean hi - lo of the last set, over steps that can lead to several states."""
+    optimism: float = 0.0
+    """Σ_k ⟨q^{P,π_k} - q_k, l_k⟩: what was paid beyond what the learner's own occupancies promised. It is the part of
+    the regret that unknown transitions cause, Õ(H C_M √K) in Theorems 3.3 and 4.2."""
 
 
 class LossTruth(NamedTuple):
@@ -148,3 +182,57 @@ def record_mark(truth: LossTruth, tally: LossTally, mark: int, curves: Floats) -
         for a in range(A):
             policy[x * A + a] = 1.0 if a == chosen else 0.0
     curves[2, mark] = expected_loss(truth, policy, losses, states) - best
+
+
+@lean_kernel
+def count_game(truth: LossTruth, tally: LossTally, parameters: Any, belief: Any, users: Any) -> None:
+    """Add the episode of one user; `row` holds the losses of all pairs, whatever the user met of them."""
+    count_episode(truth, tally, belief.policy, belief.occupancy, users.row, belief.set.lo, belief.set.hi)
+
+
+@lean_kernel
+def record_game(truth: LossTruth, tally: LossTally, curves: Floats, mark: int, past: int) -> None:
+    """Users come one by one, so every checkpoint is the end of a round."""
+    record_mark(truth, tally, mark, curves)
+
+
+class GameJudge:
+    """Regret against the best policy in hindsight; it may be negative."""
+
+    count = staticmethod(count_game)
+    record = staticmethod(record_game)
+
+    def __init__(self, mdp: LayeredMDP, marks: NDArray[np.int64]) -> None:
+        self.truth = loss_truth(mdp)
+        self.tally, self.curves = begin_loss_tally(self.truth), np.zeros((3, len(marks)))
+        self._marks = marks
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Any, done: int, number: int) -> None:
+        """Run the kernels on what the interpreted loop holds."""
+        self.count(self.truth, self.tally, learner.parameters, belief, users)
+        for mark in np.flatnonzero(self._marks == done + number):
+            self.record(self.truth, self.tally, self.curves, int(mark), 1)
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """The regret at the checkpoints, and what stands beside it."""
+        found = dict(zip(TALLY, belief.tally.tolist(), strict=True))
+        fans = np.diff(self.truth.geometry.edges)
+        several = np.repeat(fans, fans) > 1
+        widths = (belief.set.hi - belief.set.lo)[several]
+        floored = getattr(belief.work, "floored", None)
+        measures = LossMeasures(
+            uniform=tuple(self.curves[1].tolist()),
+            myopic=tuple(self.curves[2].tolist()),
+            solves=int(found["solves"]),
+            unconverged=int(found["unconverged"]),
+            iterations=found["iterations"] / max(1.0, found["solves"]),
+            fallbacks=int(found["fallbacks"]),
+            worst_gap=found["worst_gap"],
+            worst_residual=found["worst_residual"],
+            infeasible=int(found["infeasible"]),
+            floored=0 if floored is None else int(floored[0]),
+            outside=float(self.tally.outside[0]) / done,
+            width=float(widths.mean()) if len(widths) else 0.0,
+            optimism=float(self.tally.paid[0] - self.tally.promised[0]),
+        )
+        return Measures(self.curves[0], measures.solves, {"losses": measures})

@@ -1,0 +1,238 @@
+"""Simulation only: the exact objective J(θ) of softmax policies, its gradient and what [he2025policy] bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.trajectories import Trajectories, Walked
+from tacit.environments.tabular import TabularMDP
+from tacit.kernels import kernel
+from tacit.learners.dp_pg import add_barrier
+from tacit.planning.dynamic import backward_induction
+from tacit.policies.softmax import add_pull_back, softmax_table
+from tacit.protocol import Kernel, Measures, Plan
+
+__all__ = ["BatchJudge", "GradientTally", "Objective", "SoftmaxJudge", "objective_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """Simulation only: what the theorems of [he2025policy] speak about, exactly."""
+
+    final: float
+    """J of the policy in the end."""
+    uniform: float
+    """J(θ_U), θ_U uniform among the iterates."""
+    average: float
+    """(1/T) Σ_t J(θ_t)."""
+    optimal: float
+    """J*."""
+    stationarity: float
+    """(1/T) Σ_t ‖∇J(θ_t)‖² = E_U ‖∇J(θ_U)‖²."""
+    regularised: float
+    """The same for J_λ, the objective with the log-barrier."""
+
+
+class GradientTruth(NamedTuple):
+    """The true model and the optimal value of each first state."""
+
+    P: Floats
+    r: Floats
+    rho: Floats
+    best: Floats
+    """[S]: V*(s)."""
+    optimal: float
+    """J* = Σ_s ρ(s) V*(s)."""
+
+
+class GradientTally(NamedTuple):
+    """Running sums over the iterates θ_1, ..., θ_T, and the exact values of the latest one."""
+
+    sums: Floats
+    """[4]: Σ_t J* - J(θ_t), Σ_t ‖∇J(θ_t)‖², Σ_t ‖∇J_λ(θ_t)‖², regret of the users."""
+    V: Floats
+    """[H+1,S]"""
+    at: Floats
+    """[H+1,S]: Pr(s_h = s)."""
+    weights: Floats
+    """[L,S,A]: ∂J/∂logits."""
+    gradient: Floats
+    """[d]: ∇J(θ)."""
+    barrier: Floats
+    """[d]: ∇J_λ(θ)."""
+    round: Floats
+    """[2]: the regret before the latest round, and how many users came in it."""
+
+
+def gradient_truth(mdp: TabularMDP) -> GradientTruth:
+    """Solve the true model once."""
+    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+    _, V, _ = backward_induction(P, r, mdp.horizon)
+    return GradientTruth(P=P, r=r, rho=np.array(mdp.rho), best=V[0].copy(), optimal=float(mdp.rho @ V[0]))
+
+
+def begin_gradient_tally(mdp: TabularMDP, stages: int, dimension: int) -> GradientTally:
+    """Nothing counted yet."""
+    H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
+    return GradientTally(
+        sums=np.zeros(4),
+        V=np.zeros((H + 1, S)),
+        at=np.zeros((H + 1, S)),
+        weights=np.zeros((stages, S, A)),
+        gradient=np.zeros(dimension),
+        barrier=np.zeros(dimension),
+        round=np.zeros(2),
+    )
+
+
+@kernel
+def evaluate(truth: GradientTruth, features: Floats, table: Floats, tally: GradientTally) -> float:
+    """J(θ) for the policy table[l,s,a]; writes V, the visits and ∇J(θ) into the tally."""
+    L, S, A = table.shape
+    H = tally.V.shape[0] - 1
+    V, at, weights = tally.V, tally.at, tally.weights
+    for h in range(H - 1, -1, -1):
+        l, stage = min(h, L - 1), min(h, truth.P.shape[0] - 1)  # noqa: E741
+        for s in range(S):
+            V[h, s] = 0.0
+            for a in range(A):
+                V[h, s] += table[l, s, a] * _action_value(truth, V, h, H, stage, s, a)
+    for s in range(S):
+        at[0, s] = truth.rho[s]
+        for h in range(H):
+            at[h + 1, s] = 0.0
+    for l in range(L):  # noqa: E741
+        for s in range(S):
+            for a in range(A):
+                weights[l, s, a] = 0.0
+    for h in range(H):
+        l, stage = min(h, L - 1), min(h, truth.P.shape[0] - 1)  # noqa: E741
+        for s in range(S):
+            if at[h, s] == 0.0:
+                continue
+            for a in range(A):
+                visits = at[h, s] * table[l, s, a]
+                # ∂J/∂z_h(s,a) = Pr(s_h = s) π(a|s) [Q_h(s,a) - V_h(s)]
+                weights[l, s, a] += visits * (_action_value(truth, V, h, H, stage, s, a) - V[h, s])
+                if h + 1 < H:
+                    for t in range(S):
+                        at[h + 1, t] += visits * truth.P[stage, s, a, t]
+    for j in range(tally.gradient.shape[0]):
+        tally.gradient[j] = 0.0
+    add_pull_back(features, weights, 1.0, tally.gradient)
+    value = 0.0
+    for s in range(S):
+        value += float(truth.rho[s] * V[0, s])
+    return value
+
+
+@kernel
+def _action_value(truth: GradientTruth, V: Floats, h: int, H: int, stage: int, s: int, a: int) -> float:
+    total = float(truth.r[stage, s, a])
+    if h + 1 < H:
+        for t in range(V.shape[1]):
+            total += truth.P[stage, s, a, t] * V[h + 1, t]
+    return total
+
+
+def objective_of(mdp: TabularMDP, features: Floats, table: Floats, dimension: int) -> tuple[float, Floats]:
+    """J and ∇J of one softmax policy table[l,s,a]. Simulation only."""
+    tally = begin_gradient_tally(mdp, table.shape[0], dimension)
+    value = evaluate(gradient_truth(mdp), features, np.ascontiguousarray(table), tally)
+    return float(value), tally.gradient
+
+
+@kernel
+def count_batch(truth: GradientTruth, tally: GradientTally, parameters: Any, belief: Any, users: Any) -> None:
+    """Add the exact gap and gradient norms of the iterate, and Σ_i V*(s_i) - V^π(s_i) over the first states."""
+    value = evaluate(truth, parameters.features, belief.table, tally)
+    tally.sums[0] += truth.optimal - value
+    for j in range(tally.barrier.shape[0]):
+        tally.barrier[j] = tally.gradient[j]
+        tally.sums[1] += tally.gradient[j] * tally.gradient[j]
+    add_barrier(parameters, belief, tally.barrier)
+    for j in range(tally.barrier.shape[0]):
+        tally.sums[2] += tally.barrier[j] * tally.barrier[j]
+    tally.round[0] = tally.sums[3]
+    tally.round[1] = users.states.shape[0]
+    for i in range(users.states.shape[0]):
+        s = users.states[i, 0]
+        tally.sums[3] += truth.best[s] - tally.V[0, s]
+
+
+@kernel
+def record_batch(truth: Any, tally: Any, curves: Floats, mark: int, past: int) -> None:
+    """The regret grows evenly within a batch, so between its ends it is interpolated."""
+    before, after, users = tally.round[0], tally.sums[3], tally.round[1]
+    curves[0, mark] = after if past == users else (after - before) / users * past + before
+
+
+class BatchJudge:
+    """What judges of policy gradients share: batches of one size, and a final policy that serves whoever is left."""
+
+    count: Kernel
+    record: Kernel = staticmethod(record_batch)
+    truth: Any
+    tally: Any
+
+    def __init__(self, marks: Ints) -> None:
+        self.curves, self._marks, self._mark = np.zeros((1, len(marks))), marks, 0
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Any, done: int, number: int) -> None:
+        """Run the kernels on what the interpreted loop holds."""
+        self.count(self.truth, self.tally, learner.parameters, belief, users)
+        while self._mark < len(self._marks) and self._marks[self._mark] <= done + number:
+            past = int(self._marks[self._mark]) - done
+            self.record(self.truth, self.tally, self.curves, self._mark, past)
+            self._mark += 1
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """Whoever is left over is served by the final policy and reports nothing."""
+        objective = self.objective(learner, belief, rounds)
+        left = np.maximum(self._marks - float(done), 0.0)
+        curve = np.where(left > 0.0, self.tally.sums[3], self.curves[0]) + left * (objective.optimal - objective.final)
+        return Measures(curve, rounds, {"objective": objective})
+
+    def objective(self, learner: Any, belief: Any, rounds: int) -> Objective:
+        """What the run is judged by."""
+        raise NotImplementedError
+
+
+class SoftmaxJudge(BatchJudge):
+    """The score of softmax policies in a tabular world."""
+
+    count = staticmethod(count_batch)
+
+    def __init__(self, mdp: TabularMDP, stages: int, dimension: int, marks: Ints) -> None:
+        super().__init__(marks)
+        self.truth, self.tally = gradient_truth(mdp), begin_gradient_tally(mdp, stages, dimension)
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories, done: int, number: int) -> None:
+        """The same for trajectories."""
+        super().see(learner, belief, plan, Walked(users.states, users.actions, users.rewards), done, number)
+
+    def objective(self, learner: Any, belief: Any, rounds: int) -> Objective:
+        """Averages over the iterates, and the exact values of the last and of a uniform one."""
+        averages = self.tally.sums[:3] / max(1, rounds)
+        final = self._value(learner, belief.theta)
+        uniform = self._value(learner, belief.sampled if rounds else belief.theta)
+        return Objective(
+            final=final,
+            uniform=uniform,
+            average=float(self.truth.optimal - averages[0]) if rounds else final,
+            optimal=self.truth.optimal,
+            stationarity=float(averages[1]),
+            regularised=float(averages[2]),
+        )
+
+    def _value(self, learner: Any, theta: Floats) -> float:
+        table = np.zeros_like(self.tally.weights)
+        softmax_table(learner.parameters.features, np.ascontiguousarray(theta), table)
+        return float(evaluate(self.truth, learner.parameters.features, table, self.tally))

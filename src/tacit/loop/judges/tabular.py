@@ -1,0 +1,144 @@
+"""Simulation only: the pseudo-regret of users in a tabular world. It is computed here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.data.counts import ExactCounts
+from tacit.data.trajectories import Trajectories
+from tacit.environments.tabular import TabularMDP
+from tacit.kernels import inlined, lean_kernel
+from tacit.planning.dynamic import backward_induction, evaluate_deterministic, evaluate_stochastic
+from tacit.policies import DeterministicPolicy, Policy
+from tacit.protocol import Measures, Plan
+
+__all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Truth(NamedTuple):
+    """The true model and the optimal value of each first state."""
+
+    P: Floats
+    r: Floats
+    best: Floats
+
+
+class Tally(NamedTuple):
+    """Running regret, and the values V^π of the policy they were last computed for."""
+
+    regret: Floats
+    """[1]"""
+    policy: Ints
+    V: Floats
+    """[H+1, S]"""
+    changes: Ints
+    """[1]: how many times the policy differed from the one before."""
+
+
+def truth_of(mdp: TabularMDP) -> Truth:
+    """Solve the true model once."""
+    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+    _, V, _ = backward_induction(P, r, mdp.horizon)
+    return Truth(P=P, r=r, best=V[0].copy())
+
+
+def begin_tally(mdp: TabularMDP) -> Tally:
+    """No regret yet, and no policy (-1 is no action)."""
+    H, S = mdp.horizon, mdp.num_states
+    return Tally(
+        regret=np.zeros(1),
+        policy=np.full((H, S), -1, dtype=np.int64),
+        V=np.zeros((H + 1, S)),
+        changes=np.zeros(1, dtype=np.int64),
+    )
+
+
+@lean_kernel
+def refresh(truth: Truth, tally: Tally, policy: Ints) -> None:
+    """Recompute the values if the policy differs from the one they belong to."""
+    H, S = policy.shape
+    difference = 0
+    for h in range(H):
+        for s in range(S):
+            # Without a branch: under random ties no processor could predict it.
+            difference |= policy[h, s] ^ tally.policy[h, s]
+            tally.policy[h, s] = policy[h, s]
+    if difference != 0:
+        tally.changes[0] += 1
+        evaluate_deterministic(truth.P, truth.r, policy, tally.V)
+
+
+_refreshed = inlined(refresh)
+
+
+@lean_kernel
+def count_user(truth: Truth, tally: Tally, parameters: Any, belief: Any, users: Any) -> None:
+    """Add one user: V*(s_1) - V^π(s_1)."""
+    _refreshed(truth, tally, belief.policy)
+    tally.regret[0] += truth.best[users.states[0]] - tally.V[0, users.states[0]]
+
+
+@lean_kernel
+def record_regret(truth: Truth, tally: Tally, curves: Floats, mark: int, past: int) -> None:
+    """Users come one by one, so every checkpoint is the end of a round."""
+    curves[0, mark] = tally.regret[0]
+
+
+def gaps_of(truth: Truth, policy: Policy, num_actions: int) -> Floats:
+    """V*(s) - V^π(s) of any policy, for every first state s."""
+    V = evaluate_stochastic(truth.P, truth.r, policy.probabilities(num_actions))
+    return np.asarray(truth.best - V[0])
+
+
+class TabularJudge:
+    """Pseudo-regret against the optimal policy, from the realised first states of users."""
+
+    count = staticmethod(count_user)
+    record = staticmethod(record_regret)
+
+    def __init__(self, mdp: TabularMDP, marks: Ints) -> None:
+        self.truth, self.tally, self.curves = truth_of(mdp), begin_tally(mdp), np.zeros((1, len(marks)))
+        self._marks, self._actions = marks, mdp.num_actions
+        self._mark, self._total, self._changes = 0, 0.0, 0
+        self._previous: Policy | None = None
+
+    def see(
+        self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories | ExactCounts, done: int, number: int
+    ) -> None:
+        """Count a round; within it the policies are the same, so the regret grows evenly."""
+        cost = self._cost(plan, users, number)
+        while self._mark < len(self._marks) and self._marks[self._mark] <= done + number:
+            past = int(self._marks[self._mark]) - done
+            self.curves[0, self._mark] = self._total + cost * past / number
+            self._mark += 1
+        self._total += cost
+
+    def _cost(self, plan: Plan[Any], users: Trajectories | ExactCounts, number: int) -> float:
+        if plan.groups:
+            self._changes += 1
+            followed = [policy for policy, count in plan.arms(number) if count > 0]
+            starts = users.groups if isinstance(users, ExactCounts) else ()
+            return sum(
+                float(gaps_of(self.truth, policy, self._actions) @ first)
+                for policy, first in zip(followed, starts, strict=True)
+            )
+        if isinstance(plan.policy, DeterministicPolicy):
+            refresh(self.truth, self.tally, plan.policy.actions)
+            gaps = self.truth.best - self.tally.V[0]
+        else:
+            gaps = gaps_of(self.truth, plan.policy, self._actions)
+            self._changes += plan.policy is not self._previous
+        self._previous = plan.policy
+        if isinstance(users, Trajectories):
+            return float(gaps[users.states[0, 0]])
+        return float(gaps @ users.starts)
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """The regret at the checkpoints."""
+        return Measures(self.curves[0], int(self.tally.changes[0]) + self._changes, {})
