@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import cases
+import llvmlite.binding as llvm
 import probe
 
 import tacit
 
 FILE = Path(__file__).parent / "goldens.json"
-VERSION = "made by version"
+VERSION, PLACE = "made by version", "made on"
 
 Entry = dict[str, str]
 
@@ -49,6 +52,18 @@ def compute(name: str) -> Entry:
     return found
 
 
+def here() -> str:
+    """Processor and libraries: what bits may depend on beside the sources."""
+    libraries = (f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+    python = ".".join(platform.python_version_tuple()[:2])
+    return ", ".join([platform.machine(), llvm.get_host_cpu_name(), f"python {python}", *libraries])
+
+
+def made_on() -> str:
+    """Where the committed rows were made."""
+    return str(json.loads(FILE.read_text(encoding="utf-8"))[PLACE]) if FILE.is_file() else here()
+
+
 def load() -> dict[str, Entry]:
     """The committed rows."""
     return dict(json.loads(FILE.read_text(encoding="utf-8"))["rows"]) if FILE.is_file() else {}
@@ -66,8 +81,8 @@ def differences(name: str, expected: Entry | None) -> list[str]:
 def write(rows: dict[str, Entry]) -> None:
     """One line per row, so that a change shows which rows it touched."""
     lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in rows.items()]
-    version = json.dumps(tacit.__version__)
-    FILE.write_text(f'{{"{VERSION}": {version}, "rows": {{\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
+    head = f'"{VERSION}": {json.dumps(tacit.__version__)}, "{PLACE}": {json.dumps(here())}'
+    FILE.write_text(f'{{{head}, "rows": {{\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,6 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     chosen, committed, bad = [name for name in names() if asked.only in name], load(), 0
     rows: dict[str, Entry] = {}
+    if asked.check and made_on() != here():
+        print(f"these goldens were made on {made_on()}, this is {here()}: last bits may differ for that reason alone")
     started = time.perf_counter()
     for name in chosen:
         before = time.perf_counter()

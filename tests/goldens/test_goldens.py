@@ -1,6 +1,7 @@
 """The same inputs give the same numbers as before: a part of the goldens here, all of them with the marker `slow`.
 
 The complete check is also a command that lists every row that differs: `python tests/goldens/make.py --check`.
+Last bits depend on the processor and the libraries: where others are, rows cannot be compared and are skipped aloud.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 import probe
 import pytest
 
+same_place = pytest.mark.skipif(make.made_on() != make.here(), reason=f"goldens were made on {make.made_on()}")
 GROUPS = ("options", "trust", "mechanisms", "stages", "gradients", "losses")
 
 
@@ -39,17 +41,20 @@ def test_goldens_and_cases_are_the_same_rows() -> None:
     assert list(make.load()) == make.names()
 
 
+@same_place
 @pytest.mark.parametrize("group", GROUPS)
 def test_one_row_of_each_learner_is_as_before(group: str) -> None:
     assert differing(quick()[group]) == []
 
 
+@same_place
 @pytest.mark.parametrize("group", ["certify", "directory"])
 def test_certificates_and_directories_are_as_before(group: str) -> None:
     assert differing(in_group(group)) == []
 
 
 @pytest.mark.slow
+@same_place
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_run_is_as_before(group: str) -> None:
     assert differing(in_group(group)) == []
