@@ -225,6 +225,9 @@ def _losses() -> Cases:
         found += [(COMPILED, {"learner": learner, **base, "constants": "theory", **a}) for a in ({}, central, local)]
         found += [(COMPILED, {"learner": f"{learner}:eta=2,cb=0.3,ce=0.1", **base, **a}) for a in ({}, central)]
         found.append((COMPILED, {"learner": learner, **base, "z": 1.0}))
+        # So little noise that the confidence sets say something.
+        for asked in (central, local, {**central, **PAPER}, {**local, **PAPER}):
+            found.append((COMPILED, {"learner": learner, **base, **asked, "epsilon": 200.0, "episodes": 600}))
         found += [(COMPILED, {"learner": learner, **base, "environment": world}) for world in (TRAP, SUPPORT, TINY)]
     for learner in ("o-reps", "uob-reps"):
         found += [(BOTH, {"learner": learner, **base}), (COMPILED, {"learner": f"{learner}:eta=2", **base})]
