@@ -13,7 +13,8 @@ start (if some b is negative, v falls along the layers so that every d is positi
 the residual below all that was seen before or increases D; if none does, damped Newton on D takes over. If that ends
 nowhere, q_k was far from feasible: the barrier is then given a large weight, which is reduced by and by.
 
-The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap.
+The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap: Lemma F6
+(barrier rows).
 """
 
 from __future__ import annotations
