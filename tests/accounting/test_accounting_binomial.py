@@ -1,4 +1,4 @@
-"""Binomial noise: the design notes' tables, exact enumeration, Google's accountant, signs of every calibration."""
+"""Binomial noise: tables of another accountant, exact enumeration, Google's accountant, signs of every calibration."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_hoeffding_bits_has_the_published_vectors(epsilon: float, delta: float, 
     ],
 )
 def test_least_bits_has_the_published_table(epsilon: float, differing: int, bits: int) -> None:
-    """The notes' N are upper bounds of a coarser grid: at most 0.3 % (and one bit) above ours, never below."""
+    """The table's N are upper bounds of a coarser grid: at most 0.3 % (and one bit) above ours, never below."""
     half = differing // 2
     found = least_bits(epsilon, 1e-6, half, half)
     assert bits * (1 - 3e-3) - 1 <= found <= bits
     assert binomial_delta(found, 0.5, half, half, epsilon) <= 1e-6 < binomial_delta(found - 1, 0.5, half, half, epsilon)
 
 
-def test_the_noise_that_the_issue_asks_for() -> None:
+def test_the_noise_is_at_most_what_is_promised() -> None:
     assert math.sqrt(least_bits(1.0, 1e-6, 18, 18)) / 2 <= 25.5
     assert math.sqrt(least_bits(1.0, 1e-6, 11, 11)) / 2 <= 19.9
     assert math.sqrt(least_bits(1.0, 1e-6, 2, 2)) / 2 <= 8.6
@@ -139,7 +139,7 @@ def test_what_the_printed_calibration_certifies(bits: int, probability: float, h
 
 
 def test_zero_out_costs_less() -> None:
-    """One user's data erased instead of replaced: 3H counters move, all down (the notes' last column)."""
+    """One user's data erased instead of replaced: 3H counters move, all down (Lemma S4 (staged counts))."""
     assert binomial_epsilon(452_000, 0.5, 0, 18, 1e-6) == pytest.approx(0.0433, abs=1e-4)
     assert binomial_epsilon(1_000_000, 451_277 / 2e6, 0, 18, 1e-6) == pytest.approx(0.0342, abs=1e-4)
 

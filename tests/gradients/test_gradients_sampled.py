@@ -1,4 +1,4 @@
-"""Poisson sampling under replace-one: the proof's worst case, against brute force and another accountant."""
+"""The worst case of Lemma D4 (Poisson sample), under replace-one, against brute force and another accountant."""
 
 import math
 

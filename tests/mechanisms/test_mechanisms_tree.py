@@ -150,7 +150,7 @@ def test_laplace_tree_g3_radius_covers_exactly() -> None:
         t = tree.radius(p) / 2.0
         assert laplace_sum_tail(tree.max_terms, t) <= p < laplace_sum_tail(tree.max_terms, 0.9999 * t)
         closed = math.sqrt(8 * max(tree.max_terms, math.log(2 / p)) * math.log(2 / p))
-        assert t < laplace_sum_chernoff(tree.max_terms, p) < closed  # privacy.md 6.2
+        assert t < laplace_sum_chernoff(tree.max_terms, p) < closed  # Lemma N6 (closed Laplace radius)
     assert tree.radius(0.05, terms=4) == pytest.approx(2.0 * laplace_sum_radius(4 * tree.max_terms, 0.05))
 
 
@@ -190,7 +190,7 @@ def test_laplace_tree_g5_calibration_is_private_and_least(delta: float, final: b
 
 
 def test_the_numbers_of_the_central_laplace_tree() -> None:
-    """privacy.md rows 8 and 9 and 4.3: H=6, K=1e4, X'A=42."""
+    """docs/guarantees.md, rows 8 and 9, and Lemma C8 (allocation): H=6, K=1e4, X'A=42."""
     L = tree_levels(10_000)
     assert L == 14
     paper = LaplaceTree(steps=10_000, release_final=False, scale=3 * 6 * L, padded=True)

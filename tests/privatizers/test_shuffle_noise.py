@@ -1,4 +1,4 @@
-"""Calibration of the noise bits: the numbers of the design notes, the private side, the honest share."""
+"""Calibration of the noise bits: reference numbers, the private side, the honest share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_crude_noise_with_visits_at_batches_that_can_use_nearly_fair_bits():
 
 
 def test_rounding_up_to_whole_bits_per_user_costs_nothing():
-    """As in the notes, m = ⌈N/n⌉ bits; fair ones would have std 27.4 where 24.6 is enough."""
+    """m = ⌈N/n⌉ bits; fair ones would have std 27.4 where 24.6 is enough."""
     batch = Shuffle.tight(FINE, epsilon=1.0, delta=1e-6, users=1000)
     assert batch.bit_noise.bits_per_user == math.ceil(least_bits(1.0, 1e-6, 17, 17) / 1000) == 3
     assert math.sqrt(3000) / 2 > 27.3

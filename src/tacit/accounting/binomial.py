@@ -6,10 +6,10 @@ Binomial(N, p) + 1: at k ones
 
     ℓ(k) = ln P(k)/Q(k) = ln [(N − k + 1) p / (k (1 − p))],   P[ℓ = ∞] = (1 − p)^N,   Q[−ℓ = ∞] = p^N.
 
-More fair bits are never less private (adding independent bits is post-processing), so calibration is a search.
+More bits are never less private (Lemma M4 (more bits)), so calibration is a search.
 
-`hoeffding_bits` is the closed formula for one counter, to be used with basic composition; `least_bits` is exact and
-about fifty times smaller for the counters of a whole trajectory.
+`hoeffding_bits` is the closed formula for one counter (Lemma M3 (enough bits)), to be used with basic composition;
+`least_bits` is exact and about fifty times smaller for the counters of a whole trajectory.
 Reference: [bai2024shuffle] Alg. 4 and its repair.
 """
 

@@ -1,6 +1,6 @@
 """Sums of independent privacy losses: pessimistic grid, Chernoff window, Fourier transform with a bounded error.
 
-Every mass is an upper bound; nothing is ever rounded to the optimistic side:
+Every mass is an upper bound; nothing is ever rounded to the optimistic side (Lemma P4 (pessimistic grid)):
 
 - An atom between two grid points is split between them so that its P-mass and its Q-mass stay as they are. The new
   pair is more informative than the old one (likelihood ratios are split, and forgetting the split gives the old pair

@@ -5,9 +5,9 @@ N(μ, 1) with μ = Δ₂/σ, and composing shifts adds their squares: μ² = Σ 
 
     δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
 
-is the same in both directions. Everything here is rounded to the private side: `gaussian_delta` and `gaussian_epsilon`
-never come out too small, `gaussian_mu` never too large, so `gaussian_delta(epsilon, gaussian_mu(epsilon, delta))` is at
-most `delta` in floating point too.
+is the same in both directions (Lemma P5 (Gaussian curve)). Everything here is rounded to the private side:
+`gaussian_delta` and `gaussian_epsilon` never come out too small, `gaussian_mu` never too large, so
+`gaussian_delta(epsilon, gaussian_mu(epsilon, delta))` is at most `delta` in floating point too.
 
 Reference: B. Balle and Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8.
 """

@@ -1,6 +1,6 @@
 """Randomized response: every bit is kept with probability e^ε₀/(e^ε₀+1) and flipped otherwise, then de-biased.
 
-G1  Each bit that differs costs ε₀, exactly; families with D differing bits are (D ε₀, 0)-private.
+G1  Each bit that differs costs ε₀, exactly; D differing bits are (D ε₀, 0)-private (Lemma L1 (randomized response)).
 G2  `debias(randomize(bit))` is unbiased, and its variance is e^ε₀/(e^ε₀-1)², whatever the bit.
 G3  `radius` covers the error of a sum of n de-biased bits, whatever the bits: the Chernoff bound over the worst bits,
     never above Hoeffding's (e^ε₀+1)/(e^ε₀-1) √(n/2 ln(2/p)), never beyond what n bits can reach.

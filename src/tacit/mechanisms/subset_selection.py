@@ -7,7 +7,7 @@ in `one_slot`; its guarantees hold here:
 
 G1  A replaced vector costs ε, exactly: a subset with the true cell is e^ε times as probable as one without it.
 G2  `debias` is unbiased with the stated variance. Bits of one slot depend on each other, never positively: the variance
-    of a sum of cells is at most the sum of theirs.
+    of a sum of cells is at most the sum of theirs (Lemma L4 (subset selection)).
 G3  `radius` covers the error of a sum over n users, whatever their cells.
 G4  `calibrate` takes all of ε for the one slot, rounded to the private side, and the size with the least noise; that is
     at most the noise of unary encoding, and half of it where a slot has few cells (8 cells, ε = 2: 0.33 against 0.72).

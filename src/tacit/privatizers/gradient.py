@@ -5,11 +5,11 @@
 G1  Replacing one user moves the mean of a batch by at most `reach.shift` / m, whatever that user does (per-user
     clipping, or the exact supremum for one step of tabular softmax). Rewards are clipped to the declared interval
     first.
-G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of the own batch
-    only (adaptive parallel composition): one, or `epochs` of them where users are re-used, which compose.
+G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of one batch
+    only (Lemma P7 (parallel composition)): one, or `epochs` of them where users are re-used, which compose.
 G3  The divisor is public: m, or the expected size q m of a Poisson sample. A short batch is dropped, never
     re-normalised.
-G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by the billboard lemma the
+G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by Lemma P8 (billboard) the
     actions of all other users are, too (joint DP): [he2025policy] Def. 2 and Remark 3.
 G5  Amplification by sampling is claimed only for rate < 1, and then every user of the batch is drawn by a coin of their
     own in every epoch.

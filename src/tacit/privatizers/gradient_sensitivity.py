@@ -2,7 +2,7 @@
 
 [he2025policy] Thm. 1 states 2 R_max G / m for the mean over m users with G a bound on the score, and App. C takes
 G = √(1 - 1/A) for softmax. That is the root of the largest *mean* of ‖1_a - π‖² over a ~ π; the supremum is √2, and a
-user whose action is known is protected only by a calibration to the supremum.
+user whose action is known is protected only by a calibration to the supremum (Lemma D2 (score of softmax)).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reach:
 
 
 def softmax_reach(low: float, high: float, contexts: int) -> Reach:
-    """The exact reach of w (1_a - π_s) over all policies, actions, contexts and weights w in [low, high].
+    """The exact reach of w (1_a - π_s) over all policies, actions, contexts and weights: Lemma D3 (reach of softmax).
 
     Two contexts: the blocks are disjoint, ‖·‖² = w² ‖1_a - π‖² + w'² ‖1_b - π'‖² ≤ 2 (w² + w'²).
     One context: w (1_a - π) - w' (1_b - π) is convex in π, so the maximum has π on one action:

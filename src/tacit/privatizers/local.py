@@ -1,4 +1,4 @@
-"""Local trust: every user randomizes on the own device; nobody else is trusted (local differential privacy).
+"""Local trust: every user randomizes on a device of their own; nobody else is trusted (local differential privacy).
 
 Roles: the encoder is the randomizer on the device, the shuffler is the identity, the analyzer adds the messages up.
 

@@ -1,4 +1,4 @@
-"""The sum of a whole batch's local messages, drawn at once: the same distribution as encoding user by user.
+"""The sum of a whole batch's local messages, drawn at once: Lemma L6 (aggregate draws), as if encoded user by user.
 
     Laplace    the sum of n Laplace variables of scale b is b (G - G'), two gamma variables of shape n
     Gaussian   the sum of n has standard deviation σ√n

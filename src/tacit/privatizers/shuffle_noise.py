@@ -10,7 +10,8 @@ Every device runs the same randomizer: to each counter it adds `bits_per_user` i
          probability tau/2n ([bai2024shuffle] Alg. 4). beta' = beta in [bai2024shuffle], beta / HXA in [bai2025secure].
          The printed proof is wrong twice (H counters for 2H; beta not composed) and the constant 96 saves the claim.
 
-Honest share: `tight` needs the noise of gamma·n devices only, so the rest may add none or tell the analyzer theirs.
+Honest share: `tight` needs the noise of gamma·n devices only, so the rest may add none or tell theirs: Lemma M5
+(honest share).
 """
 
 from __future__ import annotations
