@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -63,20 +63,27 @@ Kernel = Callable[..., Any]
 class Query(Protocol):
     """What a learner asks about a batch of users: public, fixed before the first of them comes."""
 
-    ASKS: ClassVar[str]
-    """What is asked, in words, for refusals."""
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        ...
 
 
 class Totals(NamedTuple):
     """The query for running totals of everything that is counted."""
 
     every: int = 0
-    ASKS = "running totals"
+
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        return "running totals"
 
 
 TOTALS: Final = Totals()
 
-Users = TypeVar("Users")
+UsersIn = TypeVar("UsersIn", contravariant=True)
+UsersOut = TypeVar("UsersOut", covariant=True)
 Asked = TypeVar("Asked", bound=Query)
 Statistics = TypeVar("Statistics")
 Belief = TypeVar("Belief")
@@ -156,7 +163,7 @@ class Learner(Protocol[Belief, Asked, Statistics]):
         ...
 
 
-class Privatizer(Protocol[Users, Asked, Statistics]):
+class Privatizer(Protocol[UsersIn, Asked, Statistics]):
     """The contract of every privatizer: the only door from users to releases."""
 
     @property
@@ -204,9 +211,7 @@ class Privatizer(Protocol[Users, Asked, Statistics]):
         """The state before anybody came; it has a field `released`."""
         ...
 
-    def release(
-        self, state: Any, users: Users, query: Asked, noise: Noise
-    ) -> tuple[Any, Private[Statistics]]:
+    def release(self, state: Any, users: UsersIn, query: Asked, noise: Noise) -> tuple[Any, Private[Statistics]]:
         """Answer a query about these users."""
         ...
 
@@ -221,21 +226,29 @@ class Privatizer(Protocol[Users, Asked, Statistics]):
         ...
 
 
-class Sampler(Protocol[Users]):
+class Sampler(Protocol[UsersOut]):
     """Simulation only: where users come from during one run."""
 
-    act: Kernel | None
-    """(world, belief, users, coins): let users come, as a kernel; None: there is none."""
-    buffers: Any
-    """The users of a round, as the kernels see them: a NamedTuple of arrays."""
-    chunk: int
-    """How many users come at most before the fused loop returns to Python."""
+    @property
+    def act(self) -> Kernel | None:
+        """(world, belief, users, coins): let users come, as a kernel; None: there is none."""
+        ...
+
+    @property
+    def buffers(self) -> Any:
+        """The users of a round, as the kernels see them: a NamedTuple of arrays."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """How many users come at most before the fused loop returns to Python."""
+        ...
 
     def arrays(self, done: int, users: int) -> Any:
         """What the kernel draws the next users from, a NamedTuple of arrays."""
         ...
 
-    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> Users:
+    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> UsersOut:
         """Let users come."""
         ...
 
@@ -251,18 +264,24 @@ class Measures(NamedTuple):
     """What else there is to say, by name."""
 
 
-class Judge(Protocol[Users]):
+class Judge(Protocol[UsersIn]):
     """Simulation only: what knows the truth and keeps the score."""
 
     truth: Any
     tally: Any
     curves: Any
-    count: Kernel
-    """(truth, tally, parameters, belief, users): add a round to the tally."""
-    record: Kernel
-    """(truth, tally, curves, mark, past): write checkpoint `mark`, `past` users into the round."""
 
-    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Users, done: int, number: int) -> None:
+    @property
+    def count(self) -> Kernel:
+        """(truth, tally, parameters, belief, users): add a round to the tally."""
+        ...
+
+    @property
+    def record(self) -> Kernel:
+        """(truth, tally, curves, mark, past): write checkpoint `mark`, `past` users into the round."""
+        ...
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: UsersIn, done: int, number: int) -> None:
         """Count a round of `number` users after `done` others, and write the checkpoints it passes."""
         ...
 
@@ -271,21 +290,23 @@ class Judge(Protocol[Users]):
         ...
 
 
-class World(Protocol[Users]):
+class World(Protocol):
     """Simulation only: an environment that users live in and that a learner can play in."""
 
-    name: str | None
-    asked: tuple[type[Any], ...]
+    @property
+    def name(self) -> str | None:
+        """For tables."""
+        ...
 
-    def fits(self, shape: Any) -> None:
+    def fits(self, shape: Any, part: str) -> None:
         """Raise unless learners and privatizers of this shape belong here: kernels do not check their indices."""
         ...
 
-    def sampler(self, learner: Any, *, episodes: int, seed: int) -> Sampler[Users]:
+    def sampler(self, learner: Any, *, episodes: int, seed: int) -> Sampler[Any]:
         """Where the users of one run come from."""
         ...
 
-    def judge(self, learner: Any, marks: Any) -> Judge[Users]:
+    def judge(self, learner: Any, marks: Any) -> Judge[Any]:
         """Who keeps the score of one run."""
         ...
 

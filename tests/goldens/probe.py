@@ -112,7 +112,7 @@ def _watching(parts: Any) -> Iterator[Seen]:
         if name == "begin":
             seen.state = out
         else:
-            seen.last = out[1]
+            seen.last = out[1].statistics
 
     def on_streams(out: Any, name: str) -> None:
         seen.generators += [out.world, out.learner, out.noise]
@@ -120,7 +120,7 @@ def _watching(parts: Any) -> Iterator[Seen]:
     with contextlib.ExitStack() as stack:
         for name in ("begin", "plan", "update"):
             _wrap(stack, parts.learner, name, on_belief)
-        for name in ("begin", "release", "release_batch"):
+        for name in ("begin", "release"):
             _wrap(stack, parts.privatizer, name, on_release)
         for module in [m for key, m in sys.modules.items() if key.startswith("tacit.") and hasattr(m, "seed_streams")]:
             original = module.seed_streams

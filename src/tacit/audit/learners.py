@@ -109,7 +109,7 @@ def audit_learner(
         scores: Any = gradient_runs(parts, trials // 2, seed)
     elif isinstance(parts.privatizer, Shuffled | BatchShuffle):
         scores = batch_runs(parts, trials, seed)
-    elif isinstance(given, KernelLearner) and hasattr(parts.privatizer, "release_kernel"):
+    elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)
     else:
         raise NotSupported(f"{name} with {parts.privatizer.name} is neither one user at a time nor in batches")

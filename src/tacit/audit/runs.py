@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.attack import held_out
+from tacit.audit.final_parameters import final_parameters, matched_distinguisher
 from tacit.audit.privatizers import sums_score, view_of
 from tacit.audit.views import canaries, exact_record, record_width
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
-from tacit.data.trajectories import Trajectories, walk
+from tacit.data.trajectories import Trajectories, Walked, walk
 from tacit.data.world import prepare_world
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require
 from tacit.experiments.assemble import Assembled
 from tacit.kernels import kernel
-from tacit.loop.gradient_audit import final_parameters, matched_distinguisher
-from tacit.protocol import copy_state
+from tacit.loop.round import RoundKernels, fused
 from tacit.privatizers.statistics import add_trajectory
+from tacit.protocol import copy_state
 from tacit.randomness import SimulationNoise, seed_streams
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
 
 __all__ = ["Scores", "batch_runs", "gradient_runs", "naive_bayes", "single_runs"]
@@ -42,19 +42,24 @@ def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Sc
     require(learner.users_per_batch == 1, "users come one by one here", learner.users_per_batch)
     view, first = view_of(privatizer), canaries(shape, users)[0]
     local, reference = parts.claim.trust == "local", exact_record(shape, first)
-    run = _runner(type(learner).plan_kernel, type(learner).update_kernel, privatizer.release_kernel)
+    mine, release = learner.kernels, privatizer.kernel
+    advance = fused(RoundKernels(mine.plan, act_script, note_policy, mine.ask, release, mine.update, note_release))
+    marks = np.arange(1, users + 1)
     white, black = [], []
     for world, canary in enumerate(canaries(shape, 1)):
         streams, prepared = seed_streams(seed + 7919 * world), prepare_world(parts.mdp)
         paths = np.empty((trials, users, record_width(shape)))
         policies = np.empty((trials, users, shape.horizon, shape.num_states), dtype=np.int64)
-        belief, state, exact = learner.begin(), privatizer.begin(), empty_counts(shape)
+        belief, state = learner.begin(), privatizer.begin()
         for path, policy in zip(paths, policies, strict=True):
-            run(
-                learner.parameters, copy_state(belief), privatizer.parameters, copy_state(state),
-                prepared, copy_state(exact), canary.states[0], canary.actions[0], canary.rewards[0],
-                first.states[0], first.actions[0], first.rewards[0],
-                streams.world, streams.learner, streams.noise, path, policy,
+            believed, kept = copy_state(belief), copy_state(state)
+            script = Script(prepared, _walked(canary), np.zeros(1, dtype=np.int64))
+            # The adversary subtracts what the first of the two canaries would have added.
+            truth = Known(_walked(first), kept.released, empty_counts(shape), np.zeros(1, dtype=np.int64))
+            advance(
+                learner.parameters, believed, learner.query(believed), privatizer.parameters, kept, script,
+                _walked(canary), truth, policy, path, marks, 0, users, 1, 1, users + 1,
+                streams.world, streams.learner, streams.noise,
             )  # fmt: skip
         # Noise plus what the canary moved, on top of what the view takes for granted about everybody else.
         records = paths[:, :1] + reference[:1] if local else paths + reference
@@ -67,46 +72,64 @@ def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Sc
     ]
 
 
-@cache
-def _runner(
-    plan: Callable[..., None], update: Callable[..., None], release: Callable[..., None]
-) -> Callable[..., None]:
-    """One whole run: the first user is scripted, the others follow the policies."""
+class Script(NamedTuple):
+    """A world whose first user is given."""
 
-    @kernel
-    def run(
-        parameters: Any, belief: Any, privacy: Any, state: Any, world: Any, exact: Any,
-        states: Ints, actions: Ints, rewards: Floats, known_states: Ints, known_actions: Ints, known_rewards: Floats,
-        world_coins: np.random.Generator, learner_coins: np.random.Generator, noise: np.random.Generator,
-        path: Floats, policies: Ints,
-    ) -> None:  # fmt: skip
-        at, did, earned = states.copy(), actions.copy(), rewards.copy()
-        for k in range(path.shape[0]):
-            plan(parameters, belief, learner_coins)
-            policies[k] = belief.policy
-            if k == 0:
-                # The adversary subtracts what the first of the two canaries would have added.
-                add_trajectory(exact, known_states, known_actions, known_rewards)
-            else:
-                walk(world, belief.policy, world_coins, at, did, earned)
-                add_trajectory(exact, at, did, earned)
-            release(privacy, state, at, did, earned, noise)
-            update(parameters, belief, state.released)
-            c = 0
-            for i in range(exact.transitions.size):
-                path[k, c] = state.released.transitions.ravel()[i] - exact.transitions.ravel()[i]
-                c += 1
-            for i in range(exact.visits.size):
-                path[k, c] = state.released.visits.ravel()[i] - exact.visits.ravel()[i]
-                c += 1
-            for i in range(exact.rewards.size):
-                path[k, c] = state.released.rewards.ravel()[i] - exact.rewards.ravel()[i]
-                c += 1
-            for i in range(exact.squares.size):
-                path[k, c] = state.released.squares.ravel()[i] - exact.squares.ravel()[i]
-                c += 1
+    world: Any
+    first: Walked
+    came: Ints
 
-    return run
+
+class Known(NamedTuple):
+    """What the attacker compares releases with: everybody's data, with the first canary in the place of the user."""
+
+    first: Walked
+    released: Any
+    exact: Any
+    came: Ints
+
+
+def _walked(users: Trajectories) -> Walked:
+    return Walked(users.states[0].copy(), users.actions[0].copy(), users.rewards[0].copy())
+
+
+@kernel
+def act_script(world: Script, belief: Any, users: Walked, coins: np.random.Generator) -> None:
+    """The first user is scripted, the others follow the policies."""
+    if world.came[0] > 0:
+        walk(world.world, belief.policy, coins, users.states, users.actions, users.rewards)
+    world.came[0] += 1
+
+
+@kernel
+def note_policy(truth: Known, policies: Ints, parameters: Any, belief: Any, users: Walked) -> None:
+    """Keep the policy, and what the user adds to the exact totals."""
+    number = truth.came[0]
+    policies[number] = belief.policy
+    if number == 0:
+        add_trajectory(truth.exact, truth.first.states, truth.first.actions, truth.first.rewards)
+    else:
+        add_trajectory(truth.exact, users.states, users.actions, users.rewards)
+    truth.came[0] = number + 1
+
+
+@kernel
+def note_release(truth: Known, policies: Ints, path: Floats, mark: int, past: int) -> None:
+    """Keep the difference of the released and the exact totals."""
+    released, exact = truth.released, truth.exact
+    c = 0
+    for i in range(exact.transitions.size):
+        path[mark, c] = released.transitions.ravel()[i] - exact.transitions.ravel()[i]
+        c += 1
+    for i in range(exact.visits.size):
+        path[mark, c] = released.visits.ravel()[i] - exact.visits.ravel()[i]
+        c += 1
+    for i in range(exact.rewards.size):
+        path[mark, c] = released.rewards.ravel()[i] - exact.rewards.ravel()[i]
+        c += 1
+    for i in range(exact.squares.size):
+        path[mark, c] = released.squares.ravel()[i] - exact.squares.ravel()[i]
+        c += 1
 
 
 def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
@@ -116,7 +139,8 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     streams = seed_streams(seed)
     belief, state, crowd, plan = _before(parts, streams)
     request = plan.query
-    protocol = privatizer.protocol if request is None else privatizer.protocol(crowd.users + 1, request)
+    single = isinstance(request, BatchQuery)
+    protocol = privatizer.protocol(crowd.users + 1, request) if single else privatizer.protocol
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
         for canary in canaries(shape, 1)
@@ -131,10 +155,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
         white.append(np.concatenate([score(protocol.aggregate(batch, noise)) for _ in range(trials)]))
         tables = []
         for _ in range(seen):
-            if request is None:
-                _, released = privatizer.release(state, batch, noise)
-            else:
-                _, released = privatizer.release(state, batch, request, noise)
+            _, released = privatizer.release(state, batch, request, noise)
             _, after = learner.plan(learner.update(belief, released), coins)
             policies = [after.policy, *(policy for policy, _ in after.groups)]
             tables.append(np.mean([policy.probabilities(shape.num_actions) for policy in policies], axis=0).ravel())
@@ -154,13 +175,13 @@ def _before(parts: Assembled, streams: Any) -> tuple[Any, Any, ExactCounts, Any]
     noise = SimulationNoise(streams.noise)
     while True:
         belief, plan = learner.plan(belief, streams.learner)
-        if plan.users is None or not plan.reports:
+        if plan.users is None or plan.query is None:
             raise InvalidInput("no batch before the last one releases everything; audit with more episodes")
         users = plan.users
         batch = flow_counts(parts.mdp, plan.policy, users, streams.world)
-        if plan.query is None or plan.query.layer is None:
+        if not isinstance(plan.query, BatchQuery) or plan.query.layer is None:
             return belief, state, flow_counts(parts.mdp, plan.policy, users - 1, streams.world), plan
-        state, released = privatizer.release(state, batch, plan.query, noise)  # type: ignore[attr-defined]
+        state, released = privatizer.release(state, batch, plan.query, noise)
         belief = learner.update(belief, released)
 
 

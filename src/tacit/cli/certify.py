@@ -16,8 +16,8 @@ from tacit.errors import require, require_count
 if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
     from tacit.privatizers.contract import CountPrivatizer
-    from tacit.protocol import Calibration
     from tacit.privatizers.registry import PrivacyRequest
+    from tacit.protocol import Calibration
 
 __all__ = ["certification", "register"]
 

@@ -14,8 +14,8 @@ from tacit.errors import NotSupported, UnknownName, require
 if TYPE_CHECKING:
     from tacit.accounting.claims import PrivacyClaim
     from tacit.privatizers.adversarial import AdversarialPrivatizer
-    from tacit.protocol import Calibration
     from tacit.privatizers.loss_parts import Feedback
+    from tacit.protocol import Calibration
 
 __all__ = ["LossQuestion", "certify_losses", "loss_certification"]
 

@@ -17,7 +17,6 @@ from tacit.experiments.assemble_gradient import assemble_gradient, values_of, wo
 from tacit.experiments.assemble_losses import assemble_losses, loss_values, refuse_losses
 from tacit.experiments.assemble_stages import assemble_stages
 from tacit.experiments.config import RunConfig, parse_learner
-from tacit.protocol import Learner
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.loss_contract import LossLearner
@@ -34,6 +33,7 @@ from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.precision import count_precision, sampling_of
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.protocol import Learner
 from tacit.released.batches import BatchReport
 from tacit.released.counts import CountShape
 

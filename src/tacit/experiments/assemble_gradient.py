@@ -15,7 +15,6 @@ from tacit.environments.registry import make, read_parameters
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.experiments.config import RunConfig
-from tacit.protocol import Constants
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
 from tacit.learners.gradient import DoseLearner, GradientParameters, SoftmaxLearner
@@ -24,6 +23,7 @@ from tacit.learners.gradient_registry import GradientSettings, read_settings
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.protocol import Constants
 from tacit.released.gradients import GradientShape
 
 __all__ = ["assemble_gradient", "values_of", "world_of"]
@@ -106,7 +106,7 @@ def assemble_gradient(
         high=float(privatizer.bounds.high),
         baseline=0.5 if baseline == "released" else float(baseline),
     )
-    made = {
+    made: dict[str, Any] = {
         "name": name,
         "shape": shape,
         "parameters": parameters,
@@ -156,7 +156,7 @@ def _theory_step(
     shape: GradientShape,
     features: Floats,
     world: TabularMDP | DoseBandit,
-    privatizer: GradientPrivatizer,
+    privatizer: GradientPrivatizer[Any, Any],
     episodes: int,
     barrier: float,
 ) -> float:
@@ -181,7 +181,7 @@ def _practical_step(
     shape: GradientShape,
     features: Floats,
     world: TabularMDP | DoseBandit,
-    privatizer: GradientPrivatizer,
+    privatizer: GradientPrivatizer[Any, Any],
     episodes: int,
     barrier: float,
 ) -> float:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,10 +38,6 @@ from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
 from tacit.experiments.result import Result
 from tacit.experiments.storage import check_writable, read_json, write_json, writing_to
-from tacit.learners.contract import KernelLearner
-from tacit.protocol import Plan
-from tacit.learners.gradient import GradientLearner
-from tacit.learners.loss_contract import LossLearner
 from tacit.loop.simulate import simulate
 from tacit.policies import DeterministicPolicy, StochasticPolicy
 
@@ -138,40 +133,10 @@ def final_policy(config: RunConfig, seed: int) -> Floats:
     ((6, 4, 2), True)
     """
     parts = assemble(config)
-    given: object = parts.learner
-    if isinstance(given, GradientLearner | LossLearner):
-        raise NotSupported(f"bundles hold policies of learners on counts, not of {given.name}")
-    alone = isinstance(parts.learner, KernelLearner) and parts.learner.users_per_batch == 1
-    if alone and hasattr(parts.privatizer, "release_kernel"):
-        # Kernels work in place, so whoever holds the first belief holds the last.
-        belief: Any = parts.learner.begin()
-        held: Any = copy(parts.learner)
-        held.begin = lambda: belief
-        simulate(parts.mdp, held, parts.privatizer, episodes=config.episodes, seed=seed, speed="compiled")
-        return DeterministicPolicy(belief.policy.copy()).probabilities(parts.mdp.num_actions)
-    watched = _Watched(parts.learner)
-    simulate(parts.mdp, watched, parts.privatizer, episodes=config.episodes, seed=seed, speed="interpreted")
-    return np.asarray(watched.last.probabilities(parts.mdp.num_actions), dtype=np.float64)
-
-
-class _Watched:
-    """A learner that remembers the last policy it planned."""
-
-    def __init__(self, learner: Any) -> None:
-        self._learner = learner
-        self.name, self.constants, self.z, self.shape = learner.name, learner.constants, learner.z, learner.shape
-        self.last: Any = None
-
-    def begin(self) -> Any:
-        return self._learner.begin()
-
-    def plan(self, belief: Any, generator: np.random.Generator) -> tuple[Any, Plan]:
-        after, plan = self._learner.plan(belief, generator)
-        self.last = plan.policy
-        return after, plan
-
-    def update(self, belief: Any, released: Any) -> Any:
-        return self._learner.update(belief, released)
+    run = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=config.episodes, seed=seed)
+    if not isinstance(run.policy, DeterministicPolicy | StochasticPolicy):
+        raise NotSupported(f"bundles hold tables of policies, not those of {parts.learner.name}")
+    return np.asarray(run.policy.probabilities(parts.mdp.num_actions), dtype=np.float64)
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -15,9 +15,8 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.loss_sequences import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.protocol import Constants
 from tacit.learners.loss_contract import Estimator
-from tacit.protocol import Calibration
+from tacit.protocol import Calibration, Constants
 
 __all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.world import prepare_world
 from tacit.environments.registry import make
 from tacit.experiments.comparison import Run
 from tacit.experiments.config import RunConfig, as_seeds
@@ -26,11 +25,10 @@ from tacit.experiments.figures import STYLES, save_figure
 from tacit.experiments.garcelon2021 import ENVIRONMENT, EPSILONS
 from tacit.experiments.result import Result
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.compiled import fused_loop
-from tacit.loop.tally import begin_tally, truth_of
+from tacit.loop.simulate import simulate
 from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
 from tacit.privatizers.none import Unprotected
-from tacit.randomness import SimulationNoise, seed_streams
+from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
 if TYPE_CHECKING:
@@ -60,19 +58,12 @@ def collect_totals(repeats: int = REPEATS) -> Floats:
     mdp = make(ENVIRONMENT)
     shape = CountShape(horizon=mdp.horizon, num_states=mdp.num_states, num_actions=mdp.num_actions, staged=False)
     learner, privatizer = UCBVI(shape=shape, episodes=EPISODES), Unprotected(shape=shape)
-    world, truth, marks = prepare_world(mdp), truth_of(mdp), np.array([EPISODES])
-    advance = fused_loop(UCBVI.plan_kernel, UCBVI.update_kernel, privatizer.release_kernel)
-    totals = np.zeros(repeats)
-    for i in range(repeats):
-        streams, state = seed_streams(i), privatizer.begin()
-        states, actions = np.zeros(mdp.horizon + 1, dtype=np.int64), np.zeros(mdp.horizon, dtype=np.int64)
-        advance(
-            learner.parameters, learner.begin(), privatizer.parameters, state, world, truth, begin_tally(mdp), 0,
-            EPISODES, marks, np.zeros(1), streams.world, streams.learner, streams.noise, states, actions,
-            np.zeros(mdp.horizon),
-        )  # fmt: skip
-        totals[i] = state.released.rewards[CELL]
-    return totals
+    # One user more: the last one's data are never released.
+    runs = (
+        simulate(mdp, learner, privatizer, episodes=EPISODES + 1, seed=i, checkpoints=[EPISODES + 1])
+        for i in range(repeats)
+    )
+    return np.array([run.released.rewards[CELL] for run in runs])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

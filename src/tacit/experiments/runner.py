@@ -27,10 +27,9 @@ from tacit.experiments.progress import progress_bar
 from tacit.experiments.result import Result, resolve, result_of
 from tacit.experiments.schedule import Task, run_tasks
 from tacit.experiments.storage import RunDirectory
-from tacit.protocol import Constants
 from tacit.learners.loss_contract import Estimator
 from tacit.loop.simulate import SeedRun
-from tacit.protocol import Calibration
+from tacit.protocol import Calibration, Constants
 
 __all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
 

@@ -30,8 +30,6 @@ from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
 from tacit.learners.contract import KernelLearner
 from tacit.loop.simulate import Progress, SeedRun, log_checkpoints, simulate
-from tacit.privatizers.adversarial import AdversarialPrivatizer
-from tacit.privatizers.gradient import GradientPrivatizer
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -108,13 +106,8 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
 def _compile(config: RunConfig) -> None:
     """Compile the fused loop of users who come one by one, so that no seed's seconds contain it."""
     parts = assemble(config)
-    privatizer: object = parts.privatizer
-    if isinstance(privatizer, AdversarialPrivatizer):
-        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=1, seed=0)
-    if isinstance(privatizer, GradientPrivatizer):
-        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=privatizer.users_per_batch, seed=0)
-    if isinstance(parts.learner, KernelLearner) and config.users_per_batch == 1:
-        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=1, seed=0)
+    if isinstance(parts.learner, KernelLearner) and parts.privatizer.kernel is not None:
+        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=parts.learner.least, seed=0)
 
 
 def _run_here(

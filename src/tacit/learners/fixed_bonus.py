@@ -18,8 +18,7 @@ from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.planning.ties import break_ties
 from tacit.protocol import Totals
-from tacit.released.counts import CountStatistics
-from tacit.released.counts import CountShape
+from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision
 
 __all__ = ["FixedBonusBelief", "FixedBonusLearner", "FixedBonusParameters", "is_news", "plan_with_fixed_bonus"]

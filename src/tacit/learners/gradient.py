@@ -1,9 +1,9 @@
 """The contract of policy gradient learners: they see one noisy batch gradient at a time and nothing else.
 
-    begin() -> belief       θ₁ = 0: every action alike
-    plan kernel             writes the policy π_θ into the belief, and keeps θ_U, a uniform choice among the iterates
-    ask kernel              writes the policy at which the gradient of the batch is asked for
-    update kernel           takes a released gradient in
+begin() -> belief       θ₁ = 0: every action alike
+plan kernel             writes the policy π_θ into the belief, and keeps θ_U, a uniform choice among the iterates
+ask kernel              writes the policy at which the gradient of the batch is asked for
+update kernel           takes a released gradient in
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
     """A learner that sees one noisy batch gradient at a time; every batch has the same size."""
 
     shape: GradientShape
+    parameters: GradientParameters
     uses_last = True
 
     def __init__(
@@ -144,9 +145,7 @@ class SoftmaxLearner(GradientLearner[SoftmaxQuery]):
         """The gradient at the policy of the belief, of users who follow it."""
         return SoftmaxQuery(self.parameters.features, belief.table, belief.table.copy(), belief.baseline)
 
-    def ask(
-        self, belief: GradientBelief, plan: Plan[SoftmaxQuery], number: int
-    ) -> tuple[GradientBelief, SoftmaxQuery]:
+    def ask(self, belief: GradientBelief, plan: Plan[SoftmaxQuery], number: int) -> tuple[GradientBelief, SoftmaxQuery]:
         """The same users are asked for the gradient at the present θ."""
         if plan.query is None:
             raise InvalidInput("a plan without a query asks nothing; check plan.query before asking")

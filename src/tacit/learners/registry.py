@@ -128,7 +128,9 @@ def _private_ucb_po(request: LearnerRequest) -> Learner[Any, Any, Any]:
     )
 
 
-def _fixed_bonus(name: str, learner: type[PrivateUCBVI] | type[PUCB]) -> Callable[[LearnerRequest], Learner[Any, Any, Any]]:
+def _fixed_bonus(
+    name: str, learner: type[PrivateUCBVI] | type[PUCB]
+) -> Callable[[LearnerRequest], Learner[Any, Any, Any]]:
     def build(request: LearnerRequest) -> Learner[Any, Any, Any]:
         users = request.users_per_batch
         if _constants(request) == "practical":

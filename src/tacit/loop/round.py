@@ -41,6 +41,8 @@ class Ended(NamedTuple):
     """What is left when the last user has gone."""
 
     belief: Any
+    released: Any
+    """The last statistics that were released: public."""
     policy: AnyPolicy
     rounds: int
     done: int
@@ -133,7 +135,7 @@ def run_fused(
         )  # fmt: skip
         done += number * each
         progress(done)
-    return Ended(belief, learner.policy(belief), rounds, done)
+    return Ended(belief, state.released, learner.policy(belief), rounds, done)
 
 
 def interpret(
@@ -164,4 +166,4 @@ def interpret(
         del users  # ... to here
         rounds, done, policy = rounds + 1, done + number, plan.policy
         progress(done)
-    return Ended(belief, learner.policy(belief, policy), rounds, done)
+    return Ended(belief, state.released, learner.policy(belief, policy), rounds, done)

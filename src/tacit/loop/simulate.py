@@ -36,6 +36,7 @@ Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedRun:
     """What the simulator saw of one run; regret is simulation-only."""
@@ -47,10 +48,12 @@ class SeedRun:
     """Cumulative pseudo-regret at each checkpoint (simulation only)."""
     policy_changes: int
     seconds: float
-    belief: Any
-    """What the learner believed in the end."""
-    policy: AnyPolicy
-    """The policy that the run ended with."""
+    policy: AnyPolicy | None = None
+    """The policy that the run ended with; None in results that were stored before policies were."""
+    belief: Any = None
+    """What the learner believed in the end; not stored."""
+    released: Any = None
+    """The last statistics that the privatizer released; not stored."""
     objective: Objective | None = None
     """Exact values of what a policy gradient found (simulation only)."""
     losses: LossMeasures | None = None
@@ -70,7 +73,7 @@ def log_checkpoints(episodes: int, count: int = 100) -> NDArray[np.int64]:
 
 
 def simulate(
-    environment: TabularMDP | LossGame | DoseBandit | World[Any],
+    environment: TabularMDP | LossGame | DoseBandit | World,
     learner: Learner[Any, Any, Any],
     privatizer: Privatizer[Any, Any, Any],
     *,
@@ -124,19 +127,18 @@ def simulate(
         policy_changes=found.changes,
         seconds=seconds,
         belief=ended.belief,
+        released=ended.released,
         policy=ended.policy,
         **found.details,
     )
 
 
-def _require_agreement(
-    world: World[Any], learner: Learner[Any, Any, Any], privatizer: Privatizer[Any, Any, Any]
-) -> None:
+def _require_agreement(world: World, learner: Learner[Any, Any, Any], privatizer: Privatizer[Any, Any, Any]) -> None:
     """Raise unless world, learner and privatizer speak of the same statistics."""
     if not issubclass(learner.asks, privatizer.answers):
         raise InvalidInput(
-            f"{learner.name} asks for {learner.asks.ASKS}, which {privatizer.name} does not answer: it answers "
-            f"{privatizer.answers.ASKS}"
+            f"{learner.name} asks for {learner.asks.words()}, which {privatizer.name} does not answer: it answers "
+            f"{privatizer.answers.words()}"
         )
     world.fits(learner.shape, "learner")
     world.fits(privatizer.shape, "privatizer")

@@ -33,6 +33,7 @@ from tacit.loop.judges.games import GameJudge
 from tacit.loop.judges.softmax import SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
 from tacit.planning.layered import layered_geometry, layered_shape
+from tacit.policies import LayeredPolicy, tabular
 from tacit.protocol import Kernel, Plan, Query, Totals, World
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
@@ -133,10 +134,10 @@ class TabularSampler:
         """One user as a trajectory; more, and batches with queries of their own, as counts."""
         if plan.groups:
             arms = [(policy, count) for policy, count in plan.arms(users) if count > 0]
-            return join_counts([flow_counts(self._mdp, policy, count, coins) for policy, count in arms])
+            return join_counts([flow_counts(self._mdp, tabular(policy), count, coins) for policy, count in arms])
         if users == 1 and not isinstance(plan.query, BatchQuery):
-            return roll_out(self._world, plan.policy, 1, coins)
-        return flow_counts(self._mdp, plan.policy, users, coins)
+            return roll_out(self._world, tabular(plan.policy), 1, coins)
+        return flow_counts(self._mdp, tabular(plan.policy), users, coins)
 
 
 class SoftmaxSampler:
@@ -191,6 +192,9 @@ class GameSampler:
     def draw(self, plan: Plan[LossQuery], users: int, coins: np.random.Generator) -> LossUser:
         """The next user."""
         require(users == 1, "users of a game come one by one", users)
+        policy = plan.policy
+        if not isinstance(policy, LayeredPolicy):
+            raise InvalidInput(f"a game needs a policy over pairs, got a {type(policy).__name__}")
         if self._arena.next[0] >= len(self._block):
             done = self._block.stop
             self.arrays(done, min(BLOCK, self._episodes - done))
@@ -198,7 +202,7 @@ class GameSampler:
         self._arena.next[0] += 1
         H, row = len(self.buffers.pairs), self._arena.losses[episode].copy()
         pairs, triples = np.zeros(H, np.int64), np.zeros(H, np.int64)
-        walk_layered(self._arena.world, plan.policy.flat, coins, pairs, triples)
+        walk_layered(self._arena.world, policy.flat, coins, pairs, triples)
         return LossUser(pairs, triples, row if self._arena.full else row[pairs], row)
 
 
@@ -310,7 +314,7 @@ class DoseWorld:
         return DoseJudge(self.bandit, marks)
 
 
-WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World[Any]]]] = {
+WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (TabularMDP, Totals): TabularWorld,
     (TabularMDP, BatchQuery): TabularWorld,
     (TabularMDP, SoftmaxQuery): SoftmaxWorld,
@@ -320,13 +324,13 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World[Any]]]] = {
 """Which world an environment is, for a learner that asks such queries."""
 
 
-def world_of(environment: object, asks: type) -> World[Any]:
+def world_of(environment: object, asks: type[Query]) -> World:
     """The world that an environment is for a learner with these queries."""
     if hasattr(environment, "sampler") and hasattr(environment, "judge"):
         return environment  # type: ignore[return-value]
     found = WORLDS.get((type(environment), asks))
     if found is None:
-        words = getattr(asks, "ASKS", asks.__name__)
+        words = asks.words()
         raise NotSupported(
             f"a {type(environment).__name__} has no users who can be asked for {words}; choose another environment "
             "or another learner (see 'tacit list')"

@@ -24,8 +24,9 @@ from tacit.neural.policy import NeuralPolicy, require_torch
 from tacit.neural.rollout import Users, policy_for
 from tacit.privatizers.gradient import GradientPrivatizer, both_claims
 from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
-from tacit.released.gradients import GradientShape, GradientStatistics, PrivateGradient
+from tacit.released.gradients import GradientShape, GradientStatistics
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +59,7 @@ def neural_privatizer(
     clip: float,
     epsilon: float | None,
     delta: float | None,
-) -> GradientPrivatizer:
+) -> GradientPrivatizer[Any, Any]:
     """The calibrated privatizer of a network's gradients; epsilon None: no noise, no protection."""
     shape = GradientShape(horizon=1, num_states=1, num_actions=policy.actions, staged=True, dimension=policy.dimension)
     return make_gradient_privatizer(
@@ -77,12 +78,12 @@ def neural_privatizer(
 
 
 def release(
-    privatizer: GradientPrivatizer,
+    privatizer: GradientPrivatizer[Any, Any],
     policy: NeuralPolicy,
     theta: torch.Tensor,
     batch: NeuralBatch,
     noise: SimulationNoise,
-) -> PrivateGradient:
+) -> Private[GradientStatistics]:
     """The only door from users to the optimiser: clip, sum, divide by the public batch size, add noise."""
     m = privatizer.users_per_batch
     require(len(batch) == m, f"a batch must have exactly {m} users", len(batch), "drop a short last batch")
@@ -97,7 +98,7 @@ def release(
         variance=np.array([parameters.sigma**2, parameters.reward_sigma**2]),
         releases=np.ones(1, dtype=np.int64),
     )
-    return PrivateGradient(statistics=statistics, claim=privatizer.claim)
+    return Private(statistics, privatizer.claim)
 
 
 def train(

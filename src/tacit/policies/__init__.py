@@ -12,6 +12,7 @@ from tacit.policies.tables import (
     LayeredPolicy,
     Policy,
     StochasticPolicy,
+    tabular,
     uniform_policy,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "LayeredPolicy",
     "Policy",
     "StochasticPolicy",
+    "tabular",
     "uniform_policy",
 ]

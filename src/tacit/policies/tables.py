@@ -19,6 +19,7 @@ __all__ = [
     "LayeredPolicy",
     "Policy",
     "StochasticPolicy",
+    "tabular",
     "uniform_policy",
 ]
 
@@ -91,6 +92,13 @@ class GaussianPolicy:
 Policy = DeterministicPolicy | StochasticPolicy
 """A policy of a tabular world."""
 AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
+
+
+def tabular(policy: AnyPolicy) -> Policy:
+    """The policy, if it is one of a tabular world."""
+    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+        raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
+    return policy
 
 
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:

@@ -33,8 +33,8 @@ class CountsState(NamedTuple):
 def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None:
     """Raise unless the privatizer answers such queries."""
     if not isinstance(query, privatizer.answers):
-        asked = getattr(query, "ASKS", type(query).__name__)
-        raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.ASKS}; it was asked for {asked}")
+        asked = query.words() if hasattr(query, "words") else type(query).__name__
+        raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.words()}; it was asked for {asked}")
 
 
 def release_users(privatizer: CountPrivatizer, state: Any, batch: Trajectories, query: Query, noise: Noise) -> Any:

@@ -259,7 +259,7 @@ class GradientPrivatizer(Generic[Users, Asked]):
     ) -> tuple[GradientState, Private[GradientStatistics]]:
         """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
         if not isinstance(query, self.answers):
-            raise InvalidInput(f"{self.name} answers {self.answers.ASKS}, it was asked for {type(query).__name__}")
+            raise InvalidInput(f"{self.name} answers {self.answers.words()}, it was asked for {type(query).__name__}")
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
         given, m = self.kernel_users(users), self.users_per_batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from tacit.errors import require, require_count, require_real
 
@@ -29,7 +29,10 @@ class BatchQuery:
     failure_prob: float | None
     """None: unbiased counts. A probability: consistent counts that are right within E but for this probability."""
 
-    ASKS: ClassVar[str] = "counts of single batches"
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        return "counts of single batches"
 
     def __post_init__(self) -> None:
         if self.layer is not None:

@@ -58,7 +58,11 @@ class SoftmaxQuery(NamedTuple):
     """[L,S,A]: the policy that the users followed."""
     baseline: NDArray[np.float64]
     """[1]: what is subtracted from rewards."""
-    ASKS = "the gradient at a softmax policy"
+
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        return "the gradient at a softmax policy"
 
 
 class DoseQuery(NamedTuple):
@@ -74,7 +78,11 @@ class DoseQuery(NamedTuple):
     """[1]: what is subtracted from rewards."""
     deviation: float
     """τ."""
-    ASKS = "the gradient at a Gaussian policy"
+
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        return "the gradient at a Gaussian policy"
 
 
 def empty_gradient(dimension: int) -> GradientStatistics:

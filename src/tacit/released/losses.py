@@ -20,7 +20,11 @@ class LossQuery(NamedTuple):
     """The query for counts and losses: of all pairs (full information), or of the pairs that a user met (bandit)."""
 
     full: bool
-    ASKS = "counts and losses"
+
+    @staticmethod
+    def words() -> str:
+        """What is asked, for refusals."""
+        return "counts and losses"
 
 
 class LossStatistics(NamedTuple):

@@ -12,7 +12,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import inlined, lean_kernel
 from tacit.planning.dynamic import backward_induction, evaluate_deterministic, evaluate_stochastic
-from tacit.policies import DeterministicPolicy, Policy
+from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
 from tacit.protocol import Measures, Plan
 
 __all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
@@ -106,7 +106,7 @@ class TabularJudge:
         self.truth, self.tally, self.curves = truth_of(mdp), begin_tally(mdp), np.zeros((1, len(marks)))
         self._marks, self._actions = marks, mdp.num_actions
         self._mark, self._total, self._changes = 0, 0.0, 0
-        self._previous: Policy | None = None
+        self._previous: AnyPolicy | None = None
 
     def see(
         self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories | ExactCounts, done: int, number: int
@@ -125,14 +125,14 @@ class TabularJudge:
             followed = [policy for policy, count in plan.arms(number) if count > 0]
             starts = users.groups if isinstance(users, ExactCounts) else ()
             return sum(
-                float(gaps_of(self.truth, policy, self._actions) @ first)
+                float(gaps_of(self.truth, tabular(policy), self._actions) @ first)
                 for policy, first in zip(followed, starts, strict=True)
             )
         if isinstance(plan.policy, DeterministicPolicy):
             refresh(self.truth, self.tally, plan.policy.actions)
             gaps = self.truth.best - self.tally.V[0]
         else:
-            gaps = gaps_of(self.truth, plan.policy, self._actions)
+            gaps = gaps_of(self.truth, tabular(plan.policy), self._actions)
             self._changes += plan.policy is not self._previous
         self._previous = plan.policy
         if isinstance(users, Trajectories):

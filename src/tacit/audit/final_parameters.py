@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from tacit.accounting.claims import no_privacy
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require, require_count
-from tacit.learners.gradient import GradientLearner
-from tacit.policies.softmax import softmax_table
-from tacit.privatizers.gradient import GradientPrivatizer
-from tacit.randomness import SimulationNoise
+from tacit.learners.gradient import SoftmaxLearner
+from tacit.loop.round import interpret
+from tacit.privatizers.gradient import SoftmaxGradients
+from tacit.protocol import Measures, Plan
+from tacit.randomness import Streams
 
 __all__ = ["Distinguisher", "final_parameters", "matched_distinguisher"]
 
@@ -29,27 +31,50 @@ Distinguisher = Callable[[Floats], float]
 
 
 def final_parameters(
-    learner: GradientLearner, privatizer: GradientPrivatizer, users: Trajectories, *, runs: int, seed: int
+    learner: SoftmaxLearner, privatizer: SoftmaxGradients, users: Trajectories, *, runs: int, seed: int
 ) -> Floats:
     """θ after one batch of these very users, [runs, d]: only the noise differs between runs."""
-    noise = SimulationNoise(np.random.default_rng(seed))
-    features, found = learner.parameters.features, []
+    coins = np.random.default_rng(seed)
+    streams = Streams(world=coins, learner=coins, noise=coins)
+    found = []
     for _ in range(require_count("runs", runs)):
-        belief = learner.plan(learner.begin(), noise.generator)
-        state, behaviour = privatizer.begin(features), belief.table.copy()
-        for _ in range(privatizer.epochs):
-            softmax_table(features, belief.theta, belief.table)
-            state, released = privatizer.release(
-                state, users, noise, features=features, table=belief.table, behaviour=behaviour,
-                baseline=float(belief.baseline[0]),
-            )  # fmt: skip
-            belief = learner.update(belief, released.statistics)
-        found.append(belief.theta)
+        ended = interpret(learner, privatizer, _Fixed(users), _Nobody(), len(users), streams, lambda done: None)
+        found.append(ended.belief.theta)
     return np.array(found)
 
 
+class _Fixed:
+    """The same users whatever the policy."""
+
+    act, buffers, chunk = None, None, 0
+
+    def __init__(self, users: Trajectories) -> None:
+        self._users = users
+
+    def arrays(self, done: int, users: int) -> None:
+        """Nothing is drawn."""
+
+    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> Trajectories:
+        """The given users."""
+        return self._users
+
+
+class _Nobody:
+    """Nobody keeps a score."""
+
+    truth = tally = curves = None
+    count = record = staticmethod(lambda *given: None)
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories, done: int, number: int) -> None:
+        """Nothing is counted."""
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """No score."""
+        return Measures(np.zeros(0), 0, {})
+
+
 def matched_distinguisher(
-    learner: GradientLearner, privatizer: GradientPrivatizer, one: Trajectories, other: Trajectories
+    learner: SoftmaxLearner, privatizer: SoftmaxGradients, one: Trajectories, other: Trajectories
 ) -> Distinguisher:
     """The projection on the line between the two noise-free outcomes, zero half-way."""
     silent = replace(privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None)
