@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -290,8 +290,12 @@ class Judge(Protocol[UsersIn]):
         ...
 
 
+@runtime_checkable
 class World(Protocol):
     """Simulation only: an environment that users live in and that a learner can play in."""
+
+    environment: Any
+    """What it was made from: it has horizon, num_states, num_actions and a fingerprint()."""
 
     @property
     def name(self) -> str | None:
@@ -300,6 +304,10 @@ class World(Protocol):
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless learners and privatizers of this shape belong here: kernels do not check their indices."""
+        ...
+
+    def values(self) -> tuple[float, float]:
+        """The value of an episode under the best policy, and when every action is alike."""
         ...
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> Sampler[Any]:

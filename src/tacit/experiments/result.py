@@ -252,8 +252,8 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         calibration=parts.privatizer.calibration,
         privatizer=parts.privatizer.name,
         users_per_batch=parts.largest_batch or config.users_per_batch,
-        optimal_value=parts.optimal_value,
-        uniform_value=parts.uniform_value,
+        optimal_value=parts.values[0],
+        uniform_value=parts.values[1],
         settings=parts.settings,
     )
 
