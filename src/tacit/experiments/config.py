@@ -1,14 +1,16 @@
 """`RunConfig`: everything that decides the rows of a run, frozen, hashable and checked before anything is written.
 
-Where it runs and how fast (workers, directory, progress) is not part of it: it cannot change a row.
+Its fields are the options of `tacit.run` and of `tacit run`, declared here and nowhere else (`run_parameters`). Where a
+run is made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, cast, get_args
+from dataclasses import MISSING, dataclass, field, fields, replace
+from inspect import Parameter
+from typing import Any, Final, cast, get_args, get_type_hints
 
 from tacit.accounting.claims import Trust
 from tacit.environments.layered import LayeredMDP
@@ -18,13 +20,18 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 from tacit.learners.loss_contract import Estimator
 from tacit.protocol import Calibration, Constants
 
-__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
+__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "option_lines", "parse_learner", "run_parameters"]
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
 
 Seeds = int | Iterable[int]
 """A number of seeds (0, 1, ...), or the seeds themselves."""
+
+
+def option(words: str, default: Any = MISSING, *, text: type | None = None) -> Any:
+    """An option of a run: its meaning, its default, and its type on a command line where that differs."""
+    return field(default=default, metadata={"help": words, "text": text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,30 +45,32 @@ class RunConfig:
     True
     """
 
-    environment: str | TabularMDP | LayeredMDP
-    learner: str
-    episodes: int
-    seeds: tuple[int, ...]
-    constants: Constants | None = None
-    """None: the learner's own default."""
-    z: float | None = None
-    trust: Trust = "none"
-    epsilon: float | None = None
-    delta: float | None = None
-    calibration: Calibration = "tight"
-    """Plays no part without a trust model."""
-    mechanism: str | None = None
-    batch: int | None = None
-    """Users per batch; None: one by one, or `DEFAULT_BATCH` with trust 'shuffle'."""
-    checkpoints: int = 100
-    """How many episode numbers, evenly spaced on a log scale, are recorded (fewer where they coincide)."""
-    allow_large_delta: bool = False
-    adversary: str | LossTable | None = None
-    """Who chooses the losses, for learners of adversarial losses."""
-    estimator: Estimator | None = None
-    """How bandit learners estimate losses; None: centred."""
-    public_losses: bool = False
-    """Whether full-information loss tables are declared to be nobody's data."""
+    environment: str | TabularMDP | LayeredMDP = option(
+        "Name with options, for instance riverswim:states=4,horizon=6; in Python also a TabularMDP.", text=str
+    )
+    learner: str = option(
+        "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines."
+    )
+    episodes: int = option("How many users come.")
+    seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
+    constants: Constants | None = option("theory or practical widths; the learner's own by default.", None)
+    z: float | None = option("The parameter of the practical constants.", None)
+    trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
+    epsilon: float | None = option("The claim's epsilon.", None)
+    delta: float | None = option("The claim's delta; 0 is pure differential privacy.", None)
+    calibration: Calibration = option("tight, or paper for the constants as printed.", "tight")
+    mechanism: str | None = option("See 'tacit list mechanisms'; the best one by default.", None)
+    batch: int | None = option("Users per batch; one by one, or 1000 with trust shuffle, by default.", None)
+    checkpoints: int = option("How many episode numbers, evenly spaced on a log scale, are recorded.", 100)
+    allow_large_delta: bool = option("Accept a delta above 1e-3.", False)
+    adversary: str | LossTable | None = option(
+        "Who chooses the losses, for learners such as uc-o-reps: iid, switching:segments=20, ...; in Python also an "
+        "array [episodes, states, actions].",
+        None,
+        text=str,
+    )
+    estimator: Estimator | None = option("How uob-lbps estimates losses: centred (the default) or as-written.", None)
+    public_losses: bool = option("Declare full-information loss tables to be nobody's data.", False)
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -232,3 +241,22 @@ def _require_choice(name: str, value: object, known: Iterable[str]) -> None:
     known = list(known)
     if value is not None and value not in known:
         raise UnknownName(name, str(value), known)
+
+
+def run_parameters() -> list[Parameter]:
+    """The options of a run as parameters of a function, in their order."""
+    types = get_type_hints(RunConfig)
+    return [
+        Parameter(
+            item.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if item.default is MISSING else item.default,
+            annotation=types[item.name],
+        )
+        for item in fields(RunConfig)
+    ]
+
+
+def option_lines() -> str:
+    """The options of a run, one line each, for docstrings."""
+    return "\n".join(f"    {item.name}: {item.metadata['help']}" for item in fields(RunConfig))
