@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tacit.accounting.families import Family
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.types import Calibration, Constants
 
 __all__ = [
     "Calibration",
@@ -52,10 +53,6 @@ __all__ = [
 ]
 
 Noise = SimulationNoise | SecureNoise
-Calibration = Literal["none", "tight", "paper"]
-"""Where the noise comes from: there is none, the least for the claim, or as a paper prints it."""
-Constants = Literal["theory", "practical", "none"]
-"""Which confidence widths a learner uses: the theorem's, the one practical rule, or none at all."""
 Kernel = Callable[..., Any]
 """A compiled function over NamedTuples of arrays, which it changes in place."""
 

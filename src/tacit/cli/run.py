@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,6 +13,9 @@ from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, res
 from tacit.errors import require_count
 
 __all__ = ["register"]
+
+PLAIN: Final[dict[str, type]] = {"int": int, "float": float, "bool": bool}
+"""Types on a command line; everything else is written as text, and checked where it is used."""
 
 
 def register(app: typer.Typer) -> None:
@@ -72,18 +74,12 @@ def _options() -> list[Parameter]:
     """The fields of `RunConfig` as options of a command line."""
     from tacit.experiments.config import RunConfig
 
-    types, found = get_type_hints(RunConfig), []
+    found = []
     for item in fields(RunConfig):
-        kind = item.metadata["text"] or _plain(types[item.name])
+        kind = item.metadata["text"] or PLAIN.get(str(item.type).removesuffix(" | None"), str)
         default = 1 if item.name == "seeds" else Parameter.empty if item.default is MISSING else item.default
         flag = [f"--{item.name.replace('_', '-')}"]
         annotation: Any = kind if default is not None else kind | None
         described = Annotated[annotation, typer.Option(*flag, help=item.metadata["help"])]
         found.append(Parameter(item.name, Parameter.KEYWORD_ONLY, default=default, annotation=described))
     return found
-
-
-def _plain(annotation: Any) -> Any:
-    """The type of an option on a command line: choices are written as text, and checked where they are used."""
-    named = [part for part in get_args(annotation) if part is not NoneType] or [annotation]
-    return named[0] if named[0] in (str, int, float, bool) else str

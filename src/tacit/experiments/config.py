@@ -10,15 +10,15 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from inspect import Parameter
-from typing import Any, Final, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
-from tacit.accounting.claims import Trust
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.loss_sequences import LossTable
-from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.learners.loss_contract import Estimator
-from tacit.protocol import Calibration, Constants
+from tacit.types import Calibration, Constants, Estimator, Trust
+
+if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.tabular import TabularMDP
 
 __all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "option_lines", "parse_learner", "run_parameters"]
 
@@ -74,12 +74,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         given: object = self.environment
-        if not isinstance(given, str | TabularMDP | LayeredMDP):
-            kind = type(given).__name__
-            raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+        if not isinstance(given, str):
+            _require_model(given)
         foe: object = self.adversary
-        if foe is not None and not isinstance(foe, str | LossTable):
-            self._keep("adversary", LossTable(cast("Any", foe)))
+        if foe is not None and not isinstance(foe, str):
+            self._keep("adversary", _losses(foe))
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
@@ -116,7 +115,7 @@ class RunConfig:
     @property
     def adversary_name(self) -> str | None:
         """The specification, or "given" for a table that was handed over."""
-        return "given" if isinstance(self.adversary, LossTable) else self.adversary
+        return self.adversary if self.adversary is None or isinstance(self.adversary, str) else "given"
 
     @property
     def users_per_batch(self) -> int:
@@ -147,9 +146,9 @@ class RunConfig:
             # Runs that know no adversary are written as before there were any.
             if plain[name] == default:
                 plain.pop(name)
-        if isinstance(self.adversary, LossTable):
+        if self.adversary is not None and not isinstance(self.adversary, str):
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
-        if isinstance(self.environment, TabularMDP | LayeredMDP):
+        if not isinstance(self.environment, str):
             plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
         return plain
 
@@ -177,7 +176,7 @@ class RunConfig:
 
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
-        handed = isinstance(self.environment, TabularMDP | LayeredMDP) or isinstance(self.adversary, LossTable)
+        handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
@@ -243,9 +242,29 @@ def _require_choice(name: str, value: object, known: Iterable[str]) -> None:
         raise UnknownName(name, str(value), known)
 
 
+def _require_model(given: object) -> None:
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.tabular import TabularMDP
+
+    if not isinstance(given, TabularMDP | LayeredMDP):
+        kind = type(given).__name__
+        raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+
+
+def _losses(given: object) -> LossTable:
+    from tacit.environments.loss_sequences import LossTable
+
+    return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
+
+
 def run_parameters() -> list[Parameter]:
     """The options of a run as parameters of a function, in their order."""
-    types = get_type_hints(RunConfig)
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.tabular import TabularMDP
+
+    models = {"LayeredMDP": LayeredMDP, "LossTable": LossTable, "TabularMDP": TabularMDP}
+    types = get_type_hints(RunConfig, localns=models)
     return [
         Parameter(
             item.name,

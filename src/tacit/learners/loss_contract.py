@@ -32,6 +32,7 @@ from tacit.policies import AnyPolicy, LayeredPolicy
 from tacit.protocol import Constants, Kernel, LearnerKernels
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.released.precision import CountPrecision
+from tacit.types import Estimator
 
 __all__ = [
     "TALLY",
@@ -45,7 +46,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Feedback = Literal["full", "bandit"]
-Estimator = Literal["centred", "as-written"]
 
 TALLY: Final = ("solves", "unconverged", "iterations", "fallbacks", "worst_gap", "worst_residual", "infeasible")
 """The entries of `belief.tally`."""
