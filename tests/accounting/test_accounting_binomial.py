@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy import stats
 
-from tacit.accounting.binomial import (
+from tacit.accounting.events.binomial import (
     binomial_delta,
     binomial_epsilon,
     binomial_pld,

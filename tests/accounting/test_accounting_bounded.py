@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy.integrate import quad
 
-from tacit.accounting.bounded import (
+from tacit.accounting.events.bounded import (
     BOUNDED_NORMALISER,
     BOUNDED_STD,
     bounded_density,

@@ -35,8 +35,7 @@ from tacit.accounting.events import (
     PureEvent,
     UnprotectedEvent,
 )
-from tacit.accounting.gaussian import gaussian_epsilon
-from tacit.accounting.gaussian_losses import gaussian_pld
+from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_pld
 from tacit.accounting.renyi import ORDERS, renyi_divergence, renyi_epsilon, zcdp, zcdp_epsilon
 from tacit.errors import InvalidInput
 

@@ -8,8 +8,7 @@ import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 
-from tacit.accounting.discrete_gaussian import discrete_gaussian_pld
-from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.accounting.events.gaussian import discrete_gaussian_pld, gaussian_epsilon
 from tacit.errors import InvalidInput
 
 

@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, SampledGaussianEvent
-from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.accounting.renyi import renyi_epsilon
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported

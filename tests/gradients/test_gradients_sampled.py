@@ -8,9 +8,9 @@ from scipy.stats import norm
 
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import GaussianEvent, SampledGaussianEvent
-from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.accounting.events.gaussian import gaussian_epsilon
+from tacit.accounting.events.sampled import sampled_gaussian_pld
 from tacit.accounting.pld import PLD
-from tacit.accounting.sampled import sampled_gaussian_pld
 
 
 def grid_pld(r, q, points=60_001):

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy.stats import binom
 
-from tacit.accounting.binomial import binomial_delta, binomial_epsilon, least_bits
+from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, least_bits
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_noise import BitNoise, least_bit_noise, minimum_users

@@ -26,40 +26,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of
-from tacit.accounting.events import (
-    BinomialEvent,
-    BoundedEvent,
-    Events,
-    GaussianEvent,
-    LaplaceEvent,
-    PureEvent,
-    UnprotectedEvent,
-)
+from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.errors import BudgetSpent, require
 
 __all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
 
 NoiseKind: TypeAlias = Literal["simulation", "secure"]
-
-_EVENTS: Final[Mapping[str, type[Any]]] = {
-    "binomial": BinomialEvent,
-    "bounded": BoundedEvent,
-    "gaussian": GaussianEvent,
-    "laplace": LaplaceEvent,
-    "pure": PureEvent,
-    "unprotected": UnprotectedEvent,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,13 +259,13 @@ def _entry(record: Record) -> Entry:
     )
 
 
-def _events_to_plain(events: Events) -> list[object]:
-    names = {kind: name for name, kind in _EVENTS.items()}
-    return [[names[type(event)], asdict(event), count] for event, count in events]
+def _events_to_plain(events: Events) -> list[list[object]]:
+    plain = [(event_to_dict(event), count) for event, count in events]
+    return [[fields.pop("event"), fields, count] for fields, count in plain]
 
 
 def _events_from_plain(plain: list[Any]) -> Events:
-    return tuple((_EVENTS[name](**fields), count) for name, fields, count in plain)
+    return tuple((event_from_dict({**fields, "event": name}), count) for name, fields, count in plain)
 
 
 def _for_unit(claim: PrivacyClaim, budget: PrivacyClaim) -> PrivacyClaim:

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from tacit.accounting.binomial import least_bits, least_probability
 from tacit.accounting.events import BinomialEvent, Events
+from tacit.accounting.events.binomial import least_bits, least_probability
 from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.mechanisms.factorization import BufferedToeplitz

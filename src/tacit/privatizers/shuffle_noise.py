@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tacit.accounting.binomial import least_probability
 from tacit.accounting.events import Events
+from tacit.accounting.events.binomial import least_probability
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.mechanisms.binomial import Binomial, paper_binomial

@@ -3,7 +3,7 @@
 [garcelon2021local] Alg. 6 adds noise on (−R, R) with density exp(−f(x/R)) / (R Z), f(u) = exp(1/(1 − u²)). Its printed
 radius leaves a constant open and its theorem never applies to a tabular problem; the exact loss does. f is convex (an
 increasing convex function of the convex 1/(1 − u²)), so the density is log-concave: the concentrated pattern of shifts
-is the worst for every horizon (proof in `density`), and only shift/R matters.
+is the worst for every horizon (proof in `tacit.accounting.pld`), and only shift/R matters.
 A bounded noise reveals its input near the ends of its support, hence never pure privacy: P[ℓ = ∞] = P[x < shift − R].
 """
 
@@ -12,20 +12,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from tacit.accounting.density import integrate, shifted_pld
-from tacit.accounting.gaussian import gaussian_mu
-from tacit.accounting.losses import LEAST_DELTA, Floats
-from tacit.accounting.pld import PLD, compose
+from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.accounting.events.protocol import Event, times
+from tacit.accounting.pld import PLD, compose, integrate, shifted_pld
+from tacit.accounting.privacy_loss import LEAST_DELTA, Floats
 from tacit.accounting.search import least_real
 from tacit.errors import require, require_real
 
 __all__ = [
     "BOUNDED_NORMALISER",
     "BOUNDED_STD",
+    "BoundedEvent",
     "bounded_density",
     "bounded_epsilon",
     "bounded_pld",
@@ -34,6 +37,45 @@ __all__ = [
 
 CELLS = 4096
 GREATEST_LOSS = 60.0  # what is larger counts as infinite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedEvent(Event):
+    """Bounded double-exponential noise on (-radius, radius) over one shift."""
+
+    NAME: ClassVar[str] = "bounded"
+
+    radius: float
+    shift: float
+
+    def __post_init__(self) -> None:
+        require_real("radius", self.radius, low=0.0, open_low=True)
+        require_real("shift", self.shift, low=0.0)
+
+    @classmethod
+    def example(cls) -> BoundedEvent:
+        """Noise on (−100, 100) over a shift of one."""
+        return cls(radius=100.0, shift=1.0)
+
+    def pld(self) -> PLD:
+        """The shifted density in cells."""
+        return bounded_pld(self.radius, self.shift)
+
+    def pure(self) -> float:
+        """No pure guarantee: the ends of the support reveal the input."""
+        return math.inf if self.shift else 0.0
+
+    def scaled(self, factor: float) -> BoundedEvent:
+        """A larger shift."""
+        return replace(self, shift=times(self.shift, factor))
+
+    def noisier(self, factor: float) -> BoundedEvent:
+        """A larger radius."""
+        return replace(self, radius=self.radius * factor)
+
+    def signal(self) -> float:
+        """shift² over the variance of the noise."""
+        return self.shift**2 / (BOUNDED_STD * self.radius) ** 2
 
 
 def bounded_density(x: Floats, radius: float = 1.0) -> Floats:

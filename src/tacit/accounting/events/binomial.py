@@ -16,17 +16,21 @@ Reference: [bai2024shuffle] Alg. 4 and its repair.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from tacit.accounting.gaussian import gaussian_mu
-from tacit.accounting.losses import LEAST_DELTA, Floats
+from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.accounting.events.protocol import Event
 from tacit.accounting.pld import PLD, compose
+from tacit.accounting.privacy_loss import LEAST_DELTA, Floats
 from tacit.accounting.search import least_integer, least_real
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 
 __all__ = [
+    "BinomialEvent",
     "binomial_delta",
     "binomial_epsilon",
     "binomial_pld",
@@ -37,6 +41,52 @@ __all__ = [
 
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
 MOST_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinomialEvent(Event):
+    """Binomial(bits, probability) noise over a shift of +1 or -1 in an integer counter."""
+
+    NAME: ClassVar[str] = "binomial"
+
+    bits: int
+    probability: float
+    shift: int
+
+    def __post_init__(self) -> None:
+        require_count("bits", self.bits)
+        require_real("probability of a noise bit", self.probability, low=0.0, high=1.0, open_low=True)
+        require_real("shift", self.shift, low=-1, high=1)
+
+    @classmethod
+    def example(cls) -> BinomialEvent:
+        """A thousand rare bits over a counter that loses one."""
+        return cls(bits=1000, probability=0.1, shift=-1)
+
+    def pld(self) -> PLD:
+        """One counter, up or down."""
+        return binomial_pld(self.bits, self.probability, up=int(self.shift > 0), down=int(self.shift < 0))
+
+    def pure(self) -> float:
+        """No pure guarantee: the noise is bounded."""
+        return math.inf if self.shift else 0.0
+
+    def scaled(self, factor: float) -> BinomialEvent:
+        """Refused: a counter that moves by more than one is not described."""
+        if factor != 1:
+            raise NotSupported(
+                f"binomial noise is described over shifts of one only, not over {factor:g} times {self.shift}; "
+                "claim for one user and use PrivacyClaim.group"
+            )
+        return self
+
+    def noisier(self, factor: float) -> BinomialEvent:
+        """More bits: the deviation of N bits is √(N p (1-p))."""
+        return replace(self, bits=max(1, round(self.bits * factor**2)))
+
+    def signal(self) -> float:
+        """One over the variance of the bits."""
+        return 1.0 / (self.bits * self.probability * (1.0 - self.probability))
 
 
 @lru_cache(maxsize=64)
@@ -153,7 +203,7 @@ def _counter(bits: int, probability: float) -> PLD:
 
 
 def _gathered(loss: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
-    """Falling losses in blocks, each split between its two ends so that P and Q keep their mass (see `convolution`)."""
+    """Falling losses in blocks, each split between its two ends so that P and Q keep their mass (`privacy_loss`)."""
     width = -(-loss.size // MOST_ATOMS)
     if width == 1:
         return loss, p, q
