@@ -9,9 +9,13 @@ import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 
-from tacit.accounting.events.laplace import laplace_pld
+from tacit.accounting.events import LaplaceEvent
 from tacit.accounting.pld import PLD, compose
 from tacit.errors import InvalidInput
+
+
+def laplace_pld(scale: float, shift: float, *, discrete: bool) -> PLD:
+    return LaplaceEvent(scale=scale, shift=shift, discrete=discrete).pld()
 
 
 @pytest.mark.parametrize("t", [1e-3, 0.1, 1.0, 8.0])
@@ -121,7 +125,7 @@ def test_concentrated_shifts_are_the_worst() -> None:
 
 def test_refusals() -> None:
     assert laplace_pld(2.0, 0.0, discrete=True).epsilon(0.0) == 0.0
-    with pytest.raises(InvalidInput, match="whole number"):
+    with pytest.raises(InvalidInput, match="whole shifts"):
         laplace_pld(2.0, 0.5, discrete=True)
     for bad in (0.0, -1.0, math.nan):
         with pytest.raises(InvalidInput, match="scale"):

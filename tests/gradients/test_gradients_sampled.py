@@ -9,8 +9,11 @@ from scipy.stats import norm
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import GaussianEvent, SampledGaussianEvent
 from tacit.accounting.events.gaussian import gaussian_epsilon
-from tacit.accounting.events.sampled import sampled_gaussian_pld
 from tacit.accounting.pld import PLD
+
+
+def sampled_pld(r, q):
+    return SampledGaussianEvent(sigma=1.0, norm=r, rate=q).pld()
 
 
 def grid_pld(r, q, points=60_001):
@@ -24,13 +27,13 @@ def grid_pld(r, q, points=60_001):
 def test_without_sampling_it_is_the_gaussian_mechanism(r):
     for delta in (1e-3, 1e-6):
         exact = gaussian_epsilon(delta, 2 * r)
-        assert exact <= sampled_gaussian_pld(r, 1.0).epsilon(delta) <= exact * (1 + 1e-4)
+        assert exact <= sampled_pld(r, 1.0).epsilon(delta) <= exact * (1 + 1e-4)
 
 
 @pytest.mark.parametrize(("r", "q"), [(1.0, 0.01), (1.0, 0.5), (0.1, 0.2)])
 def test_it_agrees_with_the_pair_on_a_fine_grid(r, q):
     for count in (1, 20):
-        ours = sampled_gaussian_pld(r, q).self_compose(count).epsilon(1e-6)
+        ours = sampled_pld(r, q).self_compose(count).epsilon(1e-6)
         grid = grid_pld(r, q).self_compose(count).epsilon(1e-6)
         assert ours == pytest.approx(grid, rel=2e-4)
 
@@ -40,7 +43,7 @@ def test_another_accountant_agrees():
 
     # Mixtures of Gaussians: sensitivities 0 and 1 with probabilities 1-q and q on one side, mirrored on the other.
     q, r = 0.1, 1.0
-    ours = sampled_gaussian_pld(r, q)
+    ours = sampled_pld(r, q)
     x = np.linspace(-12, 12, 200_001)
     width = x[1] - x[0]
     P = (1 - q) * norm.pdf(x) + q * norm.pdf(x, r)
@@ -74,10 +77,7 @@ def test_opposite_vectors_are_the_worst_case():
             lengths, angle = C * np.sqrt(generator.random(2)), generator.uniform(0, np.pi)
             other = lengths[1] * np.array([math.cos(angle), math.sin(angle)])
             assert delta((lengths[0], 0), other, alpha) <= worst + 1e-9
-        assert (
-            sampled_gaussian_pld(C, q).delta(max(0.0, math.log(alpha)))
-            >= delta((C, 0), (-C, 0), max(alpha, 1.0)) - 1e-6
-        )
+        assert sampled_pld(C, q).delta(max(0.0, math.log(alpha))) >= delta((C, 0), (-C, 0), max(alpha, 1.0)) - 1e-6
 
 
 def test_as_an_event_it_composes_with_others_and_n_events_are_one_event_n_times():

@@ -26,8 +26,9 @@ References: [bai2024shuffle], [bai2025secure] (SDP); [bai2024adversarial] (JDP, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import InitVar, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import InitVar, dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -42,6 +43,7 @@ __all__ = [
     "PrivacyClaim",
     "PrivacyUnit",
     "Trust",
+    "added_up",
     "no_privacy",
 ]
 
@@ -216,16 +218,9 @@ class PrivacyClaim:
         (1.5, 5.367e-06, 3)
         """
         g = require_count("size of the group", size)
+        unit = PrivacyUnit(trajectories=g * self.unit.trajectories)
         if g == 1 or self.trust == "none":
-            return PrivacyClaim(
-                trust=self.trust,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
-                neighbours=self.neighbours,
-                output=self.output,
-                allow_large_delta=True,
-            )
+            return replace(self, unit=unit, allow_large_delta=True)
         # Change one unit after the other: ε_g = gε, δ_g = δ (1 + e^ε + ... + e^((g-1)ε)) = δ (e^(gε) - 1)/(e^ε - 1).
         epsilon = g * self.epsilon
         if Fraction(epsilon) < g * Fraction(self.epsilon):
@@ -239,15 +234,7 @@ class PrivacyClaim:
                 f"a group of {g} has no guarantee left under epsilon={self.epsilon:g}, delta={self.delta:g}: "
                 "its delta would reach 1; claim a smaller epsilon or delta per trajectory"
             )
-        return PrivacyClaim(
-            trust=self.trust,
-            epsilon=epsilon,
-            delta=delta,
-            unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
-            neighbours=self.neighbours,
-            output=self.output,
-            allow_large_delta=True,
-        )
+        return replace(self, epsilon=epsilon, delta=delta, unit=unit, allow_large_delta=True)
 
     def to_dict(self) -> dict[str, object]:
         """The claim as JSON-ready values; infinity is written "inf", an accepted large delta is said aloud."""
@@ -300,6 +287,20 @@ def no_privacy() -> PrivacyClaim:
         neighbours="replace-one",
         output="nothing-protected",
     )
+
+
+def added_up(values: Iterable[float]) -> float:
+    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one.
+
+    >>> added_up([0.1] * 10)
+    1.0
+    """
+    printed = [Decimal(repr(value)) for value in values]
+    if not all(value.is_finite() for value in printed):
+        return math.inf
+    exact = sum(map(Fraction, printed), Fraction(0))
+    near = float(exact)
+    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
 def _up(value: float, ulps: int = 1) -> float:

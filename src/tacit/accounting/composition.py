@@ -23,12 +23,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import PrivacyClaim, added_up
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
 from tacit.accounting.events.protocol import Event, Events, require_event, rounded_up
 from tacit.accounting.pld import PLD, compose
@@ -167,12 +166,8 @@ def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     first = _alike(claims)
     if first.trust == "none":
         return first
-    # Claims are added as the decimal numbers they print as, so ten times 0.1 is 1.
-    epsilon, delta = (
-        sum((Decimal(repr(value)) for value in values), Decimal(0))
-        for values in ([claim.epsilon for claim in claims], [claim.delta for claim in claims])
-    )
-    return replace(first, epsilon=_decimal_up(epsilon), delta=_decimal_up(delta), allow_large_delta=True)
+    epsilon, delta = added_up(claim.epsilon for claim in claims), added_up(claim.delta for claim in claims)
+    return replace(first, epsilon=epsilon, delta=delta, allow_large_delta=True)
 
 
 def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -228,9 +223,3 @@ def _alike(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     kinds = {(claim.trust, claim.unit, claim.neighbours, claim.output) for claim in claims}
     require(len(kinds) == 1, "composed claims must agree in trust, unit, neighbours and output", given=len(kinds))
     return claims[0]
-
-
-def _decimal_up(exact: Decimal) -> float:
-    """The float that prints as `exact` if there is one, else the next larger."""
-    near = float(exact)
-    return near if Decimal(repr(near)) >= exact else math.nextafter(near, math.inf)

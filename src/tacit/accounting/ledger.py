@@ -25,16 +25,12 @@ for Gaussian differential privacy; parallel composition over disjoint batches, L
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import PrivacyClaim, added_up
 from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
@@ -186,14 +182,8 @@ class Ledger:
         """Refuse a charge whose claim is about something else than what the budget protects."""
         if self.budget.trust == "none" or claim.trust == "none":
             return
-        loosest = PrivacyClaim(
-            trust=self.budget.trust,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            unit=claim.unit,
-            neighbours=self.budget.neighbours,
-            output=self.budget.output,
-            allow_large_delta=True,
+        loosest = replace(
+            self.budget, epsilon=claim.epsilon, delta=claim.delta, unit=claim.unit, allow_large_delta=True
         )
         require(
             claim.implies(loosest),
@@ -224,18 +214,7 @@ class Ledger:
             together = tuple(pair for _, events in charges for pair in events or ())
             return epsilon_of(together, self.budget.delta), self.budget.delta
         claims = [_for_unit(claim, self.budget) for claim, _ in charges]
-        # Claims are added as the decimal numbers they print as: ten charges of 0.1 are 1.
-        return _added_up(claim.epsilon for claim in claims), _added_up(claim.delta for claim in claims)
-
-
-def _added_up(values: Iterable[float]) -> float:
-    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one."""
-    printed = [Decimal(repr(value)) for value in values]
-    if not all(value.is_finite() for value in printed):
-        return math.inf
-    exact = sum(map(Fraction, printed), Fraction(0))
-    near = float(exact)
-    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
+        return added_up(claim.epsilon for claim in claims), added_up(claim.delta for claim in claims)
 
 
 def _budget(writer: Writer) -> PrivacyClaim:

@@ -58,11 +58,6 @@ class BinomialEvent(Event):
         require_real("probability of a noise bit", self.probability, low=0.0, high=1.0, open_low=True)
         require_real("shift", self.shift, low=-1, high=1)
 
-    @classmethod
-    def example(cls) -> BinomialEvent:
-        """A thousand rare bits over a counter that loses one."""
-        return cls(bits=1000, probability=0.1, shift=-1)
-
     def pld(self) -> PLD:
         """One counter, up or down."""
         return binomial_pld(self.bits, self.probability, up=int(self.shift > 0), down=int(self.shift < 0))

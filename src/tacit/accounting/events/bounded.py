@@ -30,7 +30,6 @@ __all__ = [
     "BOUNDED_STD",
     "BoundedEvent",
     "bounded_density",
-    "bounded_epsilon",
     "bounded_pld",
     "least_radius",
 ]
@@ -51,11 +50,6 @@ class BoundedEvent(Event):
     def __post_init__(self) -> None:
         require_real("radius", self.radius, low=0.0, open_low=True)
         require_real("shift", self.shift, low=0.0)
-
-    @classmethod
-    def example(cls) -> BoundedEvent:
-        """Noise on (−100, 100) over a shift of one."""
-        return cls(radius=100.0, shift=1.0)
 
     def pld(self) -> PLD:
         """The shifted density in cells."""
@@ -109,17 +103,6 @@ def bounded_pld(radius: float, shift: float) -> PLD:
     low = _where(loss, GREATEST_LOSS, s)
     infinity = integrate(bounded_density, -1.0, low)
     return shifted_pld(bounded_density, loss, np.linspace(low, s - low, CELLS + 1), infinity)
-
-
-def bounded_epsilon(radius: float, shifts: Iterable[float], delta: float) -> float:
-    """The exact ε at this δ when each counter moves by its shift under independent noise, rounded up.
-
-    The worst pattern of H = 2 in three families: reward sum and visits ±2 in two cells, transitions ±1.
-
-    >>> round(bounded_epsilon(165.7, (2, 2, 2, 2, 1, 1), 1e-5), 2)
-    1.0
-    """
-    return _bounded(radius, Counter(abs(float(shift)) for shift in shifts)).epsilon(delta)
 
 
 def least_radius(epsilon: float, delta: float, shifts: Iterable[float]) -> float:

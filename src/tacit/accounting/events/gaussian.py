@@ -34,12 +34,11 @@ from scipy.special import erfcx
 from tacit.accounting.events.protocol import Event, require_whole, times
 from tacit.accounting.pld import PLD, shifted_pld
 from tacit.accounting.privacy_loss import Floats
-from tacit.errors import require_count, require_real
+from tacit.errors import require_real
 
 __all__ = [
     "GaussianEvent",
     "classical_gaussian_sigma",
-    "discrete_gaussian_pld",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
@@ -67,16 +66,17 @@ class GaussianEvent(Event):
         require_real("sigma", self.sigma, low=0.0, open_low=True)
         require_real("shift", self.shift, low=0.0)
 
-    @classmethod
-    def example(cls) -> GaussianEvent:
-        """Ten deviations over a shift of one."""
-        return cls(sigma=10.0, shift=1.0)
-
     def pld(self) -> PLD:
-        """The continuous pair at distance μ, or that of the integers."""
-        if self.discrete:
-            return discrete_gaussian_pld(self.sigma, require_whole(self.shift))
-        return gaussian_pld(self.shift / self.sigma) if self.shift else PLD.from_guarantee(0.0)
+        """The continuous pair at distance μ, or that of the integers.
+
+        >>> round(GaussianEvent(sigma=4.2247, shift=1.0, discrete=True).pld().epsilon(1e-6), 3)
+        1.001
+        """
+        if self.shift == 0.0:
+            return PLD.from_guarantee(0.0)
+        return (
+            _discrete(self.sigma, require_whole(self.shift)) if self.discrete else gaussian_pld(self.shift / self.sigma)
+        )
 
     def pure(self) -> float:
         """No pure guarantee: the loss is unbounded."""
@@ -196,17 +196,8 @@ def gaussian_pld(mu: float) -> PLD:
     return shifted_pld(_density, lambda x: mu * (mu / 2.0 - x), edges, 0.5 * math.erfc(DEVIATIONS / math.sqrt(2.0)))
 
 
-@lru_cache(maxsize=64)
-def discrete_gaussian_pld(sigma: float, shift: int) -> PLD:
-    """The privacy loss of one integer counter that moves by `shift` under discrete Gaussian noise.
-
-    >>> round(discrete_gaussian_pld(4.2247, 1).epsilon(1e-6), 3)
-    1.001
-    """
-    require_real("sigma", sigma, low=0.0, open_low=True)
-    s = require_count("shift", abs(shift), least=0)
-    if s == 0:
-        return PLD.from_guarantee(0.0)
+def _discrete(sigma: float, s: int) -> PLD:
+    """The privacy loss of one integer counter that moves by s."""
     reach = math.ceil(DEVIATIONS * sigma) + MARGIN
     z = np.arange(-reach, reach + s + 1, dtype=np.float64)
     weight = np.exp(-0.5 * (z / sigma) ** 2)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -21,9 +20,9 @@ import numpy as np
 from tacit.accounting.events.protocol import Event, require_whole, times
 from tacit.accounting.pld import PLD
 from tacit.accounting.privacy_loss import Floats
-from tacit.errors import require, require_real
+from tacit.errors import require_real
 
-__all__ = ["LaplaceEvent", "discrete_laplace_variance", "laplace_pld", "laplace_variance"]
+__all__ = ["LaplaceEvent", "discrete_laplace_variance", "laplace_variance"]
 
 CELLS = 4096
 
@@ -42,14 +41,17 @@ class LaplaceEvent(Event):
         require_real("scale", self.scale, low=0.0, open_low=True)
         require_real("shift", self.shift, low=0.0)
 
-    @classmethod
-    def example(cls) -> LaplaceEvent:
-        """Discrete noise of scale 12 over a shift of two."""
-        return cls(scale=12.0, shift=2.0, discrete=True)
-
     def pld(self) -> PLD:
-        """The atoms of the integers, or the losses between −t and t in cells."""
-        return laplace_pld(self.scale, self.shift, discrete=self.discrete)
+        """The atoms of the integers, or the losses between −t and t in cells.
+
+        >>> LaplaceEvent(scale=36.0, shift=6.0, discrete=False).pld().epsilon(0.0) == 6.0 / 36.0
+        True
+        """
+        if self.shift == 0.0:
+            return PLD.from_guarantee(0.0)
+        return (
+            _discrete(require_whole(self.shift), self.scale) if self.discrete else _continuous(self.shift / self.scale)
+        )
 
     def pure(self) -> Fraction:
         """shift/scale, exactly."""
@@ -77,23 +79,6 @@ class LaplaceEvent(Event):
     def signal(self) -> float:
         """shift² over the variance of the noise."""
         return self.shift**2 / laplace_variance(self.scale, discrete=self.discrete)
-
-
-@lru_cache(maxsize=256)
-def laplace_pld(scale: float, shift: float, *, discrete: bool) -> PLD:
-    """The privacy loss of one counter that moves by `shift` under Laplace noise.
-
-    >>> laplace_pld(36.0, 6.0, discrete=False).epsilon(0.0) == 6.0 / 36.0
-    True
-    """
-    require_real("scale", scale, low=0.0, open_low=True)
-    t = abs(require_real("shift", shift)) / scale
-    if t == 0.0:
-        return PLD.from_guarantee(0.0)
-    if not discrete:
-        return _continuous(t)
-    require(float(shift).is_integer(), "the shift of an integer counter must be a whole number", shift)
-    return _discrete(abs(int(shift)), scale)
 
 
 def laplace_variance(scale: float, *, discrete: bool) -> float:

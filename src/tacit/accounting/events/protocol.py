@@ -62,11 +62,6 @@ class Event(Protocol):
     def signal(self) -> float:
         """The largest (E_P X − E_Q X)² / Var X of a linear statistic X: what a distinguisher by moments can reach."""
 
-    @classmethod
-    @abstractmethod
-    def example(cls) -> Self:
-        """Some event of this kind that costs a little and is private (unless the kind protects nothing)."""
-
     def mu_squared(self) -> Fraction | None:
         """The exact μ² if the event is as private as telling N(0, 1) from N(μ, 1), in both directions; None if not."""
         return None

@@ -25,11 +25,6 @@ class PureEvent(Event):
     def __post_init__(self) -> None:
         require_real("epsilon of an event", self.epsilon, low=0.0)
 
-    @classmethod
-    def example(cls) -> PureEvent:
-        """One randomized bit of epsilon 1/4."""
-        return cls(epsilon=0.25)
-
     def pld(self) -> PLD:
         """Two outcomes: the worst pair that is epsilon-private."""
         return PLD.from_guarantee(self.epsilon)

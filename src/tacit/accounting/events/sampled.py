@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +36,7 @@ from tacit.accounting.pld import PLD
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import NotSupported, require_real
 
-__all__ = ["SampledGaussianEvent", "sampled_gaussian_pld"]
+__all__ = ["SampledGaussianEvent"]
 
 POINTS = 3_000
 """Points of the curve on each side of zero."""
@@ -64,14 +63,14 @@ class SampledGaussianEvent(Event):
         require_real("norm", self.norm, low=0.0)
         require_real("sampling rate", self.rate, low=0.0, high=1.0, open_low=True)
 
-    @classmethod
-    def example(cls) -> SampledGaussianEvent:
-        """Every tenth user, under noise of eight times the norm."""
-        return cls(sigma=8.0, norm=1.0, rate=0.1)
-
     def pld(self) -> PLD:
-        """The envelope of the curve's points."""
-        return sampled_gaussian_pld(self.norm / self.sigma, self.rate) if self.norm else PLD.from_guarantee(0.0)
+        """The envelope of the curve's points.
+
+        >>> found = [SampledGaussianEvent(sigma=8.0, norm=1.0, rate=rate).pld() for rate in (1.0, 0.1)]
+        >>> [round(pld.epsilon(1e-6), 3) for pld in found]
+        [1.061, 0.092]
+        """
+        return _curve(self.norm / self.sigma, self.rate) if self.norm else PLD.from_guarantee(0.0)
 
     def pure(self) -> float:
         """No pure guarantee: the loss is unbounded."""
@@ -95,15 +94,8 @@ class SampledGaussianEvent(Event):
         return math.inf
 
 
-@lru_cache(maxsize=256)
-def sampled_gaussian_pld(norm: float, rate: float) -> PLD:
-    """The privacy loss of one release, from above; `norm` in units of the noise's standard deviation.
-
-    >>> [round(sampled_gaussian_pld(0.125, rate).epsilon(1e-6), 3) for rate in (1.0, 0.1)]
-    [1.061, 0.092]
-    """
-    r = require_real("norm in standard deviations", norm, low=0.0, open_low=True)
-    q = require_real("sampling rate", rate, low=0.0, high=1.0, open_low=True)
+def _curve(r: float, q: float) -> PLD:
+    """The privacy loss of one release, from above; r is the norm in units of the noise's standard deviation."""
     x = np.linspace(0.0, DEVIATIONS + r, POINTS + 1)
     # ℓ(x) = ln[(1-q) + q e^(rx - r²/2)] - ln[(1-q) + q e^(-rx - r²/2)]
     with np.errstate(divide="ignore"):  # q = 1

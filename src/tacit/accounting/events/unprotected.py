@@ -19,11 +19,6 @@ class UnprotectedEvent(Event):
     NAME: ClassVar[str] = "unprotected"
     PROTECTS: ClassVar[bool] = False
 
-    @classmethod
-    def example(cls) -> UnprotectedEvent:
-        """There is one only."""
-        return cls()
-
     def pld(self) -> PLD:
         """A pair that one look tells apart."""
         return PLD.unprotected()
