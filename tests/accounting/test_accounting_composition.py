@@ -12,6 +12,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from renyi_accountant import ORDERS, renyi_divergence, renyi_epsilon, zcdp, zcdp_epsilon
 
 import tacit
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
@@ -36,7 +37,6 @@ from tacit.accounting.events import (
     UnprotectedEvent,
 )
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_pld
-from tacit.accounting.renyi import ORDERS, renyi_divergence, renyi_epsilon, zcdp, zcdp_epsilon
 from tacit.errors import InvalidInput
 
 EVERY_EVENT: list[Event] = [

@@ -189,10 +189,6 @@ def test_moments_are_bounds(event: Event) -> None:
     if math.isfinite(event.signal()) and loss.infinity < 1e-9:
         # (E_P X − E_Q X)² ≤ χ²(P‖Q) Var_Q X and χ²(P‖Q) = E_P[e^ℓ] − 1
         assert event.signal() <= (finite - 1.0) * (1 + 1e-3)
-    # D_2 = ln(1 + χ²) of the true pair, which the pessimistic one exceeds by little
-    low, high = event.renyi(np.array([2.0, 8.0]))
-    assert np.log(finite) <= low * (1 + 1e-3)
-    assert low <= high
 
 
 @pytest.mark.parametrize("event", PROTECTED, ids=name)

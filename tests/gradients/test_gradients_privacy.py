@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 from gradient_tools import BANDIT, FEATURES, privatizer_of, random_users, shape_of, small_mdp, table_of
+from renyi_accountant import renyi_epsilon
 from scipy.stats import kstest
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, SampledGaussianEvent
 from tacit.accounting.events.gaussian import gaussian_epsilon
-from tacit.accounting.renyi import renyi_epsilon
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported
 from tacit.policies.softmax import tabular_features

@@ -26,9 +26,8 @@ References: [bai2024shuffle], [bai2025secure] (SDP); [bai2024adversarial] (JDP, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -43,7 +42,6 @@ __all__ = [
     "PrivacyClaim",
     "PrivacyUnit",
     "Trust",
-    "added_up",
     "no_privacy",
 ]
 
@@ -287,20 +285,6 @@ def no_privacy() -> PrivacyClaim:
         neighbours="replace-one",
         output="nothing-protected",
     )
-
-
-def added_up(values: Iterable[float]) -> float:
-    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one.
-
-    >>> added_up([0.1] * 10)
-    1.0
-    """
-    printed = [Decimal(repr(value)) for value in values]
-    if not all(value.is_finite() for value in printed):
-        return math.inf
-    exact = sum(map(Fraction, printed), Fraction(0))
-    near = float(exact)
-    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
 def _up(value: float, ulps: int = 1) -> float:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tacit.accounting.claims import PrivacyClaim, added_up
+from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
 from tacit.accounting.events.protocol import Event, Events, require_event, rounded_up
 from tacit.accounting.pld import PLD, compose
@@ -36,6 +37,7 @@ from tacit.errors import InvalidInput, require, require_count, require_real
 
 __all__ = [
     "Method",
+    "added_up",
     "all_gaussian",
     "basic",
     "delta_of",
@@ -184,6 +186,20 @@ def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
         return first
     epsilon, delta = max(claim.epsilon for claim in claims), max(claim.delta for claim in claims)
     return replace(first, epsilon=epsilon, delta=delta, allow_large_delta=True)
+
+
+def added_up(values: Iterable[float]) -> float:
+    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one.
+
+    >>> added_up([0.1] * 10)
+    1.0
+    """
+    printed = [Decimal(repr(value)) for value in values]
+    if not all(value.is_finite() for value in printed):
+        return math.inf
+    exact = sum(map(Fraction, printed), Fraction(0))
+    near = float(exact)
+    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
 def _pure(events: Events) -> float:

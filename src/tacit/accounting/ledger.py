@@ -30,8 +30,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from tacit.accounting.claims import PrivacyClaim, added_up
-from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsilon_of
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.errors import BudgetSpent, require

@@ -86,14 +86,6 @@ class GaussianEvent(Event):
         """(shift/σ)² for continuous noise; on the integers the curve is not quite that."""
         return None if self.discrete else (Fraction(self.shift) / Fraction(self.sigma)) ** 2
 
-    def renyi(self, orders: Floats) -> Floats:
-        """α (shift/σ)²/2; noise on the integers under whole shifts has at most these moments."""
-        return orders * (self.shift / self.sigma) ** 2 / 2.0
-
-    def concentrated(self) -> float:
-        """(shift/σ)²/2."""
-        return (self.shift / self.sigma) ** 2 / 2.0
-
     def scaled(self, factor: float) -> GaussianEvent:
         """A larger shift; a whole one on the integers."""
         shift = times(self.shift, factor)

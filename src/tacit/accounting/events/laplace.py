@@ -19,7 +19,6 @@ import numpy as np
 
 from tacit.accounting.events.protocol import Event, require_whole, times
 from tacit.accounting.pld import PLD
-from tacit.accounting.privacy_loss import Floats
 from tacit.errors import require_real
 
 __all__ = ["LaplaceEvent", "discrete_laplace_variance", "laplace_variance"]
@@ -56,16 +55,6 @@ class LaplaceEvent(Event):
     def pure(self) -> Fraction:
         """shift/scale, exactly."""
         return Fraction(self.shift) / Fraction(self.scale)
-
-    def renyi(self, orders: Floats) -> Floats:
-        """Exact for continuous noise; on the integers the bound of every pure guarantee."""
-        if self.discrete:
-            return Event.renyi(self, orders)
-        # D_α = ln [α/(2α-1) e^((α-1)ε) + (α-1)/(2α-1) e^(−αε)] / (α-1)
-        epsilon = self.shift / self.scale
-        heavy = np.log(orders / (2.0 * orders - 1.0)) + (orders - 1.0) * epsilon
-        light = np.log((orders - 1.0) / (2.0 * orders - 1.0)) - orders * epsilon
-        return np.asarray(np.logaddexp(heavy, light) / (orders - 1.0))
 
     def scaled(self, factor: float) -> LaplaceEvent:
         """A larger shift; a whole one on the integers."""

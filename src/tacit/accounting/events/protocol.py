@@ -19,10 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias
 
-import numpy as np
-
 from tacit.accounting.pld import PLD
-from tacit.accounting.privacy_loss import Floats
 from tacit.errors import InvalidInput, require, require_real
 
 __all__ = ["Event", "Events", "require_event", "require_event_class", "require_whole", "rounded_up", "times"]
@@ -65,21 +62,6 @@ class Event(Protocol):
     def mu_squared(self) -> Fraction | None:
         """The exact μ² if the event is as private as telling N(0, 1) from N(μ, 1), in both directions; None if not."""
         return None
-
-    def renyi(self, orders: Floats) -> Floats:
-        """Upper bounds on the Rényi divergence at these orders, from the pure epsilon unless better is known."""
-        epsilon = float(self.pure())
-        if math.isinf(epsilon):
-            return np.full_like(orders, math.inf)
-        # One randomized bit dominates everything that is ε-private: with p = e^ε/(1+e^ε),
-        # D_α = ln [p^α (1-p)^(1-α) + (1-p)^α p^(1-α)] / (α-1)
-        high, low = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
-        moments = np.logaddexp(orders * high + (1.0 - orders) * low, orders * low + (1.0 - orders) * high)
-        return np.asarray(moments / (orders - 1.0))
-
-    def concentrated(self) -> float:
-        """The ρ of zero-concentrated differential privacy, from the pure epsilon unless better is known."""
-        return float(self.pure()) ** 2 / 2.0
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON-ready values: its name under "event", and its fields."""
