@@ -138,7 +138,7 @@ def test_the_concentrated_pattern_is_the_worst_of_all_partitions(ratio: float) -
 
 
 def test_merging_two_shifts_is_never_better() -> None:
-    """The step from which the dominance of the concentrated pattern follows for every horizon (proof in `density`)."""
+    """The step from which the dominance of the concentrated pattern follows for every horizon (proof in `pld`)."""
     for first, second in itertools.combinations_with_replacement((0.01, 0.1, 0.4), 2):
         merged = bounded_pld(1.0, first + second)
         parts = bounded_pld(1.0, first).compose(bounded_pld(1.0, second))

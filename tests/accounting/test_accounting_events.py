@@ -368,6 +368,19 @@ def test_events_of_another_distribution(strangers: Path) -> None:
         event_class("coyn")
 
 
+def test_a_pure_epsilon_is_added_exactly_and_never_believed_below_zero(strangers: Path) -> None:
+    coin = event_class("coin")
+
+    class Float(coin):  # type: ignore[misc, valid-type]
+        def pure(self) -> float:
+            return self.epsilon
+
+    assert Fraction(epsilon_of(((Float(epsilon=0.1), 3),), 0.0)) >= 3 * Fraction(0.1)
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(InvalidInput, match="from zero on"):
+            epsilon_of(((Float(epsilon=wrong), 3),), 0.0)
+
+
 def test_without_that_distribution_its_ledger_is_refused_not_misread(
     strangers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

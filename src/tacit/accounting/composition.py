@@ -153,7 +153,7 @@ def merged(events: Events) -> Events:
     for event, count in events:
         require_event(event)
         counts[event] += require_count("count of an event", count, least=0)
-    return tuple((event, count) for event, count in counts.items() if count > 0 and event.pure() != 0)
+    return tuple((event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0)
 
 
 def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -203,7 +203,7 @@ def added_up(values: Iterable[float]) -> float:
 
 
 def _pure(events: Events) -> float:
-    exact = total(events, lambda event: event.pure())
+    exact = total(events, _pure_of)
     return exact if isinstance(exact, float) else rounded_up(Fraction(exact))
 
 
@@ -227,6 +227,13 @@ def _composed(events: Events) -> PLD:
     if gaussian:
         pairs.append((gaussian_pld(_mu(gaussian)), 1))
     return compose(pairs)
+
+
+@lru_cache(maxsize=4096)
+def _pure_of(event: Event) -> Fraction | float:
+    pure = event.pure()
+    require(pure >= 0, "the pure epsilon of an event must be a number from zero on", given=pure)
+    return pure if pure == math.inf else Fraction(pure)
 
 
 @lru_cache(maxsize=256)

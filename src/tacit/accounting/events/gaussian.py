@@ -31,7 +31,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import erfcx
 
-from tacit.accounting.events.protocol import Event, require_whole, times
+from tacit.accounting.events.protocol import Event, require_whole, rounded_up, times
 from tacit.accounting.pld import PLD, shifted_pld
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import require_real
@@ -74,9 +74,9 @@ class GaussianEvent(Event):
         """
         if self.shift == 0.0:
             return PLD.from_guarantee(0.0)
-        return (
-            _discrete(self.sigma, require_whole(self.shift)) if self.discrete else gaussian_pld(self.shift / self.sigma)
-        )
+        if self.discrete:
+            return _discrete(self.sigma, require_whole(self.shift))
+        return gaussian_pld(rounded_up(Fraction(self.shift) / Fraction(self.sigma)))
 
     def pure(self) -> float:
         """No pure guarantee: the loss is unbounded."""
