@@ -1,4 +1,4 @@
-"""Binomial noise: the design notes' tables, exact enumeration, Google's accountant, signs of every calibration."""
+"""Binomial noise: tables of another accountant, exact enumeration, Google's accountant, signs of every calibration."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy import stats
 
+from tacit.accounting.events import binomial
 from tacit.accounting.events.binomial import (
     binomial_delta,
     binomial_epsilon,
@@ -19,6 +20,8 @@ from tacit.accounting.events.binomial import (
     least_bits,
     least_probability,
 )
+from tacit.accounting.events.gaussian import gaussian_epsilon
+from tacit.accounting.pld import compose
 from tacit.errors import InvalidInput
 
 
@@ -88,14 +91,14 @@ def test_hoeffding_bits_has_the_published_vectors(epsilon: float, delta: float, 
     ],
 )
 def test_least_bits_has_the_published_table(epsilon: float, differing: int, bits: int) -> None:
-    """The notes' N are upper bounds of a coarser grid: at most 0.3 % (and one bit) above ours, never below."""
+    """The table's N are upper bounds of a coarser grid: at most 0.3 % (and one bit) above ours, never below."""
     half = differing // 2
     found = least_bits(epsilon, 1e-6, half, half)
     assert bits * (1 - 3e-3) - 1 <= found <= bits
     assert binomial_delta(found, 0.5, half, half, epsilon) <= 1e-6 < binomial_delta(found - 1, 0.5, half, half, epsilon)
 
 
-def test_the_noise_that_the_issue_asks_for() -> None:
+def test_the_noise_is_at_most_what_is_promised() -> None:
     assert math.sqrt(least_bits(1.0, 1e-6, 18, 18)) / 2 <= 25.5
     assert math.sqrt(least_bits(1.0, 1e-6, 11, 11)) / 2 <= 19.9
     assert math.sqrt(least_bits(1.0, 1e-6, 2, 2)) / 2 <= 8.6
@@ -139,7 +142,7 @@ def test_what_the_printed_calibration_certifies(bits: int, probability: float, h
 
 
 def test_zero_out_costs_less() -> None:
-    """One user's data erased instead of replaced: 3H counters move, all down (the notes' last column)."""
+    """One user's data erased instead of replaced: 3H counters move, all down (Lemma S4 (staged counts))."""
     assert binomial_epsilon(452_000, 0.5, 0, 18, 1e-6) == pytest.approx(0.0433, abs=1e-4)
     assert binomial_epsilon(1_000_000, 451_277 / 2e6, 0, 18, 1e-6) == pytest.approx(0.0342, abs=1e-4)
 
@@ -201,3 +204,25 @@ def test_refusals_say_what_to_do() -> None:
     for bad in (math.nan, 0.0, -1.0, math.inf):
         with pytest.raises(InvalidInput, match="epsilon"):
             least_bits(bad, 1e-6, 1, 1)
+
+
+@pytest.mark.parametrize(("bits", "probability"), [(10**10, 0.5), (10**10, 0.2), (3 * 10**10, 0.03)])
+def test_blocks_by_formula_are_the_blocks_of_listed_outcomes(bits: int, probability: float) -> None:
+    # Where both can be computed: every outcome, and 10⁵ blocks of neighbours by Stirling's formula.
+    reach = binomial.DEVIATIONS * math.sqrt(bits * probability * (1.0 - probability)) + binomial.MARGIN
+    listed, summed = binomial._counter.__wrapped__(bits, probability), binomial._summed(bits, probability, reach)
+    unit = 1.0 / math.sqrt(bits * probability * (1.0 - probability))
+    for up, down in ((1, 0), (18, 18), (200, 150)):
+        slow, fast = (compose([(one, up), (one.reversed, down)]) for one in (listed, summed))
+        for deviations in (0.0, 0.5, 2.0, 5.0):
+            epsilon = deviations * unit * math.sqrt(up + down)
+            assert fast.delta(epsilon) == pytest.approx(slow.delta(epsilon), rel=1e-6)
+
+
+@pytest.mark.parametrize("bits", [10**12, 77_598_160_000_000, 10**18])
+def test_very_many_bits_are_gaussian_noise_at_the_price_of_few_atoms(bits: int) -> None:
+    pld = binomial_pld.__wrapped__(bits, 0.5, 18, 18)
+    mu = 2.0 * math.sqrt(36 / bits)
+    for delta in (mu / 50.0, mu / 1e4):
+        assert pld.epsilon(delta) == pytest.approx(gaussian_epsilon(delta, mu), rel=1e-5)
+    assert binomial._counter.__wrapped__(bits, 0.5).forward.losses.size <= 2**18 + 16

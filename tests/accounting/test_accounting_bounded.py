@@ -1,4 +1,4 @@
-"""Bounded double-exponential noise: moments, independent brackets, the notes' radii, the worst pattern."""
+"""Bounded double-exponential noise: moments, independent brackets, radii of another accountant, the worst pattern."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_one_counter_equals_quadrature(shift: float) -> None:
     ],
 )
 def test_least_radius_has_the_published_vectors(horizon: int, epsilon: float, delta: float, radius: float) -> None:
-    """The notes rounded every loss up; ours is 0.1 to 0.4 % smaller and still an upper bound (bracketed below)."""
+    """The table rounds every loss up; ours is 0.1 to 0.4 % smaller and still an upper bound (bracketed below)."""
     found = least_radius(epsilon, delta, pattern(horizon))
     assert radius * (1 - 4e-3) <= found <= radius
     assert concentrated(found, horizon).delta(epsilon) <= delta
@@ -138,7 +138,7 @@ def test_the_concentrated_pattern_is_the_worst_of_all_partitions(ratio: float) -
 
 
 def test_merging_two_shifts_is_never_better() -> None:
-    """The step from which the dominance of the concentrated pattern follows for every horizon (proof in `pld`)."""
+    """The step from which the dominance of the concentrated pattern follows: Lemma S3 (merged shifts)."""
     for first, second in itertools.combinations_with_replacement((0.01, 0.1, 0.4), 2):
         merged = bounded_pld(1.0, first + second)
         parts = bounded_pld(1.0, first).compose(bounded_pld(1.0, second))

@@ -52,7 +52,7 @@ def test_closed_formulas_come_out_exactly() -> None:
     assert calibrate(RandomizedResponse, STEPS, epsilon=1.0, delta=0.0).epsilon == pytest.approx(1 / 22, rel=1e-12)
     slot = (Family(name="slot", up=1, down=1, shift=1.0),)
     assert calibrate(UnaryEncoding, slot, epsilon=1.0, delta=0.0).epsilon == 1.0
-    # privacy.md 6.1: μ(1, 1e-6) = .23670, σ = Δ₂/μ
+    # μ(1, 1e-6) = .23670, σ = Δ₂/μ: Lemma P5 (Gaussian curve)
     assert calibrate(Gaussian, STEPS, epsilon=1.0, delta=1e-6).sigma == pytest.approx(math.sqrt(22) / 0.23670, rel=1e-4)
 
 

@@ -137,7 +137,7 @@ def test_descriptions_are_one_sentence_and_name_what_matters() -> None:
 
 
 def test_ldp_implies_sdp_implies_jdp_and_never_the_reverse() -> None:
-    # The complete truth table: post-processing (LDP ⇒ SDP ⇒ final policy) and the billboard lemma (SDP ⇒ JDP).
+    # The complete truth table: post-processing (LDP ⇒ SDP ⇒ final policy) and SDP ⇒ JDP: Lemma P11 (implied claims).
     true = {
         ("LDP", "SDP"), ("LDP", "JDP"), ("LDP", "DP of the final policy"),
         ("SDP", "JDP"), ("SDP", "DP of the final policy"),

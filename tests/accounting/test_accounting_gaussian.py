@@ -1,4 +1,4 @@
-"""The analytic Gaussian: 60-digit oracle, the design notes' vectors, and the sign of every rounding."""
+"""The analytic Gaussian: 60-digit oracle, vectors of another computation, and the sign of every rounding."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def tree(horizon: int, episodes: int, cells: int, *, full: bool, factor: float =
     ],
 )
 def test_the_central_tree(horizon: int, episodes: int, cells: int, full: bool, pure: float, approximate: float) -> None:
-    """Claimed 1-JDP; really `pure`, but much better at δ = 1e-6 (privacy notes 4.2)."""
+    """Claimed 1-JDP; really `pure`, but much better at δ = 1e-6 (Lemma S7 (losses))."""
     pld = tree(horizon, episodes, cells, full=full)
     assert pld.epsilon(0.0) == pytest.approx(pure, rel=1e-12)
     assert pld.epsilon(1e-6) == pytest.approx(approximate, abs=1e-3)
@@ -111,7 +111,7 @@ def test_local_laplace_gains_nothing_from_delta() -> None:
 
 
 def test_concentrated_shifts_are_the_worst() -> None:
-    """Merging two shifts into one is never better (proof in `density`)."""
+    """Merging two shifts into one is never better: Lemma S3 (merged shifts)."""
     for first, second in itertools.combinations_with_replacement((1.0, 2.0, 3.0), 2):
         for discrete in (False, True):
             merged = laplace_pld(4.0, first + second, discrete=discrete)

@@ -1,4 +1,4 @@
-"""The table of guarantees: regenerated, compared with the design notes, and checked where it disagrees with them."""
+"""The table of guarantees: regenerated, compared with another accountant, and checked where the two disagree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_row_states_neighbours_unit_and_version():
     assert re.search(r"tacit \d+\.\d+", page)
 
 
-# What the design notes print for each row: (verdict, epsilon that decides, in the order of the certified column).
+# What another accountant gave, on a coarser grid: (verdict, epsilons in the order of the certified column).
 NOTED = {
     1: (True, [0.0629, 0.0628, 0.0622, 0.0595, 0.0497]),
     2: (True, [0.0554, 0.0554, 0.0550]),
@@ -63,12 +63,12 @@ NOTED = {
 
 
 @pytest.mark.parametrize("row", NOTED)
-def test_certified_epsilons_are_those_of_the_notes(row):
+def test_certified_epsilons_are_those_of_another_accountant(row):
     true, noted = NOTED[row]
     assert ROWS[row].true is true
     found = numbers(ROWS[row].certified.replace(f"delta {1e-6:g}: ", ""))
     for epsilon in noted:
-        # Equal to the digits that the notes print, give or take one in the last of them.
+        # Equal to the digits that were noted, give or take one in the last of them.
         assert any(abs(value - epsilon) <= 0.008 * epsilon for value in found), (epsilon, found)
     assert ROWS[row].epsilon == pytest.approx(noted[0], rel=0.005)
 
@@ -93,7 +93,7 @@ def test_certified_epsilons_are_those_of_the_notes(row):
         (17, [67.9], [65.1, 31.1]),
     ],
 )
-def test_standard_deviations_are_those_of_the_notes(row, paper, tight):
+def test_standard_deviations_are_those_of_another_accountant(row, paper, tight):
     for text, noted in ((ROWS[row].paper_std, paper), (ROWS[row].tight_std, tight)):
         for std in noted:
             assert any(abs(value - std) <= 0.003 * std for value in numbers(text)), (std, text)
@@ -123,7 +123,7 @@ def test_row_3_integers_break_the_claimed_delta_from_tau_over_24_on():
     assert math.isinf(ROWS[3].epsilon)
     first = first_leak(TAU)
     assert leak(first, TAU) > 1e-6 >= leak(first - 1, TAU)
-    assert math.ceil(TAU / first) == 24  # the notes say 23
+    assert math.ceil(TAU / first) == 24  # Lemma M2 (integers leak): 24 bits are not enough, 25 are
     # Exactly, in integers: 18 counters, each shows m + 1 = 25 with probability 2^-24 if and only if the user was there.
     assert 2**-24 * 18 - math.comb(18, 2) * 2**-48 <= leak(first, TAU) <= 2**-24 * 18
     assert [leak(n, TAU) for n in (20_000, 50_000, 100_000, 1_000_000)] == pytest.approx(

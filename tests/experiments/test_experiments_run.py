@@ -241,7 +241,7 @@ def test_a_private_run_keeps_its_claim_and_certificate(tmp_path):
 def test_references_cost_what_they_must():
     uniform = tacit.run(environment="riverswim", learner="uniform", episodes=20_000, workers=1)
     optimal = tacit.run(environment="riverswim", learner="optimal", episodes=20_000, workers=1)
-    assert round(float(uniform.regret[0, -1])) == 8884  # the design notes' "nothing learned"
+    assert round(float(uniform.regret[0, -1])) == 8884  # K (V* - V of the uniform policy): "nothing learned"
     assert uniform.relative_regret == pytest.approx(1.0, abs=1e-9)
     assert optimal.regret[0, -1] == pytest.approx(0.0, abs=1e-9)
 

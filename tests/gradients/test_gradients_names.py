@@ -1,4 +1,4 @@
-"""By name: the issue's command line, options, step sizes, experiments."""
+"""By name: the documented command line, options, step sizes, experiments."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_bat
 COMMAND = "run --environment contextual-bandit --learner dp-pg --episodes 200000 --epsilon 1 --delta 1e-5 --json"
 
 
-def test_the_command_line_of_the_issue(capsys):
+def test_the_documented_command_line(capsys):
     assert main(COMMAND.split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["trust"] == "central"

@@ -203,7 +203,7 @@ def test_tight_certificates_do_not_exceed_the_claim(mechanism, epsilon, staged):
 
 @pytest.mark.parametrize(("mechanism", "true"), [("laplace", True), ("rr", True), ("gaussian", False)])
 def test_printed_claims(mechanism, true):
-    # privacy.md rows 12, 14 and 15 at H = 6, epsilon 1, delta 1e-5
+    # docs/guarantees.md, rows 12, 14 and 15: H = 6, epsilon 1, delta 1e-5
     shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=False)
     certificate = local(shape, mechanism, epsilon=1.0, calibration="paper", delta=1e-5).certificate()
     assert certificate.holds == true

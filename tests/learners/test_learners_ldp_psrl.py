@@ -82,7 +82,7 @@ def test_printed_prior_is_the_papers():
 
 
 def test_four_families_are_certified():
-    # privacy.md 5.5: L1 = 8H - 2; the printed scale 8H/ε gives (8H-2)/(8H) ε
+    # Lemma S5 (pooled counts): L1 = 8H - 2; the printed scale 8H/ε gives (8H-2)/(8H) ε
     for horizon in (2, 6):
         shape = f"random-mdp:seed=3,horizon={horizon}"
         given = {"learner": "ldp-psrl:staged=false", "episodes": 10, "seeds": (0,), "trust": "local", "epsilon": 1.0}

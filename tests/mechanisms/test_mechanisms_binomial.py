@@ -51,7 +51,7 @@ def test_g1_up_and_down_are_separate_events() -> None:
 def test_g1_the_printed_noise_is_true_with_sixteenfold_slack(
     users: int, cells: int | None, bits: int, epsilon: float
 ) -> None:
-    # privacy.md 2.4, sum view, replace-one.
+    # Sum view, replace-one: docs/guarantees.md, rows 1 and 2.
     mechanism = paper_binomial(H, 1.0, 1e-6, users=users, cells=cells)
     assert mechanism == Binomial(bits=bits, probability=0.5)
     assert epsilon_of(events_of(mechanism, counters(6 * H)), 1e-6) == pytest.approx(epsilon, rel=2e-3)
@@ -63,7 +63,7 @@ def test_g1_the_printed_noise_with_more_users_than_bits() -> None:
     assert mechanism.probability == pytest.approx(0.2256, abs=1e-4)
     assert mechanism.std == pytest.approx(418.0, abs=0.1)
     assert epsilon_of(events_of(mechanism, counters(6 * H)), 1e-6) == pytest.approx(0.04972, rel=2e-3)
-    # privacy.md 2.3: the constant 96 absorbs the missing factor 2 and the missing composition of β.
+    # Lemma M3 (enough bits): the constant 96 absorbs the missing factor 2 and the missing composition of β.
     assert hoeffding_bits(1 / (6 * H), 1e-6 / (6 * H)) < paper_threshold(H, 1.0, 1e-6)
 
 
@@ -105,8 +105,8 @@ def test_g3_radius_is_the_exact_quantile(bits: int, probability: float, terms: i
         assert radius <= 1.0 or max(sums.sf(math.floor(mean + less)), sums.cdf(math.ceil(mean - less) - 1)) > p / 2
 
 
-def test_g3_the_precision_of_the_notes() -> None:
-    # privacy.md 6.2: tight fine E = 4t = 468 and paper E = 6210 at K=2e4, δ=.1, H=6, X=4, A=2, calls = B(H+1).
+def test_g3_the_precision_of_a_reference_instance() -> None:
+    # Binomial quantiles: tight fine E = 4t = 468 and paper E = 6210 at K=2e4, δ=.1, H=6, X=4, A=2, calls = B(H+1).
     counters_released, calls = H * 4 * 2 * (4 + 2), 7 * 10
     p = 0.1 / (calls * counters_released)
     assert 4 * Binomial(bits=2574, probability=0.5).radius(p) == pytest.approx(468, rel=0.05)
@@ -116,8 +116,8 @@ def test_g3_the_precision_of_the_notes() -> None:
 @pytest.mark.parametrize(
     ("differing", "bits", "most_std"), [(36, 2574, 25.5), (22, 1573, 19.9), (4, 288, 8.6), (2, 148, 6.1)]
 )
-def test_g4_fewest_bits_for_the_numbers_of_the_notes(differing: int, bits: int, most_std: float) -> None:
-    # privacy.md 2.4 (±0.3 %) and the numbers to meet of the issue.
+def test_g4_fewest_bits_for_reference_numbers(differing: int, bits: int, most_std: float) -> None:
+    # Bits of another accountant (±0.3 %), and the least noise that is promised.
     mechanism = Binomial.calibrate(counters(differing), 1.0, 1e-6)
     assert mechanism.bits == pytest.approx(bits, rel=3e-3)
     assert mechanism.std <= most_std

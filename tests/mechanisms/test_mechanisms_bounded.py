@@ -85,8 +85,8 @@ def test_g3_radius_of_sums_covers_and_two_thirds_of_it_do_not(terms: int) -> Non
     assert radius <= 4.0 * math.sqrt(2 * terms * math.log(2 / 0.05))
 
 
-def test_g4_least_limit_for_the_numbers_of_the_notes() -> None:
-    # privacy.md 5.4: R_min for three families with a common R: H=1 (1, 1e-5) 82.4; H=2 (2, .1) 14.06.
+def test_g4_least_limit_for_reference_numbers() -> None:
+    # Another accountant's R_min for three families with a common R: H=1 (1, 1e-5) 82.4; H=2 (2, .1) 14.06.
     assert Bounded.calibrate(cells(2), 2.0, 0.1).limit == pytest.approx(14.06, rel=3e-3)
     least = Bounded.calibrate(cells(1), 1.0, 1e-5)
     assert least.limit == pytest.approx(82.4, rel=3e-3)

@@ -1,4 +1,4 @@
-"""Factorization counters: norms against exact arithmetic, the stream against linear algebra, the notes' numbers."""
+"""Factorization counters: norms against exact arithmetic, the stream against linear algebra, reference numbers."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def test_factorizations_g4_and_g5_calibration_is_private_and_least(
         kind.calibrate([P], 1.0, 0.0, 1000)
 
 
-def test_numbers_of_the_notes() -> None:
-    """privacy.md 4.3 and issue 3: g, the reference errors at (1, 1e-6), the lower bound, the two allocations."""
+def test_reference_numbers() -> None:
+    """Lemma C3 (square root), Lemma C4 (no better factorization), Lemma C8 (allocation): their numbers at (1, 1e-6)."""
     assert [round(square_root_norm(K), 3) for K in (1000, 10_000, 100_000)] == [3.265, 3.998, 4.731]
     mu = gaussian_mu(1.0, 1e-6)
     exact = SquareRootFactorization.calibrate([ONE], 1.0, 1e-6, 20_000).max_std

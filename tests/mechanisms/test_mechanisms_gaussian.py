@@ -33,14 +33,14 @@ def seeded(seed: int) -> SimulationNoise:
     ("horizon", "proved", "stated"), [(1, 0.971, 0.105), (2, 1.036, 0.112), (6, 1.144, 0.124), (20, 1.191, 0.129)]
 )
 def test_g1_what_the_printed_constants_really_give(horizon: int, proved: float, stated: float) -> None:
-    # privacy.md 5.2: exact epsilon at (1, 1e-5) of the c² version (false for H >= 2) and of the c version (true).
+    # Lemma S5 (pooled counts): exact epsilon at (1, 1e-5) of the c² version (false for H >= 2) and of the c version.
     for constant, expected in ((True, proved), (False, stated)):
         sigma = paper_gaussian_sigma(horizon, 1.0, 1e-5, proved_constant=constant)
         assert epsilon_of(events_of(Gaussian(sigma=sigma), cells(horizon)), 1e-5) == pytest.approx(expected, abs=6e-4)
 
 
 def test_g1_the_printed_table_without_the_constant_is_far_off() -> None:
-    # privacy.md 5.2: σ = H/ε (Table 1) really gives 12.0 at H = 6.
+    # σ = H/ε (Table 1) really gives 12.0 at H = 6.
     assert epsilon_of(events_of(Gaussian(sigma=6.0), cells(6)), 1e-5) == pytest.approx(12.0, abs=0.05)
 
 
@@ -118,7 +118,7 @@ def test_g3_radius_covers_and_the_printed_one_does_not(terms: int) -> None:
 def test_g3_quantile_is_exact_and_below_the_valid_closed_formula() -> None:
     for p in (0.3, 1e-3, 1e-12):
         assert Gaussian(sigma=2.0).radius(p) == pytest.approx(2.0 * stats.norm.isf(p / 2), rel=1e-9)
-        # privacy.md 6.2: σ sqrt(2 n ln(2/p)) is valid.
+        # Lemma N1 (sub-gamma radius) with c = 0: σ sqrt(2 n ln(2/p)) is valid.
         assert Gaussian(sigma=2.0).radius(p, 7) <= 2.0 * math.sqrt(2 * 7 * math.log(2 / p))
 
 

@@ -144,7 +144,7 @@ def test_digits_and_the_largest_number_of_terms(last: int, half: int) -> None:
 
 
 def test_a_third_of_the_binary_tree_at_20000() -> None:
-    """Issue 3: 15-ary Laplace has std 29 where the binary tree has 79."""
+    """15-ary Laplace has std 29 where the binary tree has 79."""
     tree = KaryTree.calibrate([ONE], 1.0, 0.0, 20_000)
     binary = LaplaceTree.calibrate([ONE], 1.0, 0.0, 20_000)
     assert (tree.arity, tree.levels) == (15, 4)

@@ -50,7 +50,7 @@ def test_g2_variance_of_both_twins() -> None:
         mass = np.exp(-np.abs(z) / scale)
         exact = float((mass * z**2).sum() / mass.sum())
         assert Laplace(scale=scale, discrete=True).variance == pytest.approx(exact, rel=1e-9)
-    # privacy.md 6: the integer twin has variance about 2b² - 1/6.
+    # Lemma N3 (discrete twins): the integer twin has variance about 2b² - 1/6.
     assert Laplace(scale=34.0, discrete=True).variance == pytest.approx(2 * 34.0**2 - 1 / 6, rel=1e-6)
 
 
@@ -102,7 +102,7 @@ def test_g3_radius_covers_and_three_quarters_of_it_does_not(discrete: bool, term
 
 
 def test_g3_sums_are_at_most_chernoff_and_at_most_the_closed_formula() -> None:
-    # privacy.md 6.2: b sqrt(8 max(L, ln(2/d')) ln(2/d'))
+    # Lemma N6 (closed Laplace radius): b sqrt(8 max(L, ln(2/d')) ln(2/d'))
     mechanism = Laplace(scale=3.0, discrete=False)
     for terms in (1, 14, 1000, 100_000):
         for p in (0.1, 1e-6):
@@ -118,7 +118,7 @@ def test_g3_sums_are_at_most_chernoff_and_at_most_the_closed_formula() -> None:
 def test_g4_least_scale_for_the_numbers_of_the_notes() -> None:
     assert Laplace.calibrate(THREE, 1.0, 0.0).scale == 34.0
     complement = Laplace.calibrate(COMPLEMENT, 1.0, 0.0)
-    assert complement.std <= 31.2  # issue: R and N^p std <= 31.2 by complement encoding (paper: 50.9)
+    assert complement.std <= 31.2  # Lemma S6 (complements): R and N^p (paper: 50.9)
     assert complement.scale == 22.0
     assert Laplace.calibrate(THREE, 1.0, 0.0, discrete=True).discrete
     assert Laplace.calibrate(THREE, 1.0, 1e-6).scale < 34.0

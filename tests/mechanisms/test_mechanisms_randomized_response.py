@@ -49,7 +49,7 @@ def test_g2_unbiased_with_the_stated_variance_by_enumeration(epsilon: float) -> 
         assert mean == pytest.approx(bit, abs=1e-12)
         variance = sum(law[sent] * (values[sent] - mean) ** 2 for sent in law)
         assert variance == pytest.approx(mechanism.variance, rel=1e-9)
-    # privacy.md 5.3: H e^ε₀/(e^ε₀-1)² per cell and episode; row 15: std 88.2 at ε₀ = 1/36, H = 6.
+    # Lemma L1 (randomized response): H e^ε₀/(e^ε₀-1)² per cell and episode; std 88.2 at ε₀ = 1/36, H = 6.
     if epsilon == 1 / 36:
         assert math.sqrt(H) * mechanism.std == pytest.approx(88.2, abs=0.05)
 
@@ -101,7 +101,7 @@ def test_g3_radius_covers_exactly_whatever_the_bits(epsilon: float, terms: int) 
 
 
 def test_g3_the_printed_radius_does_not_cover() -> None:
-    # privacy.md 5.3: at ε₀ = 1/12 the tail is 0.056 where 0.003 is needed.
+    # Another range than in Lemma L1 (randomized response): at ε₀ = 1/12 the tail is 0.056 where 0.003 is needed.
     mechanism, terms, p = RandomizedResponse(epsilon=1 / 12), 300, 0.003
     printed = paper_response_radius(1 / 12, p, terms)
     assert exact_tail(mechanism, terms, 0, printed) > 10 * p

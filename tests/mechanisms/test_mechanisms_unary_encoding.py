@@ -67,8 +67,8 @@ def test_g2_unbiased_with_the_stated_variance_by_enumeration(ones: int) -> None:
     assert variance <= mechanism.variance * (1 + 1e-12)
 
 
-def test_g2_the_numbers_of_the_notes() -> None:
-    # privacy.md 5.3: 3H² · 4e^ε/(e^ε-1)² = 398 against 2592 at H = 6, ε = 1; a noise std of at most 20 is asked for.
+def test_g2_reference_numbers() -> None:
+    # Lemma L2 (one slot): 3H² · 4e^ε/(e^ε-1)² = 398 against 2592 at H = 6, ε = 1; a noise std of at most 20.
     mechanism = UnaryEncoding(epsilon=1.0, slots=18, feeding=6)
     assert mechanism.noise_variance == pytest.approx(3 * 36 * 4 * math.e / (math.e - 1) ** 2)
     assert math.sqrt(mechanism.noise_variance) <= 20.0

@@ -1,4 +1,4 @@
-"""Central trust: released totals are exact totals plus the counter's noise; the numbers of the design notes."""
+"""Central trust: released totals are exact totals plus the counter's noise; reference numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local trust: encoders against slow twins, both paths against closed forms, the numbers of the design notes."""
+"""Local trust: encoders against slow twins, both paths against closed forms, reference numbers."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def partitions(total: int) -> list[tuple[int, ...]]:
 def test_sitting_in_one_cell_is_the_worst_that_a_user_can_do(delta: float) -> None:
     """Pooled families state one counter up and one down by H. No other split costs more, for Laplace and bounded noise.
 
-    Lemma A does not cover this (it compares subsets, not splits), so it is enumerated; fractions of a reward, too:
+    Lemma S5 (pooled counts) says so for every horizon; here it is enumerated; fractions of a reward, too:
     r in one counter and 1 - r in its complement cost no more than 1 in one of them.
     """
     H = 4

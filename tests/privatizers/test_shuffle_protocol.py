@@ -86,7 +86,7 @@ def test_message_cost_is_what_is_sent():
     every = Shuffle(spec=spec, bit_noise=noise, messages="every-bit").cost()
     ones = Shuffle(spec=spec, bit_noise=noise).cost()
     few = Shuffle(spec=spec, bit_noise=noise, overflow_prob=1e-10).cost()
-    assert (every.messages_per_user, every.bytes_per_user) == (256 * 3, 256 * 3 * 2)  # 768 bits, as in the notes
+    assert (every.messages_per_user, every.bytes_per_user) == (256 * 3, 256 * 3 * 2)  # 768 bits
     assert ones.messages_per_user == 11 + 512
     assert few.messages_per_user < 0.45 * ones.messages_per_user
 

@@ -12,12 +12,12 @@ A claim reads: an adversary who sees `output` cannot tell whether `unit` was rep
 
 Implications (tested as such): LDP ⇒ SDP, because shuffling is post-processing; SDP ⇒ JDP, because the policies are
 computed from the shuffled transcript and another user's actions from the policy, that user's own states and fresh
-coins (the billboard lemma); SDP ⇒ DP of the final policy, by post-processing. Never the reverse; and JDP and DP of the
+coins (Lemma P8 (billboard)); SDP ⇒ DP of the final policy, by post-processing. Never the reverse; and JDP and DP of the
 final policy do not imply each other (one hides the policy, the other the actions on the way to it).
 
 B-batch SDP is the claim SDP itself: the batches are disjoint and fixed beforehand, each user appears in one of them,
 and adaptive parallel composition gives the whole transcript the (epsilon, delta) of one batch ([bai2024shuffle] Def. 3;
-proved as Lemma B of the design notes: only the batch of the changed user sees the change).
+Lemma P7 (parallel composition): only the batch of the changed user sees the change).
 
 References: [bai2024shuffle], [bai2025secure] (SDP); [bai2024adversarial] (JDP, LDP); [garcelon2021local] (LDP);
 [he2025policy] (DP of the final policy).

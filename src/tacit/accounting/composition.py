@@ -10,11 +10,11 @@ Every answer is rounded up. An event brings its own curve (`tacit.accounting.eve
 multiplied in one line of tacit, `tacit.accounting.privacy_loss.total`; so `n` times an event costs what the event
 written down `n` times costs. Events with the same description are merged first.
 
-Users in disjoint batches compose in parallel: each pays for the own batch only, so the claim for the whole is the worst
+Users in disjoint batches compose in parallel: each pays for one batch only, so the claim for the whole is the worst
 of the batches (`parallel`), adaptively too. Claims about the same users add up (`basic`).
 
 References: pure and basic composition, C. Dwork et al. (2006); Gaussian, B. Balle and Y.-X. Wang (2018); PLD: see
-`tacit.accounting.privacy_loss`; parallel: Lemma B of the design notes.
+`tacit.accounting.privacy_loss`; parallel: Lemma P7 (parallel composition).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
 
 
 def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
-    """What these claims about disjoint users give together: to each user the worst of them (Lemma B).
+    """What these claims about disjoint users give together: the worst of them (Lemma P7 (parallel composition)).
 
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> batch = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),

@@ -2,7 +2,7 @@
 
 With independent noise per counter, the privacy loss depends only on the counters that differ, and the full pattern
 (every counter that can move does move, as far as it can) dominates every other one at every epsilon
-(Lemma A: the pair of outputs of a smaller change is a post-processing of the pair for the full pattern).
+(Lemma S1 (full pattern), Lemma S4 (staged counts), Lemma S5 (pooled counts)).
 So a family is described, exactly, by how many counters go up, how many go down, and by how much.
 """
 

@@ -19,7 +19,7 @@ L4  Append-only, tamper-evident and safe with concurrent writers: see `tacit.acc
 The ledger knows ranges of users, claims and events; it never sees data.
 
 References: fully adaptive composition, R. Rogers et al. (NeurIPS 2016) for (ε, δ) and A. Smith and A. Thakurta (2022)
-for Gaussian differential privacy; parallel composition over disjoint batches, Lemma B of the design notes.
+for Gaussian differential privacy: Lemma P9 (adaptive budgets); disjoint users: Lemma P7 (parallel composition).
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ so f falls as s grows (monotone), and testing "shift s and then shift t" by chai
 (Q_s, Q_t): each step is a pair of its own, with trade-off f_s, then f_t, and for any chain of two steps the end points
 cannot be told apart better than the chained function allows (group privacy). Hence two counters with shifts s and t are
 never worse than one counter with shift s + t, whatever else is released beside them. By induction the concentrated
-pattern, all of a user's steps in one cell, is the worst of all partitions, for every horizon and every ε.
+pattern, all of a user's steps in one cell, is the worst of all partitions, for every horizon and every ε: Lemma S2
+(monotone shifts), Lemma S3 (merged shifts), Lemma S5 (pooled counts).
 
 >>> import numpy as np
 >>> rare = PLD.from_log_pmfs(np.log([0.1, 0.9]), np.log([0.2, 0.8]))

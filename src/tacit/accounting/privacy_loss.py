@@ -6,7 +6,7 @@ distributed under P, and P's mass where Q has none at ℓ = ∞,
     δ(ε) = P[ℓ = ∞] + E_P[(1 − e^(ε−ℓ))₊].
 
 Guarantee: δ and ε are never below the values that belong to the exact atoms; masses, tails and results are rounded up.
-Independent losses add up (`convolve`), and nothing is ever rounded to the optimistic side:
+Independent losses add up (`convolve`), and nothing is rounded to the optimistic side (Lemma P4 (pessimistic grid)):
 
 - An atom between two grid points is split between them so that its P-mass and its Q-mass stay as they are. The new
   pair is more informative than the old one (likelihood ratios are split, and forgetting the split gives the old pair

@@ -14,7 +14,7 @@ G2  `refuted` asks whether errors this small can happen under a stated trade-off
 
         b ≥ 1 − δ(ε) − e^ε a        and the same with a and b exchanged
 
-    If that is broken, the events do not describe the mechanism: no assumption either.
+    If that is broken, the events do not describe the mechanism (Lemma P12 (errors of an attack)): no assumption.
 
 G3  `noise_factor` turns G2 into a number. Let the noise of the events be θ times as large as stated; the largest θ that
     is not refuted bounds the true one from above, and `curve_epsilon` is the accountant's ε at that θ. It assumes the

@@ -1,6 +1,6 @@
 """Every noise primitive under its worst pair of neighbours, attacked with the exact likelihood ratio.
 
-The worst pair (Lemma A: the full pattern dominates) moves half of the `differing` counters up and half down, by one.
+The worst pair (Lemma S1 (full pattern)) moves half of the `differing` counters up and half down, by one.
 For a continual counter it replaces the first of `steps` users, and the adversary sees all prefixes. The noise is drawn
 by the mechanism's own vectorised sampler: a million trials take seconds.
 

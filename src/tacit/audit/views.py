@@ -2,7 +2,7 @@
 
 A record of one trial holds every release, one after the other: transitions, visits, rewards (or losses), squares. The
 user who is replaced comes first and is chosen to be told apart: always in the rarest state with the last action, or
-always in the first state with the first action, and the largest reward either way (the full pattern of Lemma A).
+always in the first state with the first action, and the largest reward either way (Lemma S4 (staged counts)).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sensitive: exact counts, from trajectories or drawn directly by multinomial flow.
 
 When many users follow one policy, the counts can be drawn layer by layer with one multinomial per (state, action):
-exactly the distribution that counting trajectories has, at a cost that does not depend on the number of users.
+exactly the distribution that counting trajectories has, at a cost that does not depend on the number of users (Lemma
+L6 (aggregate draws)).
 """
 
 from __future__ import annotations

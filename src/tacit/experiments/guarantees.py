@@ -135,8 +135,8 @@ In every row one person's contribution is replaced by any other (replace-one); t
 
 ## Where these numbers differ from earlier ones
 
-The design notes of tacit were computed with another accountant on a coarser grid. All rows agree with them
-to 0.2%, with these exceptions, each of which is proved in a test:
+All rows were also computed with another accountant, on a coarser grid. The two agree to 0.2%, with these exceptions,
+each of which is proved in a test (the other value is called "noted"):
 
 - Row 3: with m = 24 noise bits the integers already leak 1.07e-6, so the claim fails from n = tau/24 on, not tau/23.
 - Row 5: the classical Gaussian first fails just below epsilon 8.42 at delta 1e-5 (noted: 8.43); arithmetic with 50

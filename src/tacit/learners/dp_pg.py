@@ -5,8 +5,9 @@
     line 5   θ_{t+1} = θ_t + η (∇̃ + λ ∇B(θ_t))
 
 The paper's line 5 prints the gradient without its noise; it must be the noisy one. B is the log-barrier of Eq. (3),
-B(θ) = (1/|S||A|) Σ_{s,a} log π_θ(a|s), averaged over *all* states and therefore free of data. The baseline, if there is
-one, is the precision-weighted mean of earlier released mean rewards, so it is public when it is used.
+B(θ) = (1/|S||A|) Σ_{s,a} log π_θ(a|s), averaged over *all* states and therefore free of data (Lemma D6 (data-free
+barrier)). The baseline, if there is one, is the precision-weighted mean of earlier released mean rewards, so it is
+public when it is used.
 
 Guarantees: `tacit.privatizers.gradient`; sample complexity: Theorems 2 (stationary points), 3 and 4 (global optima).
 """

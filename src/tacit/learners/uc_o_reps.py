@@ -7,7 +7,7 @@ known (`o-reps`) it is O-REPS (Zimin and Neu 2013). Regret Õ(H C_M √K + H X²
 Theorem 3.3) with η = √(ln(XA/H)/K).
 
 While the set 𝒫 says nothing, every action can lead everywhere, and the policy is π(a|x) ∝ exp(-η L̃(x,a)): it ignores
-the transitions. That is the myopic policy which every result shows for comparison.
+the transitions (Lemma F7 (vacuous sets are myopic)): the myopic policy which every result shows for comparison.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ As written, E'/((2E' + 1) u) is added to every loss. It is not the same for all 
 of ½ Σ ln q, so it cancels the barrier, rare actions look worse the rarer they are, and the policy freezes on whatever
 came first (regret grows linearly). In the proof of Theorem 4.2 the inequality for that term goes the wrong way.
 `centred` is unbiased up to q/u; since its losses may be negative, η is capped so that η q |l̂| ≤ ½, which is all that a
-barrier needs. Without noise the two are the same.
+barrier needs (Lemma F9 (offset of the estimator), Lemma F10 (barrier without signs)). Without noise both are the same.
 
 The option `radius` replaces E': without any noise it shows what the offset alone does.
 

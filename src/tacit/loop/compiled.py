@@ -57,8 +57,10 @@ def fused_loop(
             walk(world, belief.policy, world_coins, states, actions, rewards)
             # V*(s_1) - V^π(s_1)
             tally.regret[0] += truth.best[states[0]] - tally.V[0, states[0]]
-            release(privacy, state, states, actions, rewards, noise)
-            update(parameters, belief, state.released)
+            # The last user's data are of use to nobody: they are never released, at either speed.
+            if episode < marks[marks.shape[0] - 1]:
+                release(privacy, state, states, actions, rewards, noise)
+                update(parameters, belief, state.released)
             if mark < marks.shape[0] and marks[mark] == episode:
                 regret[mark] = tally.regret[0]
                 mark += 1

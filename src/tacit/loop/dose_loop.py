@@ -75,7 +75,7 @@ def _fused(update: Callable[..., None]) -> Callable[..., None]:
             for s in range(pulls.shape[0]):
                 for j in range(released.gradient.shape[0]):
                     released.gradient[j] += pulls[s] * clinic.features[s, j] / noise.divisor
-            add_noise(noise, total, released, noise_coins)
+            add_noise(noise, total, state.chosen, released, noise_coins)
             update(parameters, belief, released)
 
     return advance

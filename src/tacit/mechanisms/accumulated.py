@@ -5,7 +5,7 @@ with k. Few steps make it good: when a step is a whole batch of users and the po
 √B times the noise of one release, where a counter after every one of K users costs ~ (1 + ln(K)/π) times that noise.
 
 G1  Exposure: one differing counter is covered by exactly one noise, the one of the user's own step, under adaptive use
-    (earlier prefixes do not contain the user, later ones are the own step plus what others did).
+    (Lemma C7 (accumulated noise)).
 G2  Error: prefix k carries k independent noises: variance k times that of one step.
 G3  Radius: a released prefix leaves ±radius(p) with probability at most p.
 G4  Calibration: `calibrate` is private for the target it was given, and 0.1% less noise is not. Gaussian noise for

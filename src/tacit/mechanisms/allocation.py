@@ -2,7 +2,7 @@
 
 Minimise Σ_f w_f · (variance of family f) when all families are released to the same people. Pure privacy adds up
 D1_f · n_f / b_f over the families (n_f Laplace noises per counter), Gaussian privacy adds up D2_f / σ_f²; in both cases
-the optimum is a line of Lagrange's algebra.
+the optimum is a line of Lagrange's algebra: Lemma C8 (allocation).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Privacy under adaptive use (later users may depend on everything released). B is
 releasing prefixes 1..k is the same as releasing y_t = (C x)_t + z_t for t ≤ k. If user i changes by Δ_i (chosen when i
 arrives), y_t shifts by c_{t-i} Δ_i, known in both worlds from time i on; nothing before i shifts. So the pair of
 transcripts is a post-processing of N(0, σ²I) against N(u, σ²I) with ‖u‖² = ‖Δ_i‖² Σ_{j≤K-i} c_j² ≤ ‖Δ_i‖² ‖c‖², and
-for Gaussian noise nothing but ‖u‖/σ matters.
+for Gaussian noise nothing but ‖u‖/σ matters: Lemma C2 (factorization).
 
 References: H. Fichtenberger, M. Henzinger, J. Upadhyay, ICML 2023 (square root); see `buffered_rates` for the other.
 """

@@ -11,7 +11,7 @@ arrived yet: prefix 2 in base 3 is block {1, 2, 3} minus user 3. Their *sums* ar
 (B Z)_t, where Z is the vector of independent node noises, C the incidence of nodes and users, and B C = A is the
 lower triangular matrix of ones.
 
-Theorem (pure privacy under adaptive use). Let A = B C with A lower triangular, Z independent Laplace noises of scale b,
+Lemma C5 (linear Laplace counter). Let A = B C with A lower triangular, Z independent Laplace noises of scale b,
 and let a_t = (A x)_t + (B Z)_t be released for t = 1, 2, …, where x_t may depend on a_1..a_{t-1}, and user i's value is
 x_i in one world and x_i + Δ in the other, Δ depending on a_1..a_{i-1} with |Δ| ≤ s. Then the transcripts' laws differ
 by a factor of at most exp(s ‖C e_i‖₁ / b).
@@ -24,7 +24,7 @@ t ≥ i by induction, because the inputs of the others agree, the sum is larger 
 On the integers, with whole Δ and discrete noise, the same φ permutes the lattice and the same bound holds.
 With several counters, given the history before i their noises are still independent and each counter's future is, up
 to known inputs, the vector (B Z)_{t≥i} + Δ A_{t,i}: a non-interactive mechanism that is s·levels/b-private by the same
-argument on each line. A product of those is dominated by the same number of randomized responses.
+argument on each line: Lemma C6 (several Laplace counters).
 
 What is *not* claimed: the history before i tells something about the noise of nodes that contain i (used early, with
 opposite signs), so the loss at i is not that of `levels` fresh Laplace noises. Therefore the event is `PureEvent`, and

@@ -1,6 +1,6 @@
 """Laplace noise: pure differential privacy, one scale for all counters.
 
-G1  Families with total L1 sensitivity Δ₁ are (Δ₁/scale, 0)-private, exactly: the loss is attained. At δ > 0 the exact
+G1  Families with total L1 sensitivity Δ₁ are (Δ₁/scale, 0)-private, exactly (Lemma P6 (pure pairs)). At δ > 0 the exact
     accountant finds less where many counters differ by little, next to nothing where one counter differs by much.
 G2  The noise is centred, with variance 2 scale²; the discrete twin on the integers, P(z) ∝ exp(-|z|/scale), has the
     same guarantee for whole shifts and a variance smaller by about 1/6.

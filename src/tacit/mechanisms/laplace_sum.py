@@ -5,9 +5,9 @@ variables, and partial fractions of its characteristic function (1 − s²)⁻�
 
     P(S > t) = Σ_{l<n} 2^{-n-l} C(n+l-1, l) · P(Gamma(n-l) > t),        t ≥ 0.
 
-Every term is positive, so nothing cancels and the tail is exact to rounding. For the discrete Laplace distribution the
-Chernoff bound of the continuous one holds as it is: its moment generating function
-1 / (1 − (sinh(λ/2) / sinh(1/2b))²) lies below 1 / (1 − b²λ²), because sinh(x)/x grows.
+Every term is positive (Lemma N2 (sums of Laplace noise)), so nothing cancels: exact to rounding. For the discrete
+Laplace distribution the Chernoff bound of the continuous one holds as it is (Lemma N3 (discrete twins)): its moment
+generating function 1 / (1 − (sinh(λ/2) / sinh(1/2b))²) lies below 1 / (1 − b²λ²), because sinh(x)/x grows.
 """
 
 from __future__ import annotations

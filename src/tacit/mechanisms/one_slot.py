@@ -8,7 +8,7 @@ aggregated over the steps.
 G1  A replaced vector costs ε, exactly. A user who sends one slot pays ε once in all, however many slots there are.
 G2  `debias` is unbiased over the bits and the choice of the slot. A user with N ones among the `feeding` bits of a
     counter adds the variance  slots · feeding · q(1-q)/(p-q)²  (the noise)  +  w N - N²,  w = slots (1-2q)/(p-q)  (the
-    sampling): what is estimated from n counts is as uncertain as if it rested on n/w users.
+    sampling, Lemma L2 (one slot)): an estimate from n counts is as uncertain as if it rested on n/w users.
 G3  `radius` covers the error of a sum over n users, whatever their bits: the Chernoff bound of the worst bits with the
     choice of the slot included.
 """

@@ -9,7 +9,7 @@ step of its last user, after all of its users have arrived, and keeps its noise 
 node that contains i has been used, so the noise of those nodes is independent of the history; given the history, the
 whole future is a function of those nodes' noisy sums, of other noise and of later users, who react to the transcript
 alone. Hence the pair of transcripts is a post-processing of the release of the nodes that contain i, each once, with
-fresh noise over the change of that user: `levels` events per differing counter, and they compose exactly.
+fresh noise over the change of that user: `levels` events per differing counter (Lemma C1 (binary tree)).
 
 How many nodes? Item i lies in one block of 2^j users per level j; the first user lies in a left child at every level
 and no user in more. Blocks up to size n are completed when prefixes 1..n are released, so levels = bit_length(n):

@@ -3,7 +3,8 @@
 A one is sent as one with probability p = 1/2, a zero with q = 1/(e^ε+1), independently of each other. What it shares
 with subset selection, above all the choice of the slot, is in `one_slot`; its guarantees hold here:
 
-G1  A replaced vector costs ε, exactly: two bits differ, and their likelihood ratio is at most (1-q)/q = e^ε.
+G1  A replaced vector costs ε, exactly: two bits differ, and their likelihood ratio is at most (1-q)/q = e^ε
+    (Lemma L3 (unary encoding)).
 G2  q(1-q)/(p-q)² = 4e^ε/(e^ε-1)², and a counted user stands for w = 2 slots.
 G3  `radius` covers the error of a sum over n users, whatever their bits.
 G4  `calibrate` takes all of ε for the one slot, rounded to the private side.
@@ -27,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting.families import Family
 from tacit.mechanisms.one_slot import OneSlot, calibrated_slot
 from tacit.mechanisms.protocol import require_simulation
-from tacit.mechanisms.randomized_response import debiasing_variance, flip_probability
+from tacit.mechanisms.randomized_response import LEAST, debiasing_variance, flip_probability
 from tacit.randomness import SimulationNoise
 
 __all__ = ["UnaryEncoding"]
@@ -49,8 +50,8 @@ class UnaryEncoding(OneSlot):
 
     @property
     def rise(self) -> float:
-        """P(a zero is sent as one), q = 1/(e^ε+1)."""
-        return flip_probability(self.epsilon)
+        """P(a zero is sent as one), q = 1/(e^ε+1), and never zero (G1)."""
+        return max(flip_probability(self.epsilon), LEAST)
 
     @property
     def contrast(self) -> float:

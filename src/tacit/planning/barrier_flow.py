@@ -11,9 +11,10 @@ D is concave with gradient inflow - outflow. We solve 1/outflow(x) = 1/inflow(x)
 reciprocals are nearly linear in v, whatever their size. The start v = 0, where every q would be near q_k, is the warm
 start (if some b is negative, v falls along the layers so that every d is positive). A step is halved until it shrinks
 the residual below all that was seen before or increases D; if none does, damped Newton on D takes over. If that ends
-nowhere, q_k was far from feasible: the barrier is then given a large weight, which is reduced by and by.
+nowhere, q_k was far from feasible: the barrier is then given a large weight, which is reduced step by step.
 
-The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap.
+The policy and the splits pushed forward give a feasible flow whose cost minus D(v) is the duality gap: Lemma F6
+(barrier rows).
 """
 
 from __future__ import annotations

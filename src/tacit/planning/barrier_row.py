@@ -11,7 +11,7 @@ conditions are
 If no interval binds, θ = 0 and q = 1/d. Otherwise: for each θ the first two are solved exactly by fixing variables, as
 in `water_filling`, and E is increasing in θ, so a bracketed Newton iteration in one variable finds the root. Where all
 are pinned, s follows from p alone, s = <d,p>/m, and θ only has to leave every multiplier its sign. At the end
-Q = m/<d,p>, the best flow for this split.
+Q = m/<d,p>, the best flow for this split: Lemma F6 (barrier rows).
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     min over y   sup over d   Σ d_h(s,a) / y_h(s,a)           y, d in D = { d : <u, d> ≥ c }     [bai2025secure] Eq. 3
 
-The minimum is n, the number of coordinates that D reaches (at most H·S·A), and it is attained where Σ log y is largest.
-So Frank-Wolfe climbs Σ log y: the gradient is 1/y, the best direction is one call of the constrained oracle with
-w = 1/y, and that very value is the certificate sup_d <1/y, d>. It stops at sup ≤ (1 + tolerance) n. Coordinates that D
-does not reach count as 0/0 = 0. D is convex (mixtures of the active policies), and y belongs to one Markov policy.
+The minimum is n, the number of coordinates that D reaches (at most H·S·A), and it is attained where Σ log y is largest
+(Lemma F11 (coverage)). So Frank-Wolfe climbs Σ log y: the gradient is 1/y, the best direction is one call of the
+constrained oracle with w = 1/y, and that very value is the certificate sup_d <1/y, d>. It stops at sup ≤ (1 +
+tolerance) n. Coordinates that D does not reach count as 0/0 = 0. D is convex (mixtures of the active policies), and y
+belongs to one Markov policy.
 
 The start is the uniform policy, mixed with the most valuable one until it lies in D: a few to a few dozen iterations,
 independent of H·S·A oracles for single coordinates.

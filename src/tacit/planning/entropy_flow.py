@@ -14,7 +14,7 @@ the Jacobian is a conditional probability, so nothing over- or underflows. A ste
 that was seen before or increases D enough; if it does neither, the price of the worst state alone is moved to its best.
 
 The policy π(a|x) ∝ exp(-c(x,a) - φ(x,a)) needs no division by q(x). With p pushed forward it gives a feasible flow
-whose cost minus D(u) is the duality gap.
+whose cost minus D(u) is the duality gap: Lemma F4 (reduced dual), Lemma F5 (duality gap).
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 For one target state the maximum is a dynamic programme from the target back to the first state: with g the chance to
 hit the target from the next layer, each pair takes the p that maximises Σ p g, which is greedy. It fills the intervals
-from lo upwards in decreasing order of g. The order is the same for all pairs of a layer, so one sort serves them all.
+from lo upwards in decreasing order of g. The order is the same for all pairs of a layer, so one sort serves them all:
+Lemma F8 (upper occupancy).
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     φ = min Σ_y p_y (t_y + ln p_y)    over   lo ≤ p ≤ hi, Σ p = 1
 
 is attained by p_y = clip(exp(λ - t_y), lo_y, hi_y), where λ makes the sum 1. The level λ is found exactly by fixing
-variables: fill as if nothing were fixed, fix either everything above its hi or everything below its lo, whichever
-side weighs more (it is then fixed for good), and fill the rest again. Each pass fixes at least one, nothing is sorted.
+variables: fill as if nothing were fixed, fix either everything above its hi or everything below its lo, whichever side
+weighs more (it is then fixed for good), and fill the rest again. Each pass fixes at least one, nothing is sorted: Lemma
+F3 (water filling).
 
 Exponentials are anchored at the smallest free price, so that prices of any size keep their order; an entry that
 underflows beside it keeps its logarithm λ - t. Where the fixed ends use up the whole mass but for rounding, as mirrored

@@ -1,7 +1,7 @@
 """Privatizers for adversarial MDPs: noisy counts and noisy losses, under central or local trust.
 
 Every user brings a trajectory through a layered world and losses: the whole table l_k(x,a) with full information, the H
-losses met on the way with bandit feedback. What one user can change (replace-one; maxima attained together):
+losses met on the way with bandit feedback. What one user can change (replace-one; Lemma S7 (losses)):
 
     transitions N(x,a,x')   2H counters by one           visits N(x,a)   2H counters by one (released by `paper` only)
     losses, full            X'A counters by one, unless the table is declared public: then nothing

@@ -6,8 +6,8 @@ one layer needs a third of the noise of one that releases everything. Nothing is
 batch alone.
 
 Guarantees (each has a test of its name):
-G1  A transcript of B batches over disjoint users has the guarantee of its worst batch (B-batch SDP, adaptive parallel
-    composition): one user is in one batch, and what a learner does with the other batches is post-processing.
+G1  A transcript of B batches over disjoint users has the guarantee of its worst batch (B-batch SDP, Lemma P7 (parallel
+    composition)): one user is in one batch, and what a learner does with the other batches is post-processing.
 G2  A batch that is not the next one of the schedule, or has fewer reports than planned, is never released.
 G3  `BatchUnprotected` is the same path without noise: a learner that is given zero noise does the same under both.
 

@@ -5,8 +5,8 @@ noise of a continual counter, which lets every user be counted after every episo
 
 G1  Each user is one step of the stream; the exposure is that of the counter, over the families of the encoding.
 G2  The last user is counted but never published: nobody comes after. So prefixes 1..K-1 are released.
-G3  Everything a learner does with the totals is post-processing (and by the billboard lemma the actions of all other
-    users are private, too).
+G3  Everything a learner does with the totals is post-processing (and the actions of all other users are private, too:
+    Lemma P8 (billboard)).
 
 `tight`: complement encoding with the square-root factorization (delta > 0) or the best certified tree (delta = 0).
 `paper`: the Laplace binary tree of [bai2024adversarial] Sec. 5 and of the joint-DP literature, scale 3H⌈log₂K⌉/ε in

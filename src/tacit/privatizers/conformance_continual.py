@@ -6,8 +6,8 @@ best linear distinguisher of the two transcripts then has the signal-to-noise ra
 
     a_iᵀ (B Bᵀ)⁻¹ a_i / Var z        (infinite if a_i is not in the range of B: a prefix without noise of its own)
 
-and it must not exceed what the counter's events admit. A tree that draws a node's noise anew at every use, that forgets
-a level or that leaves a prefix bare breaks this, whatever it says about itself.
+and it must not exceed what the counter's events admit (Lemma K3 (linear distinguishers)). A tree that draws a node's
+noise anew at every use, that forgets a level or that leaves a prefix bare breaks this, whatever it says about itself.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Every rule works on standardized noise: released minus exact, divided by what is stated, so that it has mean 0 and
 variance 1. For continual counters the stated covariance over time is taken out as well (a Cholesky factor), so that
-fresh draws must come out. With m comparisons at a false-alarm rate α for all together:
+fresh draws must come out. With m comparisons at a false-alarm rate α for all together (Lemma K1 (too little noise),
+Lemma K2 (fair signs)):
 
     too little    mean(z²) < 1 − √(2κ ln(m/α)/N)            P ≤ α/m for independent z of kurtosis κ, by E e^{−λz²}
     too much      mean(z²) > (1 + 2√(2κ ln(m/α)/N)) · stated extra       (normal approximation, with room)

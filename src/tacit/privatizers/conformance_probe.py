@@ -187,7 +187,7 @@ def exact_counts(shape: CountShape, batch: Trajectories) -> CountStatistics:
 
 
 def one_user(shape: CountShape, *, state: int, action: int, reward: float) -> Trajectories:
-    """A user who stays in one cell and always earns the same: all of the own weight in one place."""
+    """A user who stays in one cell and always earns the same: all weight in one place."""
     H = shape.horizon
     return Trajectories(
         np.full((1, H + 1), state, dtype=np.int64), np.full((1, H), action, dtype=np.int64), np.full((1, H), reward)

@@ -4,7 +4,7 @@
 
 Guarantees (each has a test of its name):
 G1  The analyzer's view is equivalent to, per counter, exact sum + Binomial(n·m, q): every bit is its own message, all
-    messages of the batch are permuted together, and each user's number of messages is constant.
+    messages are permuted together, each user's number of messages is constant (Lemma M1 (sum view)).
 G2  `events()` describes the worst replacement of one trajectory, honest devices only; `tight` meets (epsilon, delta).
 G3  `aggregate` has exactly the distribution of the three roles run one after the other.
 G4  A batch with fewer reports than planned is never released.

@@ -1,7 +1,7 @@
 """E, the encoder: runs on the device and sees one trajectory; what it returns is all that leaves the device.
 
 1. clip the trajectory into the public sizes and round rewards to bits, 1 with probability r: unbiased, and the same
-   privacy as for binary rewards, because it happens before anything else (adds at most 1/4 of variance per visit);
+   privacy as for binary rewards, because it comes first (Lemma S8 (rounded rewards));
 2. look up the counters that the trajectory sets to one;
 3. draw the noise bits of every counter;
 4. pack every bit into a message of its own.

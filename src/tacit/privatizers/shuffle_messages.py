@@ -9,12 +9,13 @@ to send the same bits, with the same released numbers:
 
 Why nothing more is seen. Under `every-bit` the analyzer sees, per counter, how many of a fixed number of messages are
 one: the sum. Under `ones` it sees the number of messages per label; the dummies are n·(F + B) minus all others, a
-function of the sums. So both views are equivalent to the vector of sums, and each user's traffic is constant.
+function of the sums. So both views are equivalent to the vector of sums (Lemma M1 (sum view)).
 
 The block. With `overflow_prob = 0` a block holds all C·m noise bits: it never overflows and both claims are exact.
 Otherwise B is the least number with n · P(Bin(C·m, q) > B) ≤ overflow_prob, and a device with more noise ones than
 that opens another block: the released numbers keep exactly their distribution, but an extra block is visible. Its
-presence depends on noise alone, and is paid for: with delta(eps) for the sums, for every set of views V,
+presence depends on noise alone, and is paid for (Lemma M6 (overflowing blocks)): with delta(eps)
+for the sums, for every set of views V,
 
     P(V) ≤ P(V, no extra) + p ≤ e^eps P'(V₀) + delta + p ≤ e^eps (P'(V, no extra) + p) + delta + p
          ≤ e^eps P'(V) + delta + (1 + e^eps)·p,          V₀ = the sums in V with n blocks, p = overflow_prob.

@@ -9,8 +9,8 @@ again under a fresh permutation (Alg. 8). Two claims are printed; neither holds.
     that are sent again are not: what episode k+1 shows beyond episode k is the report of user k, whole (`link`). The
     shuffler might as well not exist. (Eq. 113 also takes bits for users; a user owns H bits of one counter.)
 
-So the guarantee of M_sh is its local one, and tacit offers no trust model of this name: use `local`, or `shuffle`,
-which releases each batch once. This file exists so that the claim can be checked.
+So the guarantee of M_sh is its local one (Lemma M7 (reports sent again)), and tacit offers no trust model of this name:
+use `local`, or `shuffle`, which releases each batch once. This file exists so that the claim can be checked.
 
 G1  `certificate` states the local level of one report; the transcript has no better one, because of `link`.
 G2  `counters` is unbiased (Eqs. 110-112; y has H - 1 layers, Eq. 111 prints H).

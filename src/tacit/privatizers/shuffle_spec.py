@@ -8,7 +8,7 @@ Four families of counters exist, each over a public set of layers h (steps, zero
     outcomes     1{s_h, a_h, r_h = s, a, r}          one cell per layer: visits and rewards in one family
 
 Replacing a trajectory moves, per family and layer, at most one counter up by one and one down by one, and there is a
-pair of trajectories that does so everywhere at once; so `families()` is exact, not only an upper bound.
+pair of trajectories that does so everywhere at once; so `families()` is exact: Lemma S4 (staged counts).
 
     three families, layers as needed     6H-2 differing counters      [bai2024shuffle] releases layer H too: 6H
     transitions and outcomes             4H-2                         the same statistics for less noise

@@ -2,7 +2,7 @@
 
 Every batch is a complete run of `Shuffle` (encoder, shuffler, analyzer) over its own users, with fresh noise; the
 totals add the batches up, which is post-processing. Users are disjoint and batch sizes are fixed beforehand, so the
-guarantee of the whole transcript is that of one batch (B-batch SDP, adaptive parallel composition).
+guarantee of the whole transcript is that of one batch (B-batch SDP, Lemma P7 (parallel composition)).
 
 `tight` sends the one-hot encoding (4H - 2 differing counters) with the least noise of the exact accountant; `paper`
 sends three families with the noise as printed in [bai2025secure], every bit as its own message.
@@ -64,7 +64,7 @@ class Shuffled:
         return self.protocol.families()
 
     def events(self) -> Events:
-        """The exposure of one user: the own batch."""
+        """The exposure of one user: one batch."""
         return self.protocol.events()
 
     def noise_std(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ by one, so that the two families cost as much as one and every counter needs les
 
 Kept apart by step (`staged`), replacing one trajectory moves two counters per step and family by one; pooled over the
 steps, the worst replacement moves two counters of a family by the number of steps (a user may sit in one cell).
+Lemma S4 (staged counts), Lemma S5 (pooled counts), Lemma S6 (complements).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ is not below lo; and any t ≥ 0 with all three is feasible. If τ > 0, then Σ 
 |x_i − c_i| ≤ max(τ, −min c). If τ < 0, then a feasible t has (c_i + t) = (c_i + t)₊ by (i), so (iii) says t ≥ −τ, and
 |x_i − c_i| ≤ max(−τ, −min c) again. So x attains the least t. It is also the Euclidean projection of c onto the whole
 feasible set {x ≥ 0, lo ≤ Σ x ≤ hi} (its Karush-Kuhn-Tucker conditions are the closed form), hence onto the subset of
-minimisers that contains it.
+minimisers that contains it: Lemma F1 (nearest consistent row), Lemma F2 (private counts).
 
 The program has no solution iff n < −E/4; then n is clamped to 0 first, which only moves it towards the truth.
 """

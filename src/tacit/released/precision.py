@@ -8,9 +8,9 @@ so that the sum over n users, each with fresh noise, stays within
 
     √(2 n v L) + c L        with probability at least 1 - 2 e^{-L},
 
-also when the users' data depend on the noise of earlier users (the noise is a martingale difference). For Laplace noise
-this is √2 tighter than the printed b max{√n, √L} √(8L); for randomized response and Gaussian noise it repairs printed
-radii that are too small.
+also when the users' data depend on the noise of earlier users (the noise is a martingale difference): Lemma N1
+(sub-gamma radius). For Laplace noise this is √2 tighter than the printed b max{√n, √L} √(8L); for randomized response
+and Gaussian noise it repairs printed radii that are too small.
 """
 
 from __future__ import annotations

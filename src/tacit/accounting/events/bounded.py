@@ -3,7 +3,7 @@
 [garcelon2021local] Alg. 6 adds noise on (−R, R) with density exp(−f(x/R)) / (R Z), f(u) = exp(1/(1 − u²)). Its printed
 radius leaves a constant open and its theorem never applies to a tabular problem; the exact loss does. f is convex (an
 increasing convex function of the convex 1/(1 − u²)), so the density is log-concave: the concentrated pattern of shifts
-is the worst for every horizon (proof in `tacit.accounting.pld`), and only shift/R matters.
+is the worst for every horizon (Lemma L5 (bounded noise)), and only shift/R matters.
 A bounded noise reveals its input near the ends of its support, hence never pure privacy: P[ℓ = ∞] = P[x < shift − R].
 """
 

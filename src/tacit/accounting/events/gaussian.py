@@ -5,10 +5,11 @@ N(μ, 1) with μ = Δ₂/σ, and composing shifts adds their squares: μ² = Σ 
 
     δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
 
-is the same in both directions. Everything here is rounded to the private side: `gaussian_delta` and `gaussian_epsilon`
-never come out too small, `gaussian_mu` never too large, so `gaussian_delta(epsilon, gaussian_mu(epsilon, delta))` is at
-most `delta` in floating point too. For compositions in which it is not alone, the pair has the loss μ²/2 − μx, cut into
-cells and split pessimistically as for every log-concave noise (`gaussian_pld`).
+is the same in both directions (Lemma P5 (Gaussian curve)). Everything here is rounded to the private side:
+`gaussian_delta` and `gaussian_epsilon` never come out too small, `gaussian_mu` never too large, so
+`gaussian_delta(epsilon, gaussian_mu(epsilon, delta))` is at most `delta` in floating point too. For compositions in
+which it is not alone, the pair has the loss μ²/2 − μx, cut into cells and split pessimistically as for every
+log-concave noise (`gaussian_pld`).
 
 On the integers, P(z) ∝ exp(−z²/(2σ²)) against Q(z) = P(z − s): the loss (s² − 2sz)/(2σ²) is known in closed form and
 the masses are those of the integers, so the only approximation is the cut at 14σ, which counts as infinite loss. The

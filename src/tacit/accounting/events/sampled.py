@@ -5,7 +5,7 @@ with noise N(0, σ² I). Replacing a user whose vector is v by one whose vector 
 
     P = (1-q) N(0) + q N(v)    into    Q = (1-q) N(0) + q N(v').
 
-The worst case is v = -v' = C in one dimension, at every ε, because
+The worst case is v = -v' = C in one dimension, at every ε (Lemma D4 (Poisson sample)), because
 
 1. turning helps: reflect v' at the hyperplane through 0 that takes it to the far side of v. N(0) does not notice, and
    ∫ [P - αQ]₊ does not decrease, since a ↦ [a]₊ is convex: of the two ways to pair the larger and the smaller density

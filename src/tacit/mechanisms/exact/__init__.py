@@ -6,7 +6,7 @@ are rationals; a float is taken as the rational it is, exactly.
 
     bits          random words; the only door to the operating system
     arithmetic    rational parameters; rigorous integer enclosures of e^-γ
-    inversion     the one theorem: exact inversion against a lazily extended uniform number
+    inversion     Lemma N4 (exact inversion): against a lazily extended uniform number
     blocks        two-level sampling, so that a scale of millions needs no table of millions
     bernoulli, geometric, discrete_laplace, discrete_gaussian, binomial, integers    the laws
 """

@@ -9,7 +9,7 @@ for every n would be as long as the scale, so n is drawn in two steps:
 
 so that P(n) ∝ e^-γ(m·a) · (1/m) · e^-(γ(n) - γ(m·a)) ∝ e^-γ(n). The coin is exact too: its uniform number V is compared
 with a *lower* bound that holds for the whole block, which almost always decides; otherwise with the exact e^-(...) of
-this n, enclosed as narrowly as it takes. With m = 1 nothing is ever rejected.
+this n, enclosed as narrowly as it takes. With m = 1 nothing is ever rejected. Lemma N5 (blocks).
 """
 
 from __future__ import annotations

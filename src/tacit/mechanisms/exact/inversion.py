@@ -1,4 +1,4 @@
-"""Exact inversion: the one theorem behind the samplers.
+"""Exact inversion behind the samplers: Lemma N4 (exact inversion).
 
 A law on an ordered, possibly infinite list of outcomes x₀, x₁, ... is sampled with one real U, uniform on [0, 1):
 

@@ -1,0 +1,290 @@
+"""The golden cases as plain data: learners x options x trust models x mechanisms x calibrations, in small worlds.
+
+`runs()` maps a name to the arguments of a run (those of `tacit.run`) and the speeds at which it exists;
+`certificates()` maps a name to a question of `tacit certify`; `directories()` to runs that are kept on disk.
+Nothing of tacit is imported here: renaming modules cannot change a case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+RIVER = "riverswim:states=3,horizon=4"
+TINY = "riverswim:states=2,horizon=3"
+LAYERS = "layered:layers=3,states=2,actions=2"
+TRAP = "layered-trap:layers=3,states=2,actions=2"
+SUPPORT = "layered-support:layers=3,states=2,actions=2"
+BANDIT = "contextual-bandit"
+DOSES = "dose-bandit"
+
+Row = dict[str, Any]
+
+BOTH, COMPILED, INTERPRETED = ("compiled", "interpreted"), ("compiled",), ("interpreted",)
+EPISODES = 300
+SEEDS = (0, 7)
+
+CENTRAL: Row = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
+CENTRAL_PURE: Row = {"trust": "central", "epsilon": 1.0}
+SHUFFLE: Row = {"trust": "shuffle", "epsilon": 1.0, "delta": 1e-6, "batch": 100}
+LOCAL: Row = {"trust": "local", "epsilon": 2.0, "delta": 1e-6}
+LOCAL_PURE: Row = {"trust": "local", "epsilon": 2.0}
+PAPER: Row = {"calibration": "paper"}
+
+CENTRAL_MECHANISMS = ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization")
+LOCAL_MECHANISMS = ("subset", "oue", "laplace", "gaussian", "rr", "bounded")
+PRINTED_LOCAL = ("laplace", "gaussian", "rr", "bounded")
+ADVERSARIES = ("drift", "iid", "sinusoidal", "switching:segments=4", "turning", "worst-of-two")
+
+
+def runs() -> dict[str, Row]:
+    """Every run by its name: `arguments` (of `tacit.run`), `speeds` and `group`."""
+    table: dict[str, Row] = {}
+    for group, rows in (
+        ("options", _options()),
+        ("trust", _trust()),
+        ("mechanisms", _mechanisms()),
+        ("stages", _stages()),
+        ("gradients", _gradients()),
+        ("losses", _losses()),
+    ):
+        for speeds, row in rows:
+            arguments = {"environment": RIVER, "episodes": EPISODES, "seeds": SEEDS, **row}
+            name = _name(group, arguments)
+            if name in table:
+                raise ValueError(f"every golden case must be there once, got {name} twice")
+            table[name] = {"group": group, "speeds": speeds, "arguments": arguments}
+    return table
+
+
+def _name(group: str, arguments: Row) -> str:
+    shown = [str(arguments["learner"]), str(arguments["environment"])]
+    skipped = ("learner", "environment", "seeds")
+    for key, value in arguments.items():
+        if key not in skipped:
+            shown.append(f"{key}=given" if isinstance(value, list) else f"{key}={value}")
+    return f"{group}/{' '.join(shown)}"
+
+
+Cases = list[tuple[tuple[str, ...], Row]]
+
+
+def _options() -> Cases:
+    """Every learner of counts with each of its options, without privacy; the reference learners."""
+    found: Cases = []
+    for staged in ("true", "false"):
+        for bonus in ("hoeffding", "bernstein"):
+            for constants in ("theory", "practical"):
+                learner = f"ucbvi:bonus={bonus},staged={staged}"
+                found.append((BOTH, {"learner": learner, "constants": constants}))
+        for rewards in ("beta", "normal-gamma"):
+            found.append((BOTH, {"learner": f"psrl:rewards={rewards},staged={staged}"}))
+            for prior in ("printed", "noise-aware"):
+                found.append((BOTH, {"learner": f"ldp-psrl:prior={prior},rewards={rewards},staged={staged}"}))
+        found += [(BOTH, {"learner": f"ldp-obi:staged={staged}", "constants": c}) for c in ("theory", "practical")]
+        found += [
+            (INTERPRETED, {"learner": f"{name}:replan=rarely,staged={staged}", "episodes": 1000})
+            for name in ("ucbvi", "psrl", "ldp-obi", "ldp-psrl")
+        ]
+    for rows in ("projected", "kept"):
+        found += [(BOTH, {"learner": f"dp-ucbvi:rows={rows}", "constants": c}) for c in ("theory", "practical")]
+    for name in ("private-ucb-vi", "private-ucb-po", "pucb"):
+        found += [(BOTH, {"learner": name, "constants": constants}) for constants in ("theory", "practical")]
+    found += [(BOTH, {"learner": "ucbvi", "constants": "practical", "z": 0.5})]
+    found += [(COMPILED, {"learner": "ucbvi", "episodes": 2000}), (COMPILED, {"learner": "psrl", "episodes": 2000})]
+    found += [(INTERPRETED, {"learner": name, "batch": 50}) for name in ("ucbvi", "psrl", "dp-ucbvi", "pucb")]
+    found += [(INTERPRETED, {"learner": name}) for name in ("uniform", "optimal")]
+    found += [(INTERPRETED, {"learner": "optimal", **CENTRAL}), (INTERPRETED, {"learner": "uniform", **LOCAL})]
+    # More episodes than the compiled loop takes at once.
+    found.append((COMPILED, {"learner": "ucbvi", "constants": "practical", "environment": TINY, "episodes": 120_000}))
+    worlds = ("random-mdp", "treatment-bandit", "hard-tree", "treatment", "recommender", "ev-charging")
+    found += [(COMPILED, {"learner": "psrl", "environment": world, "episodes": 100}) for world in worlds]
+    return found
+
+
+def _trust() -> Cases:
+    """Every learner of counts under every trust model that takes it, tight and as printed."""
+    found: Cases = []
+    # Under the practical rule private-ucb-vi and pucb are ucbvi: here they are asked for their own widths.
+    for name in ("ucbvi", "psrl", "dp-ucbvi", "private-ucb-vi", "private-ucb-po", "pucb"):
+        own: Row = {"constants": "theory"} if name in ("private-ucb-vi", "pucb") else {}
+        for asked in (CENTRAL, CENTRAL_PURE, {**CENTRAL, **PAPER}, LOCAL, {**LOCAL, **PAPER}):
+            found.append((BOTH, {"learner": name, **own, **asked}))
+        for asked in (SHUFFLE, {**SHUFFLE, **PAPER}, {**CENTRAL, "batch": 50}, {**LOCAL, "batch": 50}):
+            found.append((INTERPRETED, {"learner": name, **own, **asked}))
+    for name in ("dp-ucbvi", "private-ucb-po"):
+        for asked in (CENTRAL, LOCAL, {**CENTRAL, **PAPER}, SHUFFLE):
+            found.append((INTERPRETED, {"learner": name, "constants": "theory", **asked}))
+    for name in ("private-ucb-vi", "pucb", "ldp-obi"):
+        found.append((INTERPRETED, {"learner": name, "constants": "practical", **LOCAL}))
+    for name in ("ldp-obi", "ldp-psrl"):
+        for asked in (LOCAL, {**LOCAL, **PAPER}):
+            found.append((BOTH, {"learner": name, **asked}))
+    found += [(BOTH, {"learner": "ldp-psrl:rewards=beta", **asked}) for asked in (LOCAL, {**LOCAL, **PAPER})]
+    found += [(INTERPRETED, {"learner": "ldp-psrl:prior=noise-aware", **asked}) for asked in (LOCAL, LOCAL_PURE)]
+    for name in ("ucbvi", "psrl", "ldp-obi", "ldp-psrl"):
+        found.append((INTERPRETED, {"learner": f"{name}:replan=rarely", "episodes": 1000, **LOCAL}))
+    return found
+
+
+def _mechanisms() -> Cases:
+    """Every mechanism by name, with steps kept apart and pooled, pure and approximate."""
+    found: Cases = []
+    for staged in ("true", "false"):
+        learner = f"ucbvi:staged={staged}"
+        for mechanism in CENTRAL_MECHANISMS:
+            found.append((BOTH, {"learner": learner, **CENTRAL, "mechanism": mechanism}))
+        for mechanism in ("kary-tree", "laplace-tree", "batched"):
+            found.append((INTERPRETED, {"learner": learner, **CENTRAL_PURE, "mechanism": mechanism}))
+        for mechanism in LOCAL_MECHANISMS:
+            found.append((BOTH, {"learner": learner, **LOCAL, "mechanism": mechanism}))
+        for mechanism in PRINTED_LOCAL:
+            found.append((BOTH, {"learner": learner, **LOCAL, **PAPER, "mechanism": mechanism}))
+            learner_obi = f"ldp-obi:staged={staged}"
+            found.append((INTERPRETED, {"learner": learner_obi, **LOCAL, **PAPER, "mechanism": mechanism}))
+    for mechanism in ("subset", "oue", "laplace", "rr"):
+        found.append((INTERPRETED, {"learner": "ucbvi", **LOCAL_PURE, "mechanism": mechanism}))
+    for mechanism in CENTRAL_MECHANISMS:
+        found.append((INTERPRETED, {"learner": "dp-ucbvi", **CENTRAL, "mechanism": mechanism}))
+    for mechanism in LOCAL_MECHANISMS:
+        found.append((INTERPRETED, {"learner": "dp-ucbvi", **LOCAL, "mechanism": mechanism}))
+        found.append((INTERPRETED, {"learner": "ldp-obi", "constants": "theory", **LOCAL, "mechanism": mechanism}))
+    for mechanism in ("laplace", "gaussian"):
+        found.append((INTERPRETED, {"learner": "ldp-psrl", **LOCAL, "mechanism": mechanism}))
+    found.append((INTERPRETED, {"learner": "ucbvi", **SHUFFLE, "mechanism": "binomial"}))
+    found.append((INTERPRETED, {"learner": "ucbvi", **CENTRAL, "batch": 50, "mechanism": "laplace-tree"}))
+    found.append((COMPILED, {"learner": "ucbvi", **CENTRAL, "episodes": 2000, "mechanism": "batched"}))
+    found.append((INTERPRETED, {"learner": "ucbvi", **CENTRAL, "delta": 0.01, "allow_large_delta": True}))
+    return found
+
+
+def _stages() -> Cases:
+    """The learners that plan batches of their own."""
+    shuffle: Row = {"trust": "shuffle", "epsilon": 2.0, "delta": 1e-6, "episodes": 20_000}
+    trusts: tuple[Row, ...] = ({"episodes": 2000}, shuffle, {**shuffle, **PAPER})
+    found: Cases = []
+    for asked in trusts:
+        for variant in ("2024", "2025"):
+            for constants in ("practical", "theory"):
+                learner = f"sdp-pe:variant={variant}"
+                found.append((INTERPRETED, {"environment": TINY, "learner": learner, "constants": constants, **asked}))
+        found += [(INTERPRETED, {"learner": name, **asked}) for name in ("sdp-pe-plus", "sdp-bucb")]
+        found += [(INTERPRETED, {"learner": name, "z": 0.5, **asked}) for name in ("sdp-pe-plus", "sdp-bucb")]
+    return found
+
+
+def _gradients() -> Cases:
+    """Policy gradients: policies, baselines, barriers, clips, epochs, rates; tabular worlds and dose bandits."""
+    private: Row = {"trust": "central", "epsilon": 1.0, "delta": 1e-5}
+    sizes: Row = {"episodes": 600, "batch": 50}
+    found: Cases = []
+    for learner in (
+        "dp-pg",
+        "dp-pg:staged=false",
+        "dp-pg:policy=linear",
+        "dp-pg:policy=linear,features=4,clip=2",
+        "dp-pg:baseline=0.3",
+        "dp-pg:baseline=released",
+        "dp-pg:barrier=theory",
+        "dp-pg:barrier=0.1,step=0.5",
+        "dp-npg",
+        "dp-npg:damping=0.2,staged=false",
+        "dp-npg:policy=linear,features=4",
+        "dp-ppo",
+        "dp-ppo:epochs=2,radius=0.1",
+        "dp-ppo:epochs=2,rate=0.5",
+    ):
+        found.append((BOTH, {"learner": learner, **sizes, **private}))
+    for learner in ("dp-pg", "dp-npg", "dp-ppo"):
+        found.append((BOTH, {"learner": learner, **sizes}))
+        found.append((BOTH, {"learner": learner, **sizes, "environment": BANDIT, **private}))
+    for learner in ("dp-pg", "dp-npg"):
+        found.append((BOTH, {"learner": learner, **sizes, "environment": BANDIT, **private, **PAPER}))
+        found.append((BOTH, {"learner": learner, **sizes, "constants": "theory", **private}))
+    found.append((BOTH, {"learner": "dp-pg", "episodes": 625, "batch": 50, **private}))
+    found.append((BOTH, {"learner": "dp-pg", "episodes": 600, **private}))
+    found.append((BOTH, {"learner": "dp-pg", **sizes, "epsilon": 2.0, "delta": 1e-5}))
+    many: Row = {"environment": "contextual-bandit:contexts=2,actions=2", "episodes": 1_200_000, "batch": 1000}
+    found.append((COMPILED, {"learner": "dp-pg", **many, **private}))
+    doses: Row = {"environment": DOSES, "episodes": 600, "batch": 50}
+    for learner in ("dp-pg:policy=gaussian", "dp-pg:policy=gaussian,baseline=released,clip=2"):
+        found.append((COMPILED, {"learner": learner, **doses}))
+        found.append((COMPILED, {"learner": learner, **doses, **private}))
+    found.append((COMPILED, {"learner": "dp-pg:policy=gaussian", **doses, **private, **PAPER}))
+    found.append((COMPILED, {"learner": "dp-pg:policy=gaussian", **doses, **private, "constants": "theory"}))
+    return found
+
+
+def _losses() -> Cases:
+    """Adversarial losses: learners, adversaries, estimators, public losses, constants and tuned rates."""
+    base: Row = {"environment": LAYERS, "episodes": 200, "adversary": "switching:segments=4"}
+    central, local = CENTRAL, {**LOCAL, "epsilon": 4.0}
+    found: Cases = []
+    for learner in ("uc-o-reps", "uob-lbps"):
+        for asked in ({}, central, CENTRAL_PURE, local, LOCAL_PURE, {**central, **PAPER}, {**local, **PAPER}):
+            found.append((BOTH, {"learner": learner, **base, **asked}))
+        found += [(COMPILED, {"learner": learner, **base, "constants": "theory", **a}) for a in ({}, central, local)]
+        found += [(COMPILED, {"learner": f"{learner}:eta=2,cb=0.3,ce=0.1", **base, **a}) for a in ({}, central)]
+        found.append((COMPILED, {"learner": learner, **base, "z": 1.0}))
+        # So little noise that the confidence sets say something.
+        for asked in (central, local, {**central, **PAPER}, {**local, **PAPER}):
+            found.append((COMPILED, {"learner": learner, **base, **asked, "epsilon": 200.0, "episodes": 600}))
+        found += [(COMPILED, {"learner": learner, **base, "environment": world}) for world in (TRAP, SUPPORT, TINY)]
+    for learner in ("o-reps", "uob-reps"):
+        found += [(BOTH, {"learner": learner, **base}), (COMPILED, {"learner": f"{learner}:eta=2", **base})]
+    for name in ("uc-o-reps", "uob-reps"):
+        found += [
+            (COMPILED, {"learner": name, **base, "adversary": foe}) for foe in ADVERSARIES if foe != base["adversary"]
+        ]
+    for estimator in ("centred", "as-written"):
+        for asked in ({}, central, local):
+            found.append((COMPILED, {"learner": "uob-lbps", **base, "estimator": estimator, **asked}))
+    given = [[(3 * episode + 5 * pair) % 11 / 10 for pair in range(10)] for episode in range(200)]
+    found.append((COMPILED, {"learner": "uc-o-reps", **base, "adversary": given}))
+    # More episodes than there are losses in memory at once.
+    found.append((COMPILED, {"learner": "uob-reps", **base, "adversary": "iid", "episodes": 20_500}))
+    found.append((COMPILED, {"learner": "uob-lbps:radius=0.5", **base, **local}))
+    for asked in (central, local, {**central, **PAPER}, {**local, **PAPER}):
+        found.append((BOTH, {"learner": "uc-o-reps", **base, "public_losses": True, **asked}))
+    return found
+
+
+def certificates() -> dict[str, Row]:
+    """Questions of `tacit certify` at published sizes, by name."""
+    sizes: Row = {"states": 5, "actions": 3, "horizon": 6, "episodes": 100_000, "epsilon": 1.0, "delta": 1e-6}
+    asked: list[Row] = []
+    for mechanism in CENTRAL_MECHANISMS:
+        asked.append({"trust": "central", "mechanism": mechanism, "calibration": "tight"})
+    asked.append({"trust": "central", "mechanism": "kary-tree", "calibration": "tight", "pooled": True, "delta": 0.0})
+    asked.append({"trust": "central", "calibration": "paper"})
+    asked.append({"trust": "central", "calibration": "paper", "batch": 500, "pooled": True})
+    for mechanism in LOCAL_MECHANISMS:
+        asked.append({"trust": "local", "mechanism": mechanism, "calibration": "tight"})
+        asked.append({"trust": "local", "mechanism": mechanism, "calibration": "tight", "pooled": True})
+    for mechanism in PRINTED_LOCAL:
+        asked.append({"trust": "local", "mechanism": mechanism, "calibration": "paper", "epsilon": 3.0})
+    asked.append({"trust": "local", "calibration": "tight", "delta": 0.0, "horizon": 1})
+    asked.append({"trust": "local", "calibration": "tight", "epsilon": 30.0})
+    for batch in (500, 5000):
+        for calibration in ("tight", "paper"):
+            asked.append({"trust": "shuffle", "calibration": calibration, "batch": batch})
+    for trust in ("central", "local"):
+        for feedback in ("full", "bandit"):
+            for delta in (0.0, 1e-6):
+                for calibration in ("tight", "paper"):
+                    asked.append({"trust": trust, "feedback": feedback, "delta": delta, "calibration": calibration})
+        asked.append({"trust": trust, "feedback": "full", "public_losses": True, "calibration": "tight"})
+    rows = [{**sizes, **row} for row in asked]
+    return {" ".join(f"{key}={value}" for key, value in row.items()): row for row in rows}
+
+
+def directories() -> dict[str, Row]:
+    """Runs of each kind that are kept on disk, by name; `model ...` is an environment that is handed over."""
+    seeds: Row = {"seeds": (0, 1), "checkpoints": 20, "episodes": 200}
+    return {
+        "counts": {"environment": RIVER, "learner": "ucbvi", **CENTRAL, **seeds},
+        "given": {"environment": f"model {RIVER}", "learner": "psrl", **LOCAL, **seeds},
+        "reference": {"environment": RIVER, "learner": "uniform", **seeds},
+        "stages": {"environment": RIVER, "learner": "sdp-bucb", **seeds},
+        "gradients": {"environment": RIVER, "learner": "dp-pg", **CENTRAL, "delta": 1e-5, "batch": 50, **seeds},
+        "losses": {"environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid", **LOCAL, **seeds},
+    }
