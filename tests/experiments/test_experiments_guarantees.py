@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mpmath import erfc, exp, log, mp, mpf, sqrt
 
-from tacit.accounting.gaussian import classical_gaussian_sigma
+from tacit.accounting.events.gaussian import classical_gaussian_sigma
 from tacit.cli import main
 from tacit.experiments.guarantees import render_guarantees, verdicts
 from tacit.experiments.verdicts_batches import first_leak, first_violation, leak

@@ -58,6 +58,7 @@ def test_scores_are_unbounded_and_contributions_are_not():
                 pulls,
             )
             assert np.linalg.norm(pulls @ bandit.features) <= clip
+            assert pulls.any() == math.isfinite(action)
 
 
 def config(**more):

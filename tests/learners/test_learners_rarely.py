@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate
 
 import tacit
-from tacit.accounting.bounded import bounded_density
+from tacit.accounting.events.bounded import bounded_density
 from tacit.data.counts import flow_counts
 from tacit.environments.registry import make
 from tacit.errors import NotSupported

@@ -16,8 +16,8 @@ from scipy import linalg, optimize
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms import factorization_stream
 from tacit.mechanisms.allocation import allocate_gaussian, gaussian_shares

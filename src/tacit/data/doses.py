@@ -108,8 +108,10 @@ def add_dose_gradients(
         total += r
         # g = (r - b) (a - θ·x_s)/τ² x_s, at most `clip` long
         pull = (r - baseline) * (actions[i] - means[s]) / clinic.deviation**2
+        if not abs(pull) < math.inf:  # NaN, too: what has no length cannot be clipped, and adds nothing
+            continue
         most = bounds.clip * (1.0 - 1e-12) / max(clinic.norms[s], 1e-300)
-        if not abs(pull) <= most:  # NaN, too
+        if abs(pull) > most:
             pull = most if pull > 0.0 else -most
         pulls[s] += pull
     return total

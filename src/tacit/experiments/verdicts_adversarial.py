@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.experiments.verdict import (
     DELTA,
     EPSILON,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from tacit.accounting.binomial import binomial_epsilon, hoeffding_bits, least_bits
-from tacit.accounting.gaussian import classical_gaussian_sigma, gaussian_epsilon, gaussian_mu
+from tacit.accounting.events.binomial import binomial_epsilon, hoeffding_bits, least_bits
+from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_epsilon, gaussian_mu
 from tacit.experiments.verdict import (
     ACTIONS,
     DELTA,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tacit.accounting.bounded import least_radius
 from tacit.accounting.composition import delta_of, epsilon_of
+from tacit.accounting.events.bounded import least_radius
 from tacit.accounting.families import Family
 from tacit.experiments.verdict import (
     ACTIONS,

@@ -25,8 +25,8 @@ from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import BudgetSpent, NotSupported, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.laplace_sum import laplace_radius

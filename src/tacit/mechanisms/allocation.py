@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Protocol, Self, TypeVar
 
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import require, require_count, require_real
 
 __all__ = ["GaussianCounter", "allocate_gaussian", "allocate_laplace", "gaussian_shares"]

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from tacit.accounting.binomial import least_bits, least_probability
 from tacit.accounting.events import BinomialEvent, Events
+from tacit.accounting.events.binomial import least_bits, least_probability
 from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
@@ -85,11 +85,14 @@ class Binomial:
         )
 
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Binomial:
-        """The fewest fair bits under which these families together are (epsilon, delta)-private (G4)."""
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int = 1) -> Binomial:
+        """The fewest fair bits under which these families together are (epsilon, delta)-private (G4).
+
+        With `users`, the fewest of which everybody adds as many as everybody else.
+        """
         up, down = _pattern(families)
         _require_delta(delta)
-        return cls(bits=least_bits(epsilon, delta, up, down), probability=0.5)
+        return cls(bits=least_bits(epsilon, delta, up, down, users), probability=0.5)
 
     @classmethod
     def for_users(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int) -> Binomial:

@@ -23,9 +23,9 @@ import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 from numpy.typing import NDArray
 
-from tacit.accounting.bounded import BOUNDED_STD, bounded_density, least_radius
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import BoundedEvent, Events
+from tacit.accounting.events.bounded import BOUNDED_STD, bounded_density, least_radius
 from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation

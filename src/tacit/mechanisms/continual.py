@@ -26,7 +26,16 @@ from tacit.mechanisms.exact.discrete_laplace import discrete_laplace
 from tacit.mechanisms.protocol import require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["ContinualCounter", "Running", "add", "begin", "require_whole", "sample_path", "secure_laplace"]
+__all__ = [
+    "ContinualCounter",
+    "Running",
+    "add",
+    "begin",
+    "nearest_whole",
+    "require_whole",
+    "sample_path",
+    "secure_laplace",
+]
 
 
 class ContinualCounter(Protocol):
@@ -92,10 +101,11 @@ def add(
 ) -> tuple[Running, NDArray[np.float64]]:
     """Count one user's vector `x`: the next state and the released prefix sums. Nothing given is changed.
 
-    The caller clips `x` to the sensitivity that the counter was calibrated for; with `SecureNoise` (integer noise, for
-    deployments) it also rounds `x` to integers.
+    The caller clips `x` to the sensitivity that the counter was calibrated for. With `SecureNoise` (integer noise, for
+    deployments) `x` is rounded to integers here, since integer noise hides no fraction; a caller who wants the mean of
+    fractions rounds them at random first.
     """
-    vector = np.asarray(x, dtype=np.float64)
+    vector, before = np.asarray(x, dtype=np.float64), running.totals
     if vector.shape != running.totals.shape:
         raise InvalidInput(f"x must have one entry for each of {running.totals.size} counters, got {vector.shape}")
     stream = type(running.stream)(*(part.copy() for part in running.stream))
@@ -106,9 +116,11 @@ def add(
         counter.step(counter.params, stream, noise.generator)
     elif isinstance(noise, SecureNoise):
         counter.advance(counter.params, stream, counter.secure_draws(k, vector.size, noise))
+        # The sums before, too: a simulation may have added fractions to them.
+        vector, before = nearest_whole(vector), nearest_whole(before)
     else:
         raise TypeError(f"noise must be SimulationNoise or SecureNoise, got {type(noise).__name__}")
-    totals = running.totals + vector
+    totals = before + vector
     return Running(totals=totals, stream=stream), totals + stream.noise
 
 
@@ -128,6 +140,20 @@ def secure_laplace(size: tuple[int, int], noise: SecureNoise, *, scale: float, d
     if not discrete:
         raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
     return discrete_laplace(size, noise, scale=scale).astype(np.float64)
+
+
+def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest integers, halves upwards; what is not finite counts as 0.
+
+    Adding an integer before or after is the same, so numbers at most Δ apart stay at most Δ apart for every integer Δ
+    (rounding halves to even would take 0.5 and 1.5 to 0 and 2).
+
+    >>> nearest_whole(np.array([0.5, 1.5, -0.5, 0.49999999999999994, -7.2, np.nan, np.inf])).tolist()
+    [1.0, 2.0, 0.0, 0.0, -7.0, 0.0, 0.0]
+    """
+    finite = np.where(np.isfinite(x), x, 0.0)
+    below = np.floor(finite)
+    return np.asarray(below + (finite - below >= 0.5), dtype=np.float64)
 
 
 def require_whole(family: Family, *, discrete: bool) -> None:

@@ -33,8 +33,8 @@ from scipy import fft, special
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
 from tacit.mechanisms.factorization_stream import (

@@ -17,6 +17,7 @@ import math
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
 
+from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.errors import require_count, require_real
 
 __all__ = [
@@ -87,17 +88,6 @@ def laplace_radius(terms: int, failure_prob: float, *, scale: float, discrete: b
     """
     bound = laplace_sum_chernoff if discrete or terms > _EXACT_TERMS else laplace_sum_radius
     return scale * bound(terms, failure_prob)
-
-
-def discrete_laplace_variance(scale: float) -> float:
-    """The variance of P(z) ∝ exp(-|z|/scale) on the integers.
-
-    >>> round(discrete_laplace_variance(10.0), 3)
-    199.833
-    """
-    b = require_real("scale", scale, low=0.0, open_low=True)
-    # 2q/(1-q)² with q = e^{-1/b}, written without cancellation: 1 / (2 sinh²(1/2b))
-    return 0.5 / math.sinh(min(0.5 / b, 300.0)) ** 2
 
 
 def _probability(failure_prob: float) -> float:

@@ -5,6 +5,8 @@ G2  `debias(randomize(bit))` is unbiased, and its variance is e^ε₀/(e^ε₀-1
 G3  `radius` covers the error of a sum of n de-biased bits, whatever the bits: the Chernoff bound over the worst bits,
     never above Hoeffding's (e^ε₀+1)/(e^ε₀-1) √(n/2 ln(2/p)), never beyond what n bits can reach.
 G4  `calibrate` finds the largest ε₀ = ε/D, rounded to the private side.
+G5  No bit is certain: a seeded uniform number is a multiple of 2⁻⁵³, and the probability of a flip is rounded up to
+    one, 2⁻⁵³ at least, so that sampling keeps the certified ε₀, however large (beyond 36.7 it is more private).
 
 A released counter adds up many bits (over users, and over the steps of one user): its noise is a sum of as many terms.
 
@@ -34,7 +36,11 @@ __all__ = [
     "flip_probability",
     "paper_response_epsilon",
     "paper_response_radius",
+    "private_keep",
 ]
+
+LEAST = 2.0**-53
+"""The least probability that a comparison with a seeded uniform number can have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +59,8 @@ class RandomizedResponse:
 
     @property
     def flip(self) -> float:
-        """The probability of a flip, 1/(e^ε₀+1)."""
-        return flip_probability(self.epsilon)
+        """The probability of a flip, 1/(e^ε₀+1), and never zero (G5)."""
+        return max(flip_probability(self.epsilon), LEAST)
 
     @property
     def gain(self) -> float:
@@ -133,6 +139,19 @@ def flip_probability(epsilon: float) -> float:
     (0.5, 0.0)
     """
     return math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+
+
+def private_keep(lie: float, cells: int = 2) -> float:
+    """The largest p that `random() < p` meets exactly and that leaves at least `lie` for the other answers (G5).
+
+    1 - `lie` itself is rounded to a multiple of 2⁻⁵³, to 1 from ε = 37 on. Here `lie` is rounded up, beyond what
+    its own rounding and an uneven choice among so many cells can lose.
+
+    >>> private_keep(0.25) < 0.75, private_keep(1e-30) == 1.0 - 2.0**-53
+    (True, True)
+    """
+    units = math.ceil(lie * (1.0 + cells * 2.0**-50) * 2.0**53)
+    return 1.0 - max(1, units) * LEAST
 
 
 def debiasing_variance(epsilon: float) -> float:

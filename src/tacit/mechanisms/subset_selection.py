@@ -5,7 +5,8 @@ from the other cells, so that each of them is sent with probability q = (k - p)/
 answer: the truth, or another cell at random. What it shares with unary encoding, above all the choice of the slot, is
 in `one_slot`; its guarantees hold here:
 
-G1  A replaced vector costs ε, exactly: a subset with the true cell is e^ε times as probable as one without it.
+G1  A replaced vector costs ε, exactly: a subset with the true cell is e^ε times as probable as one without it. Where
+    e^-ε is too small for a seeded uniform number, the truth is left out more often than that, never less often.
 G2  `debias` is unbiased with the stated variance. Bits of one slot depend on each other, never positively: the variance
     of a sum of cells is at most the sum of theirs (Lemma L4 (subset selection)).
 G3  `radius` covers the error of a sum over n users, whatever their cells.
@@ -31,6 +32,7 @@ from tacit.errors import require, require_count
 from tacit.kernels import kernel
 from tacit.mechanisms.one_slot import OneSlot, calibrated_slot
 from tacit.mechanisms.protocol import require_simulation
+from tacit.mechanisms.randomized_response import LEAST, private_keep
 from tacit.randomness import SimulationNoise
 
 __all__ = ["SubsetSelection", "add_subset", "best_size"]
@@ -58,9 +60,15 @@ class SubsetSelection(OneSlot):
 
     @property
     def keep(self) -> float:
-        """P(the true cell is sent), p = k e^ε/(k e^ε + d - k)."""
+        """P(the true cell is sent), p = k e^ε/(k e^ε + d - k), and below 1 where there is another cell."""
         k, d = self.size, self.cells
-        return k / (k + (d - k) * math.exp(-self.epsilon))
+        return 1.0 if d == 1 else min(k / (k + (d - k) * math.exp(-self.epsilon)), 1.0 - LEAST)
+
+    @property
+    def sampled_keep(self) -> float:
+        """The p that is compared with seeded uniform numbers: rounded so that they never cost more than ε (G1)."""
+        odds = (self.cells - self.size) * math.exp(-self.epsilon) / self.size
+        return 1.0 if self.cells == 1 else private_keep(odds / (1.0 + odds), self.cells)
 
     @property
     def rise(self) -> float:
@@ -98,7 +106,7 @@ class SubsetSelection(OneSlot):
         truths, generator = np.asarray(hot, dtype=np.int64), require_simulation(noise)
         sent = np.zeros((len(truths), self.cells))
         for row, truth in zip(sent, truths, strict=True):
-            add_subset(row, 0, self.cells, 0, self.cells, truth, self.size, self.keep, 1.0, generator)
+            add_subset(row, 0, self.cells, 0, self.cells, truth, self.size, self.sampled_keep, 1.0, generator)
         return sent.astype(np.int64)
 
     @classmethod

@@ -30,8 +30,8 @@ from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.continual import require_whole, secure_laplace
 from tacit.mechanisms.laplace_sum import discrete_laplace_variance, laplace_radius

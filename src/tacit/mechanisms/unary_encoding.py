@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting.families import Family
 from tacit.mechanisms.one_slot import OneSlot, calibrated_slot
 from tacit.mechanisms.protocol import require_simulation
-from tacit.mechanisms.randomized_response import debiasing_variance, flip_probability
+from tacit.mechanisms.randomized_response import LEAST, debiasing_variance, flip_probability
 from tacit.randomness import SimulationNoise
 
 __all__ = ["UnaryEncoding"]
@@ -50,8 +50,8 @@ class UnaryEncoding(OneSlot):
 
     @property
     def rise(self) -> float:
-        """P(a zero is sent as one), q = 1/(e^ε+1)."""
-        return flip_probability(self.epsilon)
+        """P(a zero is sent as one), q = 1/(e^ε+1), and never zero (G1)."""
+        return max(flip_probability(self.epsilon), LEAST)
 
     @property
     def contrast(self) -> float:

@@ -89,7 +89,8 @@ def release(
     require(len(batch) == m, f"a batch must have exactly {m} users", len(batch), "drop a short last batch")
     parameters = privatizer.parameters
     total = clipped_sum(policy, theta, batch, privatizer.bounds.clip).double().numpy()
-    share = float(batch.shares.clamp(0.0, 1.0).sum()) / m
+    # A share that is not finite counts as zero: clamp lets NaN through.
+    share = float(batch.shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(0.0, 1.0).sum()) / m
     gradient = total / m + parameters.sigma * noise.generator.standard_normal(policy.dimension)
     reward = share + parameters.reward_sigma * noise.generator.standard_normal()
     statistics = GradientStatistics(

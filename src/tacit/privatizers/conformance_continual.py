@@ -18,18 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.events import (
-    BinomialEvent,
-    BoundedEvent,
-    Event,
-    Events,
-    GaussianEvent,
-    LaplaceEvent,
-    PureEvent,
-)
+from tacit.accounting.events import Events
+from tacit.accounting.events.laplace import laplace_variance
 from tacit.accounting.families import Family
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.laplace_sum import discrete_laplace_variance
 
 __all__ = ["admitted", "exposure", "noise_map", "own_covariance", "stated_exposure"]
 
@@ -75,29 +66,10 @@ def exposure(covariance: Floats) -> float:
 def stated_exposure(counter: Any) -> float:
     """What the counter's events admit for a shift of one in one counter."""
     if {"levels", "scale", "discrete"} <= set(dir(counter)):  # trees of Laplace noise: nodes that contain one user
-        return float(counter.levels) / _laplace_variance(counter.scale, discrete=counter.discrete)
+        return float(counter.levels) / laplace_variance(counter.scale, discrete=counter.discrete)
     return admitted(counter.events(_UNIT))
 
 
 def admitted(events: Events) -> float:
     """The largest signal-to-noise ratio (squared) that any linear distinguisher may have under these events."""
-    return math.fsum(count * _admitted(event) for event, count in events)
-
-
-def _admitted(event: Event) -> float:
-    if isinstance(event, LaplaceEvent):
-        return event.shift**2 / _laplace_variance(event.scale, discrete=event.discrete)
-    if isinstance(event, GaussianEvent):
-        return event.shift**2 / event.sigma**2
-    if isinstance(event, BinomialEvent):
-        return 1.0 / (event.bits * event.probability * (1.0 - event.probability))
-    if isinstance(event, BoundedEvent):
-        return event.shift**2 / Bounded(limit=event.radius).variance
-    if isinstance(event, PureEvent):
-        # (E_P X − E_Q X)² ≤ χ²(P‖Q) Var_Q X, and χ² ≤ 4 sinh²(ε/2), attained by one randomized bit
-        return 4.0 * math.sinh(min(event.epsilon, 700.0) / 2.0) ** 2
-    return math.inf
-
-
-def _laplace_variance(scale: float, *, discrete: bool) -> float:
-    return discrete_laplace_variance(scale) if discrete else 2.0 * scale**2
+    return math.fsum(count * event.signal() for event, count in events)

@@ -4,7 +4,7 @@
 
 G1  Replacing one user moves the mean of a batch by at most `reach.shift` / m, whatever that user does (per-user
     clipping, or the exact supremum for one step of tabular softmax). Rewards are clipped to the declared interval
-    first.
+    first. With Poisson samples the length `reach.norm` / q m of what one user adds counts as well (see G5).
 G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of one batch
     only (Lemma P7 (parallel composition)): one, or `epochs` of them where users are re-used, which compose.
 G3  The divisor is public: m, or the expected size q m of a Poisson sample. A short batch is dropped, never
@@ -12,7 +12,8 @@ G3  The divisor is public: m, or the expected size q m of a Poisson sample. A sh
 G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by Lemma P8 (billboard) the
     actions of all other users are, too (joint DP): [he2025policy] Def. 2 and Remark 3.
 G5  Amplification by sampling is claimed only for rate < 1, and then every user of the batch is drawn by a coin of their
-    own in every epoch.
+    own in every epoch. The event compares "adds v" with "adds v'", each against "adds nothing", so |v| counts and not
+    only |v - v'|: the mean reward is centred at the public middle of [low, high], which whoever is not drawn adds.
 
 `tight`: the least σ for the exact reach (analytic Gaussian; PLD with sampling). `paper`: σ = √(8 ln(1.25/δ)) R_max G/(m
 ε) for rewards in [-R_max, R_max], with G = √(1 - 1/A) as App. C prints it for softmax; see the certificate for what is
@@ -57,6 +58,7 @@ class GradientNoise(NamedTuple):
     reward_sigma: float
     """The same for the mean reward; infinity: it is not released."""
     divisor: float
+    """The public size of a batch, q m."""
     rate: float
 
 
@@ -80,15 +82,29 @@ def choose_users(rate: float, chosen: NDArray[np.bool_], generator: np.random.Ge
 
 @kernel
 def add_noise(
-    noise: GradientNoise, reward_sum: float, released: GradientStatistics, generator: np.random.Generator
+    noise: GradientNoise,
+    reward_sum: float,
+    chosen: NDArray[np.bool_],
+    released: GradientStatistics,
+    generator: np.random.Generator,
 ) -> None:
-    """Add N(0, σ² I) to released.gradient, which holds the exact mean, and release the mean reward if that is asked."""
+    """Add N(0, σ² I) to released.gradient, which holds the exact mean, and release the mean reward if that is asked.
+
+    The mean reward is c + Σ_chosen (r_i - c) / (q m) with the public middle c of [low, high]: its mean over the coins
+    is (1/m) Σ r_i, and a user adds at most half the width, against nothing when not chosen (G5). It is written as the
+    sum of rewards with q m - |chosen| times c beside it, which is exactly the sum when everybody is chosen.
+    """
     if noise.sigma > 0.0:
         for j in range(released.gradient.shape[0]):
             released.gradient[j] += noise.sigma * generator.standard_normal()
     released.variance[0] = noise.sigma * noise.sigma
     if noise.reward_sigma < np.inf:
-        released.reward[0] = reward_sum / noise.divisor
+        absent = noise.divisor
+        for i in range(chosen.shape[0]):
+            if chosen[i]:
+                absent -= 1.0
+        middle = noise.bounds.low + 0.5 * (noise.bounds.high - noise.bounds.low)
+        released.reward[0] = (reward_sum + middle * absent) / noise.divisor
         if noise.reward_sigma > 0.0:
             released.reward[0] += noise.reward_sigma * generator.standard_normal()
         released.variance[1] = noise.reward_sigma * noise.reward_sigma
@@ -110,7 +126,7 @@ def release_softmax(
         gradient[j] = 0.0
     # (1/m) Σ_i g_i
     add_pull_back(query.features, state.sums.weights, 1.0 / noise.divisor, gradient)
-    add_noise(noise, state.sums.reward[0], state.released, coins)
+    add_noise(noise, state.sums.reward[0], state.chosen, state.released, coins)
 
 
 @kernel
@@ -129,7 +145,7 @@ def release_doses(
     for s in range(pulls.shape[0]):
         for j in range(gradient.shape[0]):
             gradient[j] += pulls[s] * query.features[s, j] / noise.divisor
-    add_noise(noise, total, state.released, coins)
+    add_noise(noise, total, state.chosen, state.released, coins)
 
 
 def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:

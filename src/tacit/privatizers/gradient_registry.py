@@ -10,7 +10,7 @@ from typing import Any
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import SampledGaussianEvent
-from tacit.accounting.gaussian import classical_gaussian_sigma, gaussian_mu
+from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_mu
 from tacit.accounting.search import least_real
 from tacit.data.gradients import Bounds
 from tacit.errors import InvalidInput, NotSupported, require

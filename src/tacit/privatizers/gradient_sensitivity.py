@@ -17,13 +17,22 @@ __all__ = ["Reach", "clipped_reach", "paper_score_bound", "softmax_reach"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What one user adds to the sum over a batch: `norm` at most, and `shift` between any two users."""
+    """What one user adds to the sum over a batch: `norm` at most, and `shift` between any two users.
+
+    Where everybody takes part, replacing v by v' is seen as v' - v, and only `shift` counts. In a Poisson sample the
+    user is absent with probability 1-q under both neighbours: (1-q) N(0) + q N(v) against (1-q) N(0) + q N(v'), which a
+    common offset of v and v' makes easier to tell apart. So `norm` counts there, measured from an absent user.
+    """
 
     norm: float
     shift: float
 
     def with_reward(self, share: float) -> Reach:
         """The same when a user also adds to one more number, by up to `share` of the present shift.
+
+        That number must be centred, as `tacit.privatizers.gradient.add_noise` does: it lies within half its width of
+        what an absent user adds, so ‖(g, w)‖² ≤ norm² + (width/2)². Uncentred, with rewards in [low, high], the last
+        term would have to be (weight max(|low|, |high|))²: four times as much for [0, 1].
 
         >>> round(Reach(norm=1.0, shift=2.0).with_reward(0.2).shift, 4)
         2.0396

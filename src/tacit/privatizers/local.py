@@ -33,7 +33,7 @@ from tacit.mechanisms.bounded import Bounded
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.randomized_response import RandomizedResponse, private_keep
 from tacit.mechanisms.subset_selection import SubsetSelection
 from tacit.mechanisms.unary_encoding import UnaryEncoding
 from tacit.privatizers.certification import certificate_of
@@ -263,10 +263,11 @@ class Local:
 def _bits_of(mechanism: LocalMechanism) -> Bits:
     """How the bits of a one-hot vector are sent; bits as they are where noise is added instead."""
     if isinstance(mechanism, RandomizedResponse):
-        return Bits(keep=1.0 - mechanism.flip, rise=mechanism.flip, gain=mechanism.gain, subset=0)
+        return Bits(keep=private_keep(mechanism.flip), rise=mechanism.flip, gain=mechanism.gain, subset=0)
+    if isinstance(mechanism, SubsetSelection):
+        return Bits(keep=mechanism.sampled_keep, rise=mechanism.rise, gain=mechanism.gain, subset=mechanism.size)
     if isinstance(mechanism, OneSlot):
-        subset = mechanism.size if isinstance(mechanism, SubsetSelection) else 0
-        return Bits(keep=mechanism.keep, rise=mechanism.rise, gain=mechanism.gain, subset=subset)
+        return Bits(keep=mechanism.keep, rise=mechanism.rise, gain=mechanism.gain, subset=0)
     return Bits(keep=1.0, rise=0.0, gain=1.0, subset=0)
 
 

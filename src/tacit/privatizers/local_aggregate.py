@@ -158,7 +158,7 @@ def _debiased(
     """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
     if isinstance(mechanism, SubsetSelection):
         arrived = np.zeros(ones.size)
-        _add_subsets(arrived, ones.ravel(), mechanism.size, mechanism.keep, generator)
+        _add_subsets(arrived, ones.ravel(), mechanism.size, mechanism.sampled_keep, generator)
         return mechanism.debias(arrived.reshape(ones.shape), senders)
     one, zero = (
         (1.0 - mechanism.flip, mechanism.flip)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
-from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace
+from tacit.accounting.search import least_real
+from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
 from tacit.mechanisms.continual import ContinualCounter
 from tacit.mechanisms.factorization import BufferedToeplitz
 from tacit.mechanisms.gaussian import Gaussian
@@ -103,22 +105,45 @@ def tight_central(
 def tight_local(
     families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
 ) -> dict[str, LossNoise]:
-    """The least Laplace noise of single messages."""
+    """The least noise of single messages: Laplace for delta = 0; else Laplace or Gaussian, whatever varies least."""
     if feedback == "bandit":
-        # (l, 1-l) on the visited pairs costs as much as l alone: 4H in all, and N(x,a) is their sum
-        noise = Laplace(scale=4.0 * H / claim.epsilon * (1.0 + _ROUNDING), discrete=False)
+        # (l, 1-l) on the visited pairs costs as much as l alone: two shifts of Laplace noise tell no more than one of
+        # their sum, l² + (1-l)² ≤ 1 for Gaussian noise. So 2H in all, and N(x,a) is their sum.
         together = Family(name="losses and complements", up=H, down=H, shift=1.0)
+        pure = (4.0 * H / claim.epsilon * (1.0 + _ROUNDING),) * 2
+        noise, same = _least_local([families[0], together], claim, pure)
         return {
             "transitions": LossNoise(family=families[0], source=noise),
-            "losses": LossNoise(family=together, source=noise),
-            "complements": LossNoise(family=None, source=noise),
+            "losses": LossNoise(family=together, source=same),
+            "complements": LossNoise(family=None, source=same),
         }
     scales = allocate_laplace(families, [1.0] * len(families), claim.epsilon, [1] * len(families))
+    sources = _least_local(families, claim, scales)
     names = ("transitions", "losses")
-    return {
-        name: LossNoise(family=family, source=Laplace(scale=scale, discrete=False))
-        for name, family, scale in zip(names, families, scales, strict=False)
-    }
+    return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
+
+
+def _least_local(families: list[Family], claim: PrivacyClaim, pure: tuple[float, ...]) -> list[Source]:
+    """One noise per family from the pure scales: as they are, less of them by what delta allows, or Gaussian noise."""
+
+    def laplace(level: float) -> list[Source]:
+        return [Laplace(scale=level * scale, discrete=False) for scale in pure]
+
+    if claim.delta == 0.0:
+        return laplace(1.0)
+
+    def excess(level: float) -> float:
+        events = tuple(pair for f, source in zip(families, laplace(level), strict=True) for pair in source.events(f))
+        found = epsilon_of(events, claim.delta)
+        return math.log(found / claim.epsilon) if found > 0.0 else -math.inf
+
+    # Equal weights, as for the pure scales: least Σ_f σ_f².
+    sigmas = gaussian_shares(families, [1.0] * len(families), gaussian_mu(claim.epsilon, claim.delta))
+    level = math.sqrt(sum(sigma**2 for sigma in sigmas) / sum(2.0 * scale**2 for scale in pure))
+    # The level at which Laplace noise would vary as much: it wins if less is private, too.
+    if level < 1.0 and excess(level) > 0.0:
+        return [Gaussian(sigma=sigma) for sigma in sigmas]
+    return laplace(min(1.0, least_real(excess, min(1.0, level), tolerance=1e-5)))
 
 
 def source_std(source: Source | None) -> float:

@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
-from tacit.accounting.binomial import least_probability
 from tacit.accounting.events import Events
+from tacit.accounting.events.binomial import gaussian_bits, least_probability
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.mechanisms.binomial import Binomial, paper_binomial
@@ -30,6 +30,9 @@ from tacit.mechanisms.binomial import Binomial, paper_binomial
 __all__ = ["BitNoise", "PaperVariant", "least_bit_noise", "minimum_users", "paper_bit_noise"]
 
 PaperVariant = Literal["2024", "2025"]
+
+HOPELESS = 2.0**32
+"""Bits beyond which the smallest batch of a refused request is not computed exactly: that would take a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +85,17 @@ def least_bit_noise(
     A device that can add at most `max_bits_per_user` bits to a counter makes small batches impossible.
     """
     users, honest = require_count("users", users), _honest(users, honest_fraction)
-    needed = Binomial.calibrate(families, epsilon, delta).bits
-    m = -(-needed // honest)
-    if max_bits_per_user is not None and m > max_bits_per_user:
-        least = _smallest_batch(needed, honest_fraction, max_bits_per_user)
-        raise InvalidInput(
-            f"a batch must have at least {least} users when a device adds at most {max_bits_per_user} noise bits to a "
-            f"counter, got {users}; enlarge the batch, epsilon or delta"
-        )
-    # ⌈N/n⌉·n bits are enough when fair; now each of them only as likely as it must be.
     up, down = sum(family.up for family in families), sum(family.down for family in families)
+    if max_bits_per_user is not None and delta > 0.0:
+        roughly = gaussian_bits(epsilon, delta, up, down)
+        if roughly > max(2.0 * max_bits_per_user * honest, HOPELESS):
+            _refuse(f"about {roughly / max_bits_per_user / honest_fraction:.2g}", max_bits_per_user, users)
+    m = Binomial.calibrate(families, epsilon, delta, users=honest).bits // honest
+    if max_bits_per_user is not None and m > max_bits_per_user:
+        needed = Binomial.calibrate(families, epsilon, delta).bits
+        least = _smallest_batch(needed, honest_fraction, max_bits_per_user)
+        _refuse(f"at least {least}", max_bits_per_user, users)
+    # m·n bits are enough when fair; now each of them only as likely as it must be.
     probability = min(0.5, least_probability(epsilon, delta, up, down, m * honest))
     return BitNoise(users=users, honest_users=honest, bits_per_user=m, probability=probability)
 
@@ -134,6 +138,13 @@ def minimum_users(
     """The smallest batch for which no device has to add more than `max_bits_per_user` bits to a counter."""
     needed = Binomial.calibrate(families, epsilon, delta).bits
     return _smallest_batch(needed, honest_fraction, require_count("max_bits_per_user", max_bits_per_user))
+
+
+def _refuse(least: str, max_bits_per_user: int, users: int) -> NoReturn:
+    raise InvalidInput(
+        f"a batch must have {least} users when a device adds at most {max_bits_per_user} noise bits to a "
+        f"counter, got {users}; enlarge the batch, epsilon or delta"
+    )
 
 
 def _smallest_batch(needed: int, honest_fraction: float, max_bits_per_user: int) -> int:

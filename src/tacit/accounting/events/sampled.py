@@ -24,16 +24,19 @@ References: B. Balle, G. Barthe and M. Gaboardi (2018); V. Doroshenko et al. (20
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from tacit.accounting.losses import Floats
+from tacit.accounting.events.protocol import Event
 from tacit.accounting.pld import PLD
-from tacit.errors import require_real
+from tacit.accounting.privacy_loss import Floats
+from tacit.errors import NotSupported, require_real
 
-__all__ = ["sampled_gaussian_pld"]
+__all__ = ["SampledGaussianEvent"]
 
 POINTS = 3_000
 """Points of the curve on each side of zero."""
@@ -42,15 +45,57 @@ DEVIATIONS = 12.0
 ULP = 2.0**-52
 
 
-@lru_cache(maxsize=256)
-def sampled_gaussian_pld(norm: float, rate: float) -> PLD:
-    """The privacy loss of one release, from above; `norm` in units of the noise's standard deviation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGaussianEvent(Event):
+    """Gaussian noise over the sum of a Poisson sample: each user takes part with probability `rate`, independently.
 
-    >>> [round(sampled_gaussian_pld(0.125, rate).epsilon(1e-6), 3) for rate in (1.0, 0.1)]
-    [1.061, 0.092]
+    `norm` bounds the vector that one user adds when taking part.
     """
-    r = require_real("norm in standard deviations", norm, low=0.0, open_low=True)
-    q = require_real("sampling rate", rate, low=0.0, high=1.0, open_low=True)
+
+    NAME: ClassVar[str] = "sampled-gaussian"
+
+    sigma: float
+    norm: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        require_real("sigma", self.sigma, low=0.0, open_low=True)
+        require_real("norm", self.norm, low=0.0)
+        require_real("sampling rate", self.rate, low=0.0, high=1.0, open_low=True)
+
+    def pld(self) -> PLD:
+        """The envelope of the curve's points.
+
+        >>> found = [SampledGaussianEvent(sigma=8.0, norm=1.0, rate=rate).pld() for rate in (1.0, 0.1)]
+        >>> [round(pld.epsilon(1e-6), 3) for pld in found]
+        [1.061, 0.092]
+        """
+        return _curve(self.norm / self.sigma, self.rate) if self.norm else PLD.from_guarantee(0.0)
+
+    def pure(self) -> float:
+        """No pure guarantee: the loss is unbounded."""
+        return math.inf if self.norm else 0.0
+
+    def scaled(self, factor: float) -> SampledGaussianEvent:
+        """Refused: the users of a group take part by a coin of their own each, which no longer vector describes."""
+        if factor != 1:
+            raise NotSupported(
+                f"a group of {factor:g} is not described under Poisson sampling: each user has a coin; "
+                "claim for one user and use PrivacyClaim.group"
+            )
+        return self
+
+    def noisier(self, factor: float) -> SampledGaussianEvent:
+        """A larger sigma."""
+        return replace(self, sigma=self.sigma * factor)
+
+    def signal(self) -> float:
+        """Infinite: whether somebody takes part is a coin of the user, not noise over a shift; nothing is bounded."""
+        return math.inf
+
+
+def _curve(r: float, q: float) -> PLD:
+    """The privacy loss of one release, from above; r is the norm in units of the noise's standard deviation."""
     x = np.linspace(0.0, DEVIATIONS + r, POINTS + 1)
     # ℓ(x) = ln[(1-q) + q e^(rx - r²/2)] - ln[(1-q) + q e^(-rx - r²/2)]
     with np.errstate(divide="ignore"):  # q = 1

@@ -12,28 +12,64 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from tacit.accounting.density import integrate, shifted_pld
-from tacit.accounting.gaussian import gaussian_mu
-from tacit.accounting.losses import LEAST_DELTA, Floats
-from tacit.accounting.pld import PLD, compose
+from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.accounting.events.protocol import Event, times
+from tacit.accounting.pld import PLD, compose, integrate, shifted_pld
+from tacit.accounting.privacy_loss import LEAST_DELTA, Floats
 from tacit.accounting.search import least_real
 from tacit.errors import require, require_real
 
 __all__ = [
     "BOUNDED_NORMALISER",
     "BOUNDED_STD",
+    "BoundedEvent",
     "bounded_density",
-    "bounded_epsilon",
     "bounded_pld",
     "least_radius",
 ]
 
 CELLS = 4096
 GREATEST_LOSS = 60.0  # what is larger counts as infinite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedEvent(Event):
+    """Bounded double-exponential noise on (-radius, radius) over one shift."""
+
+    NAME: ClassVar[str] = "bounded"
+
+    radius: float
+    shift: float
+
+    def __post_init__(self) -> None:
+        require_real("radius", self.radius, low=0.0, open_low=True)
+        require_real("shift", self.shift, low=0.0)
+
+    def pld(self) -> PLD:
+        """The shifted density in cells."""
+        return bounded_pld(self.radius, self.shift)
+
+    def pure(self) -> float:
+        """No pure guarantee: the ends of the support reveal the input."""
+        return math.inf if self.shift else 0.0
+
+    def scaled(self, factor: float) -> BoundedEvent:
+        """A larger shift."""
+        return replace(self, shift=times(self.shift, factor))
+
+    def noisier(self, factor: float) -> BoundedEvent:
+        """A larger radius."""
+        return replace(self, radius=self.radius * factor)
+
+    def signal(self) -> float:
+        """shift² over the variance of the noise."""
+        return self.shift**2 / (BOUNDED_STD * self.radius) ** 2
 
 
 def bounded_density(x: Floats, radius: float = 1.0) -> Floats:
@@ -67,17 +103,6 @@ def bounded_pld(radius: float, shift: float) -> PLD:
     low = _where(loss, GREATEST_LOSS, s)
     infinity = integrate(bounded_density, -1.0, low)
     return shifted_pld(bounded_density, loss, np.linspace(low, s - low, CELLS + 1), infinity)
-
-
-def bounded_epsilon(radius: float, shifts: Iterable[float], delta: float) -> float:
-    """The exact ε at this δ when each counter moves by its shift under independent noise, rounded up.
-
-    The worst pattern of H = 2 in three families: reward sum and visits ±2 in two cells, transitions ±1.
-
-    >>> round(bounded_epsilon(165.7, (2, 2, 2, 2, 1, 1), 1e-5), 2)
-    1.0
-    """
-    return _bounded(radius, Counter(abs(float(shift)) for shift in shifts)).epsilon(delta)
 
 
 def least_radius(epsilon: float, delta: float, shifts: Iterable[float]) -> float:

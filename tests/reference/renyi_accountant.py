@@ -1,11 +1,11 @@
-"""Rényi and concentrated differential privacy: composition by adding up moments, a quick second opinion from above.
+"""A second accountant by Rényi and concentrated differential privacy: adding up moments, an opinion from above.
 
     Rényi of order α        D_α(P‖Q) = ln E_Q[(P/Q)^α] / (α-1), the larger of both directions; adds up over events
     zero-concentrated (ρ)   D_α ≤ ρ α for every α > 1; adds up, too
 
-Both are upper bounds and never beat the exact accountant of `tacit.accounting.composition`; they are here because other
-tools and reviewers speak them. Discrete Gaussian noise under whole shifts has at most the moments of continuous noise.
-Noise with a bounded support has infinite moments, so it has no guarantee of this kind.
+Both are upper bounds and never beat the exact accountant of `tacit.accounting.composition`. Discrete Gaussian noise
+under whole shifts has at most the moments of continuous noise. Noise with a bounded support has infinite moments, so it
+has no guarantee of this kind.
 
 References: I. Mironov (2017); M. Bun and T. Steinke (2016); the conversion is that of C. Canonne, G. Kamath and
 T. Steinke (2020).
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.composition import merged
-from tacit.accounting.counting import total
 from tacit.accounting.events import Event, Events, GaussianEvent, LaplaceEvent, PureEvent
+from tacit.accounting.privacy_loss import total
 from tacit.errors import require, require_real
 
 __all__ = ["ORDERS", "renyi_divergence", "renyi_epsilon", "zcdp", "zcdp_epsilon"]
