@@ -16,7 +16,7 @@ from tacit.learners.schedules import backward_geometric, exploration_budget
 from tacit.learners.sdp_pe_plus import SDPPEPlus, inverse_variance_weights
 from tacit.loop.simulate import simulate
 from tacit.loop.tally import truth_of
-from tacit.mechanisms.binomial import Binomial
+from tacit.mechanisms.noise.binomial import Binomial
 from tacit.planning.confidence import combine, first_states
 from tacit.planning.constrained import inner
 from tacit.planning.dynamic import backward_induction, occupancy

@@ -13,7 +13,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
-from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_radius, paper_gaussian_sigma
+from tacit.mechanisms.noise.gaussian import Gaussian, paper_gaussian_radius, paper_gaussian_sigma
 from tacit.randomness import SecureNoise, SimulationNoise
 
 

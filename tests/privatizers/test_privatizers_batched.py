@@ -114,7 +114,7 @@ def test_g2_drop_outs_abort_a_batch_of_real_messages():
 @pytest.mark.parametrize("request_", [EVERYTHING, LAYER, LAST, BatchRequest(layer=None, failure_prob=0.1)])
 def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkeypatch):
     """The shuffle path with its noise taken away and the unprotected path release the same bits."""
-    from tacit.mechanisms.binomial import Binomial
+    from tacit.mechanisms.noise.binomial import Binomial
 
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)

@@ -28,7 +28,7 @@ from tacit.experiments.result import Result
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.compiled import fused_loop
 from tacit.loop.tally import begin_tally, truth_of
-from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
+from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.counts import CountShape

@@ -30,8 +30,8 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, require, require_count
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.contract import Calibration, copy_state
 from tacit.privatizers.loss_kernel import (
     COMPLEMENTS,

@@ -38,6 +38,7 @@ from tacit.privatizers.shuffle_noise import PaperVariant
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchReport, BatchRequest, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
 __all__ = ["LEAST_USERS", "BatchShuffle"]
 
@@ -109,6 +110,14 @@ class BatchShuffle:
         """The standard deviation of the noise in each statistic, at its largest over the batches."""
         stds = [_all_std(self.protocol(batch.users, batch.request)) for batch in self._planned()]
         return {name: max(std[name] for std in stds) for name in stds[0]}
+
+    def count_precision(self) -> CountPrecision:
+        """Shuffled bits: a centred bit is bounded by 1, its scale is 1/3."""
+        return CountPrecision(scale=np.full(3, 1.0 / 3.0))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds for the worst batch, which is what it finds for the whole run (G1)."""

@@ -28,8 +28,8 @@ from tacit.accounting.events import (
     PureEvent,
 )
 from tacit.accounting.families import Family
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.laplace_sum import discrete_laplace_variance
+from tacit.mechanisms.noise.bounded import Bounded
+from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance
 
 __all__ = ["admitted", "exposure", "noise_map", "own_covariance", "stated_exposure"]
 

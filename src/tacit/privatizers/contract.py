@@ -23,9 +23,10 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
-from tacit.errors import require
+from tacit.errors import InvalidInput, require
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import CountPrecision, Sampling
 
 __all__ = [
     "Batch",
@@ -35,8 +36,10 @@ __all__ = [
     "Noise",
     "StepPrivatizer",
     "copy_state",
+    "count_precision",
     "release_users",
     "require_shape",
+    "sampling_of",
 ]
 
 Batch = Trajectories | ExactCounts
@@ -85,6 +88,14 @@ class CountPrivatizer(Protocol):
         """The standard deviation of the noise in each released family, at its largest."""
         ...
 
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        ...
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        ...
+
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
         ...
@@ -110,6 +121,32 @@ class StepPrivatizer(CountPrivatizer, Protocol):
     def parameters(self) -> Any:
         """The kernel's public parameters, a NamedTuple."""
         ...
+
+
+def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
+    """The sub-gamma scales that a privatizer states for its counts; one that states none is refused, never "exact".
+
+    A released number has noise of the variance that comes with it (`CountStatistics.variance`, as of now) and of a
+    sub-gamma scale that does not change; together they are a radius (`tacit.released.precision.now_radius`).
+    """
+    found: CountPrecision = _stated(privatizer, "count_precision")
+    return found
+
+
+def sampling_of(privatizer: CountPrivatizer) -> Sampling:
+    """What it costs under this privatizer that users send a part of their trajectory only."""
+    found: Sampling = _stated(privatizer, "sampling")
+    return found
+
+
+def _stated(privatizer: CountPrivatizer, member: str) -> Any:
+    found = getattr(privatizer, member, None)
+    if not callable(found):
+        raise InvalidInput(
+            f"a privatizer must state how precise its counts are, got {type(privatizer).__name__} without "
+            f"{member}(); implement every member of tacit.privatizers.contract.CountPrivatizer"
+        )
+    return found()
 
 
 def release_users(privatizer: StepPrivatizer, state: Any, batch: Trajectories, noise: Noise) -> Any:

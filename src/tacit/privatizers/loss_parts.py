@@ -15,12 +15,12 @@ from typing import Literal
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.families import Family
 from tacit.accounting.gaussian import gaussian_mu
-from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace
-from tacit.mechanisms.continual import ContinualCounter
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace
+from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
+from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 
 __all__ = [
     "Feedback",

@@ -19,7 +19,7 @@ from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, Calibration, CountsState, Noise, release_users, require_shape
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import SumPrecision, exact_sums
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision, everything_sent, exact_counts, exact_sums
 
 __all__ = ["Unprotected"]
 
@@ -93,6 +93,14 @@ class Unprotected:
     def precision(self) -> SumPrecision:
         """Sums are exact."""
         return exact_sums()
+
+    def count_precision(self) -> CountPrecision:
+        """Counts are exact."""
+        return exact_counts()
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.audit.bugs.local import configured, twin
 from tacit.errors import BudgetSpent
-from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.privatizers.central import Central, publish
 from tacit.privatizers.statistics import add_trajectory
 

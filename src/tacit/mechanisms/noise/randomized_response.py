@@ -14,8 +14,9 @@ Reference: [garcelon2021local] Alg. 5, with the missing de-biasing line; its pri
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
@@ -25,8 +26,22 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.errors import require, require_count, require_real
-from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SimulationNoise
+from tacit.kernels import lean_kernel
+from tacit.mechanisms.exact import bernoulli_each, bernoulli_logistic
+from tacit.mechanisms.noise.additive import WholeMessage
+from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells, slot_counts
+from tacit.mechanisms.noise.one_slot import bit_ratio
+from tacit.mechanisms.noise.slots import Bits, send_bits, slot_sender
+from tacit.mechanisms.protocol import (
+    Counts,
+    EncoderParameters,
+    Encoding,
+    Shape,
+    require_failure_prob,
+    require_no_squares,
+    require_simulation,
+)
+from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
     "RandomizedResponse",
@@ -36,9 +51,34 @@ __all__ = [
     "paper_response_radius",
 ]
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+send_slot = slot_sender(send_bits)
+
+_NO_NOISE = 60.0  # an epsilon at which nothing is flipped: e⁻⁶⁰ vanishes beside 1
+
+
+@lean_kernel
+def response_encoder(
+    parameters: EncoderParameters,
+    message: Floats,
+    states: Ints,
+    actions: Ints,
+    rewards: Floats,
+    generator: np.random.Generator,
+) -> None:
+    """Every bit of every step is sent, each kept with probability `keep` and flipped otherwise."""
+    horizon = actions.shape[0]
+    message[:] = 0.0
+    for h in range(horizon):
+        send_slot(parameters, message, 2 * h, states, actions, rewards, generator)
+        if h < horizon - 1:
+            send_slot(parameters, message, 2 * h + 1, states, actions, rewards, generator)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(WholeMessage):
     """One randomized bit at a time.
 
     >>> bit = RandomizedResponse(epsilon=math.log(3.0))
@@ -47,6 +87,12 @@ class RandomizedResponse:
     """
 
     epsilon: float
+
+    NAME: ClassVar[str] = "rr"
+    SUMMARY: ClassVar[str] = "randomized response: every bit of every step, flipped at random"
+    PURE: ClassVar[bool] = True
+    ENCODINGS: ClassVar[tuple[Encoding, ...]] = ("families", "complement")
+    COUPLED: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_real("epsilon of one bit", self.epsilon, low=0.0, open_low=True)
@@ -117,8 +163,93 @@ class RandomizedResponse:
         bits = family.differing * int(family.shift)
         return ((PureEvent(epsilon=self.epsilon), bits),) if bits else ()
 
+    def user_variance(self, steps: int) -> float:
+        """One noisy bit per step."""
+        return self.variance * steps
+
+    def sum_noise(self, cells: int, steps: int) -> tuple[float, float]:
+        """Independent bits: variances add up; each is bounded by the gain."""
+        return cells * self.user_variance(steps), self.gain / 3.0
+
+    @property
+    def encoder(self) -> Callable[..., None]:
+        """The device's kernel."""
+        return response_encoder
+
+    @property
+    def parameters(self) -> Bits:
+        """What the encoder needs."""
+        return Bits(keep=1.0 - self.flip, rise=self.flip, gain=self.gain)
+
+    def total(
+        self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
+    ) -> Floats:
+        """Of the bits that are one (zero), a binomial number arrives as one."""
+        generator = noise.generator
+        rewards = rounded_rewards(counts, generator)
+        sums: list[Floats] = []
+        for slot, held in enumerate(slot_counts(encoding, counts, rewards)):
+            own, ones = transition if slot % 2 else self, held.astype(np.int64)
+            sent = generator.binomial(ones, 1.0 - own.flip) + generator.binomial(counts.users - ones, own.flip)
+            sums.append(np.asarray(own.gain * (sent - counts.users * own.flip)))
+        return flattened(shape, sums)
+
+    def secure(
+        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
+    ) -> Ints:
+        """All bits of all slots, each flipped by an exact coin with odds of e^ε₀ to 1 against."""
+        states, actions, rewards = user
+        ones = bernoulli_each(rewards, noise).astype(np.int64)
+        sent: list[Ints] = []
+        for slot in range(2 * shape.horizon - 1):
+            own, hot = transition if slot % 2 else self, hot_cells(encoding, shape, slot, states, actions, ones)
+            for true, cells in zip(hot, slot_cells(encoding, shape, slot), strict=True):
+                bits = np.arange(len(cells)) == true
+                sent.append((bits ^ bernoulli_logistic(len(cells), noise, gamma=own.epsilon)).astype(np.int64))
+        return np.concatenate(sent)
+
+    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
+        """De-biased bits, added up where steps are pooled."""
+        vectors = [
+            (transition if slot % 2 else self, cells)
+            for slot in range(2 * shape.horizon - 1)
+            for cells in slot_cells(encoding, shape, slot)
+        ]
+        expected = sum(len(cells) for _, cells in vectors)
+        require(len(sent) == expected, f"a message has {expected} bits", len(sent))
+        message, used = np.zeros(1 + max(int(cells[-1]) for _, cells in vectors)), 0
+        for own, cells in vectors:
+            message[cells] += own.debias(sent[used : used + len(cells)])
+            used += len(cells)
+        return message
+
+    def quiet(self) -> Self:
+        """Nothing is flipped."""
+        return replace(self, epsilon=_NO_NOISE)
+
+    def likelihood_ratio(self, values: Floats, before: Floats, after: Floats) -> Floats:
+        """That of one bit; the server knows the gain, so a de-biased bit is 0 or 1 again."""
+        sent = values / self.gain + self.flip > 0.5
+        ratio = bit_ratio(sent, before == 1.0, after == 1.0, 1.0 - self.flip, self.flip)
+        return np.asarray(ratio * (np.abs(values) > 1e-12))
+
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> RandomizedResponse:
+    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
+        """The same ε₀ for all bits."""
+        del shape
+        chosen = cls.calibrate(families, epsilon, delta)
+        return chosen, chosen
+
+    @classmethod
+    def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
+        """The printed ε/(6H) of Alg. 5."""
+        del delta
+        require_no_squares(squares)
+        chosen = cls(epsilon=paper_response_epsilon(shape.horizon, epsilon))
+        return chosen, chosen
+
+    @classmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Self:
         """The largest ε₀ under which these families together are (epsilon, delta)-private (G4)."""
         # Pure: ε₀ = ε / D; the knob of the search is 1/ε₀, which grows with the noise.
         bits = sum(family.l1 for family in families)
