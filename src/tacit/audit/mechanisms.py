@@ -200,12 +200,8 @@ def _enumerated(mechanism: Any, family: Family, delta: float) -> float | None:
         was, became = np.log([[other, alone, 1.0 - alone - other], [alone, other, 1.0 - alone - other]])
         return exact_epsilon(was, became, delta)
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
-        keep, rise = (
-            (mechanism.keep, mechanism.rise)
-            if isinstance(mechanism, UnaryEncoding)
-            else (1.0 - mechanism.flip, mechanism.flip)
-        )
-        was, became = np.log([1.0 - rise, rise]), np.log([1.0 - keep, keep])
+        bits = mechanism.parameters
+        was, became = np.log([1.0 - bits.rise, bits.rise]), np.log([1.0 - bits.keep, bits.keep])
         return exact_epsilon(_pair(was, became), _pair(became, was), delta)
     masses = _masses(mechanism)
     # One counter goes up, the other one down: (0, 1) against (1, 0).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.mechanisms.continual.accumulated import AccumulatedNoise
@@ -26,7 +26,15 @@ from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.mechanisms.protocol import Randomizer, missing_members
 from tacit.plugins import named
 
-__all__ = ["MECHANISMS", "Row", "known_names", "mechanism_row", "names_of"]
+__all__ = [
+    "MECHANISMS",
+    "Row",
+    "counter_named",
+    "known_names",
+    "mechanism_row",
+    "names_of",
+    "randomizer_named",
+]
 
 Where = Literal["central", "shuffle", "local"]
 
@@ -36,7 +44,7 @@ class Row:
     """One mechanism of one trust model."""
 
     trust: Where
-    kind: type[Any]
+    kind: type[Randomizer] | type[ContinualCounter] | type[Binomial]
     printed: bool = False
     """Whether a paper prints its noise (`calibration="paper"`)."""
     candidate: bool = False
@@ -47,12 +55,12 @@ class Row:
     @property
     def pure(self) -> bool:
         """Whether it can give pure differential privacy (delta = 0)."""
-        return bool(self.kind.PURE)
+        return self.kind.PURE
 
     @property
     def summary(self) -> str:
         """One line."""
-        return str(self.kind.SUMMARY)
+        return self.kind.SUMMARY
 
 
 MECHANISMS: Final[Mapping[str, Row]] = {
@@ -98,6 +106,24 @@ def mechanism_row(trust: str, name: str) -> Row:
     if name not in _TABLE or _row(name).trust != trust:
         raise UnknownName(f"mechanism of trust '{trust}'", name, known_names(trust))
     return _row(name)
+
+
+def randomizer_named(name: str) -> type[Randomizer]:
+    """The class of a local mechanism.
+
+    >>> randomizer_named("subset").__name__
+    'SubsetSelection'
+    """
+    return cast("type[Randomizer]", mechanism_row("local", name).kind)
+
+
+def counter_named(name: str) -> type[ContinualCounter]:
+    """The class of a central mechanism.
+
+    >>> counter_named("batched").__name__
+    'AccumulatedNoise'
+    """
+    return cast("type[ContinualCounter]", mechanism_row("central", name).kind)
 
 
 def _row(name: str) -> Row:

@@ -129,8 +129,8 @@ def source_std(source: Source | None) -> float:
 
 
 def source_scale(source: Source | None) -> float:
-    """The sub-gamma scale of the noise: that of one Laplace variable; 0 for Gaussian noise and for none."""
-    return source.scale if isinstance(source, Laplace | LaplaceTree) else 0.0
+    """The sub-gamma scale that the source states; 0 for none."""
+    return 0.0 if source is None else source.subgamma
 
 
 def source_name(source: Source | None) -> str:

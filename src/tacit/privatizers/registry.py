@@ -25,7 +25,7 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require, requi
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
 from tacit.mechanisms.table import MECHANISMS as TABLE
-from tacit.mechanisms.table import mechanism_row, names_of
+from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches, geometric_ends
 from tacit.privatizers.contract import Calibration, CountPrivatizer
@@ -151,7 +151,7 @@ def _quietest(request: PrivacyRequest, able: list[str]) -> str:
     """The local mechanism whose transitions vary least where a pair (s,a) has its even share of the users."""
     claim, shape = make_claim(request), request.shape
     encoding = "squares" if request.squares else "complement"
-    candidates = [name for name in able if TABLE[name].candidate and encoding in TABLE[name].kind.ENCODINGS]
+    candidates = [name for name in able if TABLE[name].candidate and encoding in randomizer_named(name).ENCODINGS]
     pairs, steps = shape.num_states * shape.num_actions, 1 if shape.staged else shape.horizon
 
     def noise(name: str) -> tuple[float, float]:
@@ -177,8 +177,7 @@ def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
         counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
     else:
         # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
-        kind = mechanism_row("central", mechanism).kind
-        counter = kind.for_releases(families, claim.epsilon, claim.delta, steps - 1)
+        counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, steps - 1)
     return Central(
         shape=request.shape,
         claim=claim,
@@ -191,7 +190,7 @@ def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
 
 @lru_cache(maxsize=256)  # calibrations are remembered
 def _batches(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str, growth: float) -> CentralBatches:
-    kind, episodes = mechanism_row("central", mechanism).kind, max(2, request.episodes)
+    kind, episodes = counter_named(mechanism), max(2, request.episodes)
     ends = geometric_ends(episodes, first=max(1, min(FIRST_BATCH, episodes // 16)), growth=growth)
     families = count_families(request.shape, "complement")
     return CentralBatches(
@@ -227,7 +226,7 @@ def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibratio
     encoding: Encoding = "families" if calibration == "paper" else "complement"
     if request.squares:
         encoding = "squares"
-    kind, epsilon, delta = mechanism_row("local", mechanism).kind, claim.epsilon, claim.delta
+    kind, epsilon, delta = randomizer_named(mechanism), claim.epsilon, claim.delta
     if calibration == "paper":
         outcome, transition = kind.paper(request.shape, epsilon, delta, squares=request.squares)
     else:
