@@ -144,8 +144,8 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = caching.IndexDataCacheFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
-        # A file edited while this process runs may not be what was imported, and a kernel typed into a session has none:
-        # compile, but leave the cache alone.
+        # A file edited while this process runs may not be what was imported, and what is typed into a session has no
+        # file: compile, but leave the cache alone.
         if len(files) < len(named) or max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
             self.disable()
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, optimize
+from slow_counters import factorization_lower_bound
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
@@ -32,7 +33,6 @@ from tacit.mechanisms.continual.counter import add, begin, sample_path
 from tacit.mechanisms.continual.factorization import (
     BufferedToeplitz,
     SquareRootFactorization,
-    factorization_lower_bound,
     square_root_coefficients,
     square_root_norm,
 )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
+from slow_counters import released_nodes, tree_exposure
 
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import LaplaceEvent
@@ -24,8 +25,6 @@ from tacit.mechanisms.continual.counter import add, begin, sample_path
 from tacit.mechanisms.continual.tree import (
     GaussianTree,
     LaplaceTree,
-    released_nodes,
-    tree_exposure,
     tree_levels,
 )
 from tacit.mechanisms.noise import laplace_sum

@@ -15,7 +15,7 @@ from tacit.accounting.families import Family
 from tacit.errors import NotSupported
 from tacit.kernels import kernel
 from tacit.mechanisms import Additive, Laplace
-from tacit.mechanisms.noise.additive import additive_encoder
+from tacit.mechanisms.noise.additive import Amount, additive_encoder
 from tacit.mechanisms.protocol import Shape
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -45,16 +45,16 @@ class Blurred(Additive):
         return self.scale**2 * (2.0 + 1.0 / 12.0)
 
     @property
-    def amount(self) -> float:
-        return self.scale
+    def whole(self) -> bool:
+        return False
+
+    @property
+    def parameters(self) -> Amount:
+        return Amount(scale=self.scale)
 
     @property
     def subgamma(self) -> float:
         return self.scale  # a uniform variable is sub-Gaussian with its own variance
-
-    @property
-    def whole(self) -> bool:
-        return False
 
     @property
     def encoder(self) -> Callable[..., None]:
@@ -82,9 +82,8 @@ class Blurred(Additive):
         raise NotSupported("a toy is not deployed")
 
     @classmethod
-    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
-        chosen = cls(scale=Laplace.calibrate(families, epsilon, delta).scale)
-        return chosen, chosen
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Self:
+        return cls(scale=Laplace.calibrate(families, epsilon, delta).scale)
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:

@@ -15,9 +15,9 @@ G4  Calibration: `calibrate` is private for the target it was given, and 0.1% le
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,15 +136,8 @@ class AccumulatedNoise:
         """The parameters of the kernels."""
         return AccumulatedParams(self.steps, float(self.scale), self.pure)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one step with seeded noise."""
-        return accumulated_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one step with noise handed in."""
-        return accumulated_advance
+    step = staticmethod(accumulated_step)
+    advance = staticmethod(accumulated_advance)
 
     def begin(self, dimension: int) -> AccumulatedState:
         """The stream before the first step, for `dimension` counters."""

@@ -26,10 +26,10 @@ References: H. Fichtenberger, M. Henzinger, J. Upadhyay, ICML 2023 (square root)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 __all__ = [
     "BufferedToeplitz",
     "SquareRootFactorization",
-    "factorization_lower_bound",
     "square_root_coefficients",
     "square_root_norm",
 ]
@@ -78,16 +77,6 @@ class BufferedState(NamedTuple):
     buffers: NDArray[np.float64]  # [buffers, d]
     draws: NDArray[np.float64]  # [1, d], fresh noise of this step
     noise: NDArray[np.float64]  # [d], noise of the current prefix
-
-
-def buffered_begin(params: BufferedParams, dimension: int) -> BufferedState:
-    """The stream before the first user."""
-    return BufferedState(
-        time=np.zeros(1, dtype=np.int64),
-        buffers=np.zeros((params.rates.size, dimension)),
-        draws=np.zeros((1, dimension)),
-        noise=np.zeros(dimension),
-    )
 
 
 @kernel
@@ -279,19 +268,19 @@ class BufferedToeplitz(_Factorization):
         weights = buffer_weights(self.poles, self.zeros)
         return BufferedParams(self.releases, float(self.sigma), np.array(self.poles), weights)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return buffered_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return buffered_advance
+    step = staticmethod(buffered_step)
+    advance = staticmethod(buffered_advance)
 
     def begin(self, dimension: int) -> BufferedState:
         """The stream before the first user, for `dimension` counters."""
-        return buffered_begin(self.params, require_count("dimension", dimension))
+        params = self.params
+        require_count("dimension", dimension)
+        return BufferedState(
+            time=np.zeros(1, dtype=np.int64),
+            buffers=np.zeros((params.rates.size, dimension)),
+            draws=np.zeros((1, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes: one."""
@@ -330,19 +319,6 @@ def square_root_norm(steps: int) -> float:
     powers += [special.zeta(s, a) - special.zeta(s, K) for s in (2, 3, 4)]
     tail = np.dot(powers, [1.0, -1 / 4, 1 / 32, 1 / 128]) / math.pi
     return float(_small_norms()[-1] + tail)
-
-
-def factorization_lower_bound(steps: int) -> float:
-    """No factorization A = B C of K steps has (largest row norm of B)·(largest column norm of C) below this.
-
-    The product is at least ‖A‖_* / K, and the singular values of A are 1 / (2 sin((2j−1)π / (4K+2))).
-
-    >>> round(factorization_lower_bound(20_000) / gaussian_mu(1.0, 1e-6), 1)
-    16.3
-    """
-    K = require_count("steps", steps)
-    j = np.arange(1, K + 1)
-    return float(np.sum(0.5 / np.sin((2 * j - 1) * math.pi / (4 * K + 2))) / K)
 
 
 @cache

@@ -43,11 +43,11 @@ nodes, and the partial sums of its subtracted ones; sums[j] is the noise of all 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ from tacit.mechanisms.continual.counter import LaplaceNodes, require_prefix
 from tacit.mechanisms.noise.laplace_sum import fill_laplace
 from tacit.mechanisms.protocol import require_whole
 
-__all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_exposure", "kary_levels", "kary_nodes"]
+__all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_levels"]
 
 _LARGEST_ARITY = 101
 
@@ -86,19 +86,6 @@ class KaryState(NamedTuple):
     sums: NDArray[np.float64]  # [levels + 1, d], noise of the levels from the top down
     draws: NDArray[np.float64]  # [levels · m + 1, d], fresh noise of this step
     noise: NDArray[np.float64]  # [d], noise of the current prefix
-
-
-def kary_begin(params: KaryParams, dimension: int) -> KaryState:
-    """The stream before the first user."""
-    return KaryState(
-        time=np.zeros(1, dtype=np.int64),
-        digits=np.zeros(params.levels, dtype=np.int64),
-        added=np.zeros((params.levels, dimension)),
-        tails=np.zeros((params.levels, params.half + 1, dimension)),
-        sums=np.zeros((params.levels + 1, dimension)),
-        draws=np.zeros((params.levels * params.half + 1, dimension)),
-        noise=np.zeros(dimension),
-    )
 
 
 @kernel
@@ -236,19 +223,22 @@ class KaryTree(LaplaceNodes):
         """The parameters of the kernels."""
         return KaryParams(self.releases, float(self.scale), self.levels, (self.arity - 1) // 2, self.discrete)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return kary_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return kary_advance
+    step = staticmethod(kary_step)
+    advance = staticmethod(kary_advance)
 
     def begin(self, dimension: int) -> KaryState:
         """The stream before the first user, for `dimension` counters."""
-        return kary_begin(self.params, require_count("dimension", dimension))
+        params = self.params
+        require_count("dimension", dimension)
+        return KaryState(
+            time=np.zeros(1, dtype=np.int64),
+            digits=np.zeros(params.levels, dtype=np.int64),
+            added=np.zeros((params.levels, dimension)),
+            tails=np.zeros((params.levels, params.half + 1, dimension)),
+            sums=np.zeros((params.levels + 1, dimension)),
+            draws=np.zeros((params.levels * params.half + 1, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
@@ -299,32 +289,6 @@ def balanced_digits(number: int, arity: int, levels: int) -> tuple[int, ...]:
         digits.append(digit)
         rest = (rest - digit) // arity
     return tuple(digits)
-
-
-def kary_nodes(k: int, arity: int, levels: int) -> tuple[tuple[int, int, int], ...]:
-    """The nodes whose noises make up prefix k, as (level, index, sign): users index·k^level + 1 .. (index + 1)·k^level.
-
-    >>> kary_nodes(2, 3, 2)
-    ((1, 0, 1), (0, 2, -1))
-    """
-    nodes: list[tuple[int, int, int]] = []
-    reached = 0
-    for level, digit in reversed(list(enumerate(balanced_digits(k, arity, levels)))):
-        start = reached // arity**level
-        steps = range(start, start + digit) if digit > 0 else range(start + digit, start)
-        nodes.extend((level, index, 1 if digit > 0 else -1) for index in steps)
-        reached += digit * arity**level
-    return tuple(nodes)
-
-
-def kary_exposure(last: int, arity: int) -> int:
-    """`kary_levels` by replay: how many distinct used nodes contain the worst user. Slow, for checks."""
-    levels = kary_levels(last, arity)
-    nodes = {(level, index) for k in range(1, last + 1) for level, index, _ in kary_nodes(k, arity, levels)}
-    exposed = np.zeros(arity**levels, dtype=np.int64)
-    for level, index in nodes:
-        exposed[index * arity**level : (index + 1) * arity**level] += 1
-    return int(exposed.max())
 
 
 @cache

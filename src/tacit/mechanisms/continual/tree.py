@@ -25,9 +25,9 @@ once and stays inside those sums for as long as the node is in use.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from tacit.mechanisms.noise.laplace_sum import fill_laplace
 from tacit.mechanisms.protocol import require_failure_prob, require_whole
 from tacit.randomness import SecureNoise
 
-__all__ = ["GaussianTree", "LaplaceTree", "released_nodes", "tree_exposure", "tree_levels"]
+__all__ = ["GaussianTree", "LaplaceTree", "tree_levels"]
 
 # Calibrated scales are widened by this much, so that rounding in the last place stays on the private side.
 _ROUNDING = 1e-12
@@ -67,17 +67,6 @@ class TreeState(NamedTuple):
     sums: NDArray[np.float64]  # [levels, d]
     draws: NDArray[np.float64]  # [1, d] or, padded, [levels, d]: fresh noise of this step
     noise: NDArray[np.float64]  # [d], noise of the current prefix
-
-
-def tree_begin(params: TreeParams, dimension: int) -> TreeState:
-    """The stream before the first user."""
-    fresh = params.levels if params.padded else 1
-    return TreeState(
-        time=np.zeros(1, dtype=np.int64),
-        sums=np.zeros((params.levels, dimension)),
-        draws=np.zeros((fresh, dimension)),
-        noise=np.zeros(dimension),
-    )
 
 
 @kernel
@@ -157,10 +146,7 @@ class _Tree:
         """How many released nodes contain one user, at most and exactly for the first one."""
         return tree_levels(self.steps, release_final=self.release_final)
 
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return tree_advance
+    advance = staticmethod(tree_advance)
 
     @property
     def params(self) -> TreeParams:
@@ -169,7 +155,15 @@ class _Tree:
 
     def begin(self, dimension: int) -> TreeState:
         """The stream before the first user, for `dimension` counters."""
-        return tree_begin(self.params, require_count("dimension", dimension))
+        params = self.params
+        require_count("dimension", dimension)
+        fresh = params.levels if params.padded else 1
+        return TreeState(
+            time=np.zeros(1, dtype=np.int64),
+            sums=np.zeros((params.levels, dimension)),
+            draws=np.zeros((fresh, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
@@ -257,10 +251,7 @@ class LaplaceTree(_Tree, LaplaceNodes):
         """The parameters of the kernels."""
         return TreeParams(self.releases, float(self.scale), self.levels, self.padded, self.discrete)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return laplace_tree_step
+    step = staticmethod(laplace_tree_step)
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: `levels` noisy nodes for every differing counter."""
@@ -314,10 +305,7 @@ class GaussianTree(_Tree):
         """The parameters of the kernels."""
         return TreeParams(self.releases, float(self.sigma), self.levels, False, False)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return gaussian_tree_step
+    step = staticmethod(gaussian_tree_step)
 
     @property
     def subgamma(self) -> float:
@@ -361,24 +349,3 @@ def tree_levels(steps: int, *, release_final: bool = False) -> int:
     """
     K = require_count("steps", steps)
     return max(1, (K if release_final else K - 1).bit_length())
-
-
-def released_nodes(k: int) -> tuple[tuple[int, int], ...]:
-    """The nodes whose sums make up prefix k, as (level, index): users index·2^level + 1 .. (index + 1)·2^level.
-
-    >>> released_nodes(6)
-    ((2, 0), (1, 2))
-    """
-    k = require_count("prefix", k)
-    # For every 1-bit j of k: the left child of size 2^j that ends at k with its lower bits cleared.
-    return tuple((j, (k >> j) - 1) for j in reversed(range(k.bit_length())) if k >> j & 1)
-
-
-def tree_exposure(steps: int, *, release_final: bool = False) -> int:
-    """`tree_levels` by replay: how many distinct released nodes contain the worst user. Slow, for checks."""
-    K = require_count("steps", steps)
-    nodes = {node for k in range(1, K + release_final) for node in released_nodes(k)}
-    exposed = np.zeros(K, dtype=np.int64)
-    for level, index in nodes:
-        exposed[index << level : (index + 1) << level] += 1
-    return int(exposed.max())

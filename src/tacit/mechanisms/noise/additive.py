@@ -1,7 +1,7 @@
 """Additive noise on a device: independent draws of one law in every counter of a message.
 
 A mechanism becomes a `Randomizer` by deriving from `Additive`: it states its law (`variance`, `sample`, `radius`,
-`events`, `log_ratio`), its calibration (`tight`, `paper`), `amount` and `encoder` for the compiled device, `subgamma`
+`events`, `log_ratio`), its calibration (`calibrate`, `paper`), `parameters` and `encoder` of the device, `subgamma`
 for the precision of sums, `summed` for the aggregate of a batch and `integers` for deployments. The rest follows and is
 here. Integer noise (`discrete`) covers whole counts, so rewards are rounded to {0, 1} on the device first.
 """
@@ -97,6 +97,16 @@ class WholeMessage(ABC):
 
     __slots__ = ()
 
+    sampling_variance: ClassVar[float] = 0.0
+    weight: ClassVar[float] = 1.0
+    noise_share: ClassVar[float] = 1.0
+    unit: ClassVar[float] = 1.0
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Self:
+        """The least common noise under which these families together are (epsilon, delta)-private."""
+
     @abstractmethod
     def events(self, family: Family) -> Events:
         """What the release of this family exposes one user to."""
@@ -113,30 +123,17 @@ class WholeMessage(ABC):
             for event in (transition if family.name == "transitions" else self).events(family)
         )
 
-    @property
-    def sampling_variance(self) -> float:
-        """Everything is sent."""
-        return 0.0
-
-    @property
-    def weight(self) -> float:
-        """Counts are users."""
-        return 1.0
-
-    @property
-    def noise_share(self) -> float:
-        """The stated variance is noise."""
-        return 1.0
-
     def typical_variance(self, pairs: int, steps: int) -> float:
         """The same wherever users are."""
         del pairs
         return self.user_variance(steps)
 
-    @property
-    def unit(self) -> float:
-        """Counts are released in their own unit."""
-        return 1.0
+    @classmethod
+    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
+        """The same noise for all counters."""
+        del shape
+        chosen = cls.calibrate(families, epsilon, delta)
+        return chosen, chosen
 
 
 class Additive(WholeMessage):
@@ -154,8 +151,8 @@ class Additive(WholeMessage):
 
     @property
     @abstractmethod
-    def amount(self) -> float:
-        """What multiplies the unit noise of the encoder."""
+    def parameters(self) -> Amount:
+        """What the encoder needs."""
 
     @property
     @abstractmethod
@@ -192,11 +189,6 @@ class Additive(WholeMessage):
     def sum_noise(self, cells: int, steps: int) -> tuple[float, float]:
         """Independent noises: variances add up, the scale stays."""
         return cells * self.user_variance(steps), self.subgamma
-
-    @property
-    def parameters(self) -> Amount:
-        """What the encoder needs."""
-        return Amount(scale=self.amount)
 
     def total(
         self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise

@@ -32,7 +32,7 @@ from tacit.accounting.events import BoundedEvent, Events
 from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.noise.additive import Additive, additive_encoder
+from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder
 from tacit.mechanisms.protocol import Shape, require_failure_prob, require_no_squares, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -114,19 +114,19 @@ class Bounded(Additive):
         return ((event, family.differing),) if family.differing else ()
 
     @property
-    def amount(self) -> float:
-        """The limit."""
-        return self.limit
+    def whole(self) -> bool:
+        """There is no integer twin."""
+        return False
+
+    @property
+    def parameters(self) -> Amount:
+        """What the encoder needs."""
+        return Amount(scale=self.limit)
 
     @property
     def subgamma(self) -> float:
         """A third of the limit: |X| ≤ R."""
         return self.limit / 3.0
-
-    @property
-    def whole(self) -> bool:
-        """There is no integer twin."""
-        return False
 
     @property
     def encoder(self) -> Callable[..., None]:
@@ -155,13 +155,6 @@ class Bounded(Additive):
         raise NotSupported(
             "bounded noise has no exact integer form: deploy subset, oue, rr, or laplace with discrete=True"
         )
-
-    @classmethod
-    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
-        """One limit for all counters."""
-        del shape
-        chosen = cls.calibrate(families, epsilon, delta)
-        return chosen, chosen
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:

@@ -33,11 +33,11 @@ from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.exact import discrete_gaussian
-from tacit.mechanisms.noise.additive import Additive, additive_encoder, lattice_encoder
+from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder, lattice_encoder
 from tacit.mechanisms.protocol import Shape, require_failure_prob, require_no_squares, require_simulation, require_whole
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["Gaussian", "paper_gaussian_radius", "paper_gaussian_sigma"]
+__all__ = ["Gaussian", "paper_gaussian_sigma"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -115,19 +115,19 @@ class Gaussian(Additive):
         return ((event, family.differing),) if family.differing else ()
 
     @property
-    def amount(self) -> float:
-        """The standard deviation."""
-        return self.sigma
+    def whole(self) -> bool:
+        """Whether the noise is integers."""
+        return self.discrete
+
+    @property
+    def parameters(self) -> Amount:
+        """What the encoder needs."""
+        return Amount(scale=self.sigma)
 
     @property
     def subgamma(self) -> float:
         """0: sub-Gaussian; on the integers 1, where the variance falls short of σ²."""
         return 1.0 if self.discrete else 0.0
-
-    @property
-    def whole(self) -> bool:
-        """Whether the noise is integers."""
-        return self.discrete
 
     @property
     def encoder(self) -> Callable[..., None]:
@@ -149,13 +149,6 @@ class Gaussian(Additive):
         if not self.discrete:
             raise NotSupported("continuous noise must not be released: build the mechanism with discrete=True")
         return discrete_gaussian(size, noise, variance=Fraction(self.sigma) ** 2)
-
-    @classmethod
-    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
-        """One standard deviation for all counters."""
-        del shape
-        chosen = cls.calibrate(families, epsilon, delta)
-        return chosen, chosen
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
@@ -196,17 +189,6 @@ def paper_gaussian_sigma(horizon: int, epsilon: float, delta: float, *, proved_c
     require_real("delta", delta, low=0.0, high=1.0, open_low=True)
     square = 4.0 * math.log(24.0 / delta)
     return (math.sqrt(square) if proved_constant else square) * H / epsilon
-
-
-def paper_gaussian_radius(sigma: float, failure_prob: float, terms: int = 1) -> float:
-    """The printed radius σ √(n ln(2/p)) of [garcelon2021local] Prop. 11: too small, it lacks a factor √2.
-
-    A coverage test rejects it; it is kept to reproduce the paper's curves and must not carry a guarantee.
-
-    >>> round(paper_gaussian_radius(1.0, 0.003), 2), round(Gaussian(sigma=1.0).radius(0.003), 2)
-    (2.55, 2.97)
-    """
-    return sigma * math.sqrt(require_count("terms", terms) * math.log(2.0 / require_failure_prob(failure_prob)))
 
 
 def _positive_half(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

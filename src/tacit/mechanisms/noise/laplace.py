@@ -32,8 +32,8 @@ from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.exact import discrete_laplace
-from tacit.mechanisms.noise.additive import Additive, lattice_encoder
-from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance, laplace_sum_chernoff, laplace_sum_radius
+from tacit.mechanisms.noise.additive import Additive, Amount, lattice_encoder
+from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance, laplace_radius
 from tacit.mechanisms.noise.layout import exact_vector, transition_cells
 from tacit.mechanisms.protocol import (
     EncoderParameters,
@@ -49,8 +49,6 @@ __all__ = ["Laplace", "paper_laplace_scale"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# The exact quantile of a sum costs one special function per term; beyond this the Chernoff bound is tight enough.
-_EXACT_TERMS = 500
 SIGNS = 52
 """So many fair coins are taken from one uniform number, which has 53 random bits."""
 COINS = 2.0**SIGNS
@@ -127,9 +125,7 @@ class Laplace(Additive):
             # P(|Z| > t) = 2 q^(t+1)/(1+q) for whole t, q = e^{-1/b}
             tail = math.log(2.0) - math.log1p(math.exp(-1.0 / self.scale))
             return float(max(0, math.ceil(self.scale * (tail - math.log(p)) * (1 + 1e-12) - 1.0)))
-        if self.discrete or n > _EXACT_TERMS:
-            return self.scale * laplace_sum_chernoff(n, p)
-        return self.scale * laplace_sum_radius(n, p)
+        return laplace_radius(n, p, scale=self.scale, discrete=self.discrete)
 
     def events(self, family: Family) -> Events:
         """One event per differing counter (G1)."""
@@ -138,19 +134,19 @@ class Laplace(Additive):
         return ((event, family.differing),) if family.differing else ()
 
     @property
-    def amount(self) -> float:
-        """The scale."""
-        return self.scale
+    def whole(self) -> bool:
+        """Whether the noise is integers."""
+        return self.discrete
+
+    @property
+    def parameters(self) -> Amount:
+        """What the encoder needs."""
+        return Amount(scale=self.scale)
 
     @property
     def subgamma(self) -> float:
         """The scale b; on the integers at least 1, where the variance falls short of 2b²."""
         return max(self.scale, 1.0) if self.discrete else self.scale
-
-    @property
-    def whole(self) -> bool:
-        """Whether the noise is integers."""
-        return self.discrete
 
     @property
     def encoder(self) -> Callable[..., None]:
@@ -175,13 +171,6 @@ class Laplace(Additive):
         if not self.discrete:
             raise NotSupported("continuous noise must not be released: build the mechanism with discrete=True")
         return discrete_laplace(size, noise, scale=self.scale)
-
-    @classmethod
-    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
-        """One scale for all counters."""
-        del shape
-        chosen = cls.calibrate(families, epsilon, delta, discrete=False)
-        return chosen, chosen
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:

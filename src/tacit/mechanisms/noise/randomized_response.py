@@ -14,7 +14,7 @@ Reference: [garcelon2021local] Alg. 5, with the missing de-biasing line; its pri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -48,7 +48,6 @@ __all__ = [
     "debiasing_variance",
     "flip_probability",
     "paper_response_epsilon",
-    "paper_response_radius",
 ]
 
 Floats = NDArray[np.float64]
@@ -171,10 +170,7 @@ class RandomizedResponse(WholeMessage):
         """Independent bits: variances add up; each is bounded by the gain."""
         return cells * self.user_variance(steps), self.gain / 3.0
 
-    @property
-    def encoder(self) -> Callable[..., None]:
-        """The device's kernel."""
-        return response_encoder
+    encoder = staticmethod(response_encoder)
 
     @property
     def parameters(self) -> Bits:
@@ -234,13 +230,6 @@ class RandomizedResponse(WholeMessage):
         return np.asarray(ratio * (np.abs(values) > 1e-12))
 
     @classmethod
-    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
-        """The same ε₀ for all bits."""
-        del shape
-        chosen = cls.calibrate(families, epsilon, delta)
-        return chosen, chosen
-
-    @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
         """The printed ε/(6H) of Alg. 5."""
         del delta
@@ -282,18 +271,3 @@ def paper_response_epsilon(horizon: int, epsilon: float) -> float:
     36.0
     """
     return require_real("epsilon", epsilon, low=0.0, open_low=True) / (6.0 * require_count("horizon", horizon))
-
-
-def paper_response_radius(epsilon: float, failure_prob: float, terms: int = 1) -> float:
-    """The printed radius (2e^ε₀-1)/(e^ε₀-1) √(n/2 ln(2/p)) of [garcelon2021local]: too small for ε₀ < ln 2.
-
-    The range of one de-biased bit is (e^ε₀+1)/(e^ε₀-1). At ε₀ = 1/12 the printed radius is left 20 times as often as it
-    says; a coverage test rejects it. Kept to reproduce the paper's curves; it must not carry a guarantee.
-
-    >>> bit = RandomizedResponse(epsilon=1 / 12)
-    >>> round(paper_response_radius(1 / 12, 0.003, 100) / bit.radius(0.003, 100), 2)
-    0.57
-    """
-    e = math.exp(require_real("epsilon", epsilon, low=0.0, open_low=True))
-    n, p = require_count("terms", terms), require_failure_prob(failure_prob)
-    return (2.0 * e - 1.0) / (e - 1.0) * math.sqrt(n / 2.0 * math.log(2.0 / p))
