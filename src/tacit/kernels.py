@@ -138,7 +138,8 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         if self._ready:
             return
         self._ready = True
-        files = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
+        named = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
+        files = [path for path in named if path.is_file()]
         stamp = source_stamp(files)
         self._name = repr(self._py_func)
         self._impl = self._impl_class(self._py_func)
@@ -148,8 +149,9 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = caching.IndexDataCacheFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
-        # A file edited while this process runs may not be what was imported: compile, but leave the cache alone.
-        if max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
+        # A file edited while this process runs may not be what was imported, and what is typed into a session has no
+        # file: compile, but leave the cache alone.
+        if len(files) < len(named) or max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
             self.disable()
 
     @property

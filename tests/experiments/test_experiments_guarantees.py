@@ -16,8 +16,8 @@ from tacit.accounting.events.gaussian import classical_gaussian_sigma
 from tacit.cli import main
 from tacit.experiments.guarantees import render_guarantees, verdicts
 from tacit.experiments.verdicts_batches import first_leak, first_violation, leak
-from tacit.mechanisms.binomial import paper_threshold
-from tacit.mechanisms.bounded import paper_bounded_limit
+from tacit.mechanisms.noise.binomial import paper_threshold
+from tacit.mechanisms.noise.bounded import paper_bounded_limit
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "guarantees.md"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from gradient_tools import BANDIT, FEATURES, UNIT, learner_of, random_users, shape_of, small_mdp, table_of
 from slow_gradients import log_policy, score, user_gradient
+from tacit.loop.gradient_truth import objective_of
 
 from tacit.data.gradients import Bounds, in_range, user_gradients
 from tacit.learners.dp_pg import add_barrier
-from tacit.loop.gradient_truth import objective_of
 from tacit.policies.softmax import public_features, score_bound, tabular_features
 
 CASES = [(True, None), (False, None), (True, FEATURES), (False, FEATURES)]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from gradient_tools import BANDIT, learner_of, privatizer_of, shape_of, small_mdp, table_of
 from slow_gradients import user_gradient
+from tacit.loop.gradient_run import simulate_gradient
 
+from tacit.audit.final_parameters import final_parameters, matched_distinguisher
 from tacit.data.gradients import draw_users
 from tacit.data.world import prepare_world
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.gradient import plan_gradient
-from tacit.audit.final_parameters import final_parameters, matched_distinguisher
-from tacit.loop.gradient_run import simulate_gradient
 from tacit.loop.simulate import log_checkpoints
 from tacit.policies.softmax import public_features, tabular_features
 from tacit.randomness import seed_streams

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from tacit.learners.registry import LEARNERS, LearnerRequest, make_learner
 
 from tacit.data.counts import flow_counts
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.learners.registry import LEARNERS, LearnerRequest, make_learner
 from tacit.policies import Policy
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from tacit.loop.tally import gaps_of, truth_of
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.environments.tabular import TabularMDP
@@ -10,7 +11,6 @@ from tacit.learners.sdp_bucb import SDPBUCB
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.loop.simulate import simulate
-from tacit.loop.tally import gaps_of, truth_of
 from tacit.policies import uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected
 from tacit.privatizers.batched import BatchShuffle

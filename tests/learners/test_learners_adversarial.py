@@ -7,15 +7,15 @@ import math
 
 import numpy as np
 import pytest
+from tacit.learners.loss_registry import LOSS_LEARNERS, make_loss_learner
+from tacit.loop.adversarial_loop import run_losses
 
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, UnknownName
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
 from tacit.learners.loss_contract import LossRequest
-from tacit.learners.loss_registry import LOSS_LEARNERS, make_loss_learner
 from tacit.learners.transition_set import precision_now
-from tacit.loop.adversarial_loop import run_losses
 from tacit.planning.barrier_flow import barrier_flow
 from tacit.planning.entropy_flow import entropy_flow
 from tacit.planning.interval_counts import repair_counts

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from learner_tools import every_learner, exact_statistics, shape_of, small_mdp
+from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS, LearnerRequest, make_learner
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import KernelLearner
-from tacit.protocol import Plan, copy_state
-from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS, LearnerRequest, make_learner
 from tacit.policies import DeterministicPolicy, uniform_policy
 from tacit.privatizers.none import Unprotected
+from tacit.protocol import Plan, copy_state
 
 MDP = small_mdp()
 EVERY = list(every_learner(MDP, episodes=100))

@@ -14,7 +14,7 @@ from tacit.data.world import prepare_world
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ldp_obi import LDPOBI
 from tacit.loop.simulate import simulate
-from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected

@@ -11,7 +11,7 @@ from tacit.environments.registry import make
 from tacit.errors import NotSupported
 from tacit.learners.psrl import PSRL
 from tacit.learners.rarely import RarelyReplanned
-from tacit.privatizers.local_aggregate import MANY
+from tacit.mechanisms.noise.bounded import MANY
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

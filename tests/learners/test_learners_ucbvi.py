@@ -18,8 +18,8 @@ from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.planning.widths import practical_width
 from tacit.policies import uniform_policy
+from tacit.privatizers.contract import sampling_of
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.precision import sampling_of
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import Sampling

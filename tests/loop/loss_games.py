@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tacit.loop.adversarial_loop import LossRun, run_losses
 
 from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig
-from tacit.loop.adversarial_loop import LossRun, run_losses
 
 SMALL = "layered:layers=3,states=2,actions=2,seed=1"
 

@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 from loss_games import SMALL, parts_of, play
+from tacit.loop.adversarial_truth import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark
 
 from tacit.accounting.ledger import Ledger
 from tacit.data.layered import prepare_layered, walk_layered
 from tacit.environments.layered_worlds import layered, layered_trap
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.learners.loss_contract import LossLearner
-from tacit.loop.adversarial_truth import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark
 from tacit.loop.simulate import simulate
 
 

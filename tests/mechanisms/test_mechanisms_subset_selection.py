@@ -15,9 +15,9 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.randomized_response import RandomizedResponse, private_keep
-from tacit.mechanisms.subset_selection import SubsetSelection, add_subset, best_size
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, private_keep
+from tacit.mechanisms.noise.subset_selection import SubsetSelection, add_subset, best_size
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SecureNoise, SimulationNoise
 
 SIZES = [(2, 1), (3, 1), (5, 2), (6, 3), (8, 1)]

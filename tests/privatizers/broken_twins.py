@@ -17,15 +17,14 @@ import numpy as np
 from tacit.accounting.families import Family
 from tacit.audit.bugs.central import ExactVisits, LastUserPublished, PlainCentral
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.tree import LaplaceTree
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.continual.tree import LaplaceTree
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.layout import exact_vector, transition_cells
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, send_slot
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central, publish
-from tacit.protocol import copy_state
-from tacit.privatizers.layout import add_vector, dimension_of, exact_vector, transition_cells
+from tacit.privatizers.layout import add_vector, dimension_of
 from tacit.privatizers.local import Local
-from tacit.privatizers.local_encoders import _send_slot
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.privatizers.shuffle import Shuffle
@@ -33,6 +32,7 @@ from tacit.privatizers.shuffle_messages import Messages
 from tacit.privatizers.shuffle_noise import BitNoise
 from tacit.privatizers.shuffled import Shuffled
 from tacit.privatizers.statistics import count_families
+from tacit.protocol import copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -75,11 +75,18 @@ def python_kernel(encode: Callable[..., None]) -> Callable[..., None]:
     return release
 
 
+def scaled(stated: Any, factor: float) -> Any:
+    """Parameters of an additive encoder with so many times the noise."""
+    parts = (stated.outcome, stated.transition)
+    outcome, transition = (part._replace(scale=part.scale * factor) for part in parts)
+    return stated._replace(outcome=outcome, transition=transition)
+
+
 class HalfTheNoise(Local):
     @property
     def parameters(self) -> Any:
         stated = super().parameters
-        return stated._replace(scale=stated.scale / 2, transition_scale=stated.transition_scale / 2)
+        return scaled(stated, 0.5)
 
 
 class ScaledNoise(Local):
@@ -90,7 +97,7 @@ class ScaledNoise(Local):
     @property
     def parameters(self) -> Any:
         stated = super().parameters
-        return stated._replace(scale=stated.scale * self.factor, transition_scale=stated.transition_scale * self.factor)
+        return scaled(stated, self.factor)
 
 
 class HalfTheChange(Local):
@@ -120,8 +127,8 @@ class FreeVisits(Local):
 def noisy(parameters: Any, message: Any, draw: Any) -> None:
     first = transition_cells(2, parameters.stages, parameters.S, parameters.A)
     message[:] = draw
-    message[:first] *= parameters.transition_scale
-    message[first:] *= parameters.scale
+    message[:first] *= parameters.transition.scale
+    message[first:] *= parameters.outcome.scale
 
 
 def data(parameters: Any, message: Any, states: Any, actions: Any, rewards: Any) -> None:
@@ -202,7 +209,7 @@ class TwoSlots(Local):
         def encode(parameters: Any, message: Any, states: Any, actions: Any, rewards: Any, generator: Any) -> None:
             message[:] = 0.0
             for slot in generator.choice(2 * len(actions) - 1, 2, replace=False):
-                _send_slot(parameters, message, slot, states, actions, rewards, generator)
+                send_slot(parameters, message, slot, states, actions, rewards, generator)
             message /= 2.0
 
         return python_kernel(encode)
@@ -216,7 +223,7 @@ class SlotByData(Local):
         def encode(parameters: Any, message: Any, states: Any, actions: Any, rewards: Any, generator: Any) -> None:
             message[:] = 0.0
             slot = 0 if rewards[0] > 0.5 else generator.integers(2 * len(actions) - 1)
-            _send_slot(parameters, message, slot, states, actions, rewards, generator)
+            send_slot(parameters, message, slot, states, actions, rewards, generator)
 
         return python_kernel(encode)
 

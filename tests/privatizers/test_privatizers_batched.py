@@ -16,7 +16,7 @@ from tacit.policies import uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected
 from tacit.privatizers.batched import BatchShuffle
 from tacit.randomness import SimulationNoise
-from tacit.released.batches import BatchReport, BatchQuery, PlannedBatch
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape
 
 MDP = make("riverswim:states=3,horizon=3")
@@ -114,7 +114,7 @@ def test_g2_drop_outs_abort_a_batch_of_real_messages():
 @pytest.mark.parametrize("request_", [EVERYTHING, LAYER, LAST, BatchQuery(layer=None, failure_prob=0.1)])
 def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkeypatch):
     """The shuffle path with its noise taken away and the unprotected path release the same bits."""
-    from tacit.mechanisms.binomial import Binomial
+    from tacit.mechanisms.noise.binomial import Binomial
 
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)
@@ -136,9 +136,7 @@ def test_trajectories_and_counts_are_released_alike_without_noise():
     users = roll_out(prepare_world(MDP), POLICY, 50, np.random.default_rng(1))
     privatizer = BatchUnprotected(shape=SHAPE).planned([PlannedBatch(users=50, query=EVERYTHING)])
     counts = count_trajectories(users, 3, 2)
-    first, second = (
-        privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1] for batch in (users, counts)
-    )
+    first, second = (privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1] for batch in (users, counts))
     assert first.visits.tobytes() == second.visits.tobytes()
     assert privatizer.certificate().epsilon == np.inf
 

@@ -13,12 +13,12 @@ from tacit.accounting.events import LaplaceEvent
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
-from tacit.mechanisms.accumulated import AccumulatedNoise
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.tree import tree_levels
+from tacit.mechanisms.continual.accumulated import AccumulatedNoise
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
+from tacit.mechanisms.continual.tree import tree_levels
 from tacit.privatizers.central_batches import geometric_ends
 from tacit.privatizers.conformance import check_privatizer
-from tacit.privatizers.precision import count_precision
+from tacit.privatizers.contract import count_precision
 from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

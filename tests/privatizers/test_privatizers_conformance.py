@@ -21,9 +21,9 @@ from broken_twins import (
 )
 
 from tacit.errors import TacitError, UnknownName
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
+from tacit.mechanisms.continual.kary_tree import KaryTree
+from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
 from tacit.privatizers.conformance import RULES, ConformanceReport, NonConformant, check_privatizer
 from tacit.privatizers.conformance_continual import admitted, exposure, noise_map, own_covariance, stated_exposure
 from tacit.privatizers.none import Unprotected

@@ -19,9 +19,10 @@ from tacit.accounting.events import BoundedEvent, LaplaceEvent
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.mechanisms.unary_encoding import UnaryEncoding
-from tacit.privatizers.layout import dimension_of, exact_vector
+from tacit.mechanisms.noise.layout import exact_vector
+from tacit.mechanisms.noise.subset_selection import SubsetSelection
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
+from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.local import Local
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise

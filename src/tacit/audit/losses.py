@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.privatizers import View
-from tacit.audit.ratios import log_ratio
 from tacit.audit.streams import stream_score
 from tacit.audit.views import record_steps
 from tacit.errors import require
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.adversarial import AdversarialPrivatizer
 from tacit.privatizers.loss_parts import LossNoise
 from tacit.released.losses import LayeredShape
@@ -90,7 +89,7 @@ def losses_view(privatizer: AdversarialPrivatizer) -> View:
 def _part_score(noise: LossNoise, seen: Floats, moved: Floats) -> Floats:
     if isinstance(noise.source, Laplace | Gaussian):
         # One release, in the user's own episode; where totals are shown, later ones repeat its noise.
-        return np.asarray(log_ratio(noise.source, seen[:, 0], moved[0]).sum(axis=1))
+        return np.asarray(noise.source.log_ratio(seen[:, 0], moved[0]).sum(axis=1))
     return stream_score(noise.source, seen.shape[1])(seen, moved)
 
 

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.attack import Finding, Target, attack
-from tacit.audit.ratios import log_ratio
 from tacit.audit.views import canaries
 from tacit.data.trajectories import Trajectories
 from tacit.privatizers.shuffle import Shuffle
@@ -134,7 +133,7 @@ def _transcript_scores(
     totals = np.bincount(out.counters, weights=out.bits, minlength=len(was))[: len(was)]
     law = protocol.bit_noise.total
     values = totals[moved] - law.mean - was[moved]
-    sums = float(np.clip(log_ratio(law, values, became[moved] - was[moved]), -1e6, 1e6).sum())
+    sums = float(np.clip(law.log_ratio(values, became[moved] - was[moved]), -1e6, 1e6).sum())
     return largest, float(len(reports[0])), order, sums
 
 

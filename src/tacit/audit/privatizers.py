@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.attack import Finding, Target, attack
-from tacit.audit.ratios import bit_ratio, log_ratio
 from tacit.audit.streams import stream_score
 from tacit.audit.views import (
     Record,
@@ -37,8 +36,6 @@ from tacit.audit.views import (
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import NotSupported
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches
@@ -107,7 +104,7 @@ def view_of(privatizer: Any) -> View:
 
 
 def _message(privatizer: Local) -> View:
-    shape, parameters = privatizer.shape, privatizer.parameters
+    shape = privatizer.shape
     first, second = canaries(shape, 1)
     worlds = (_arrays(first), _arrays(second))
     families = privatizer.families()
@@ -117,17 +114,9 @@ def _message(privatizer: Local) -> View:
         seen = counters_of(families, shape, records[:, 0])
         total = np.zeros(len(records))
         for name, values in seen.items():
-            noise: Any = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
+            noise = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
             moved = was[name] != became[name]
-            values, x0, x1 = values[:, moved], was[name][moved], became[name][moved]
-            if isinstance(noise, RandomizedResponse | OneSlot):
-                bits = parameters.transition_bits if name == "transitions" else parameters.outcome_bits
-                # A subset is judged by the same two bits: its log-likelihood ratio is a multiple of theirs.
-                # The server knows the gain: a de-biased bit is 0 or 1 again; 0 means that another slot was sent.
-                sent = values / noise.gain + bits.rise > 0.5
-                ratio = bit_ratio(sent, x0 == 1.0, x1 == 1.0, bits.keep, bits.rise) * (np.abs(values) > 1e-12)
-            else:
-                ratio = log_ratio(noise, values - x0, x1 - x0)
+            ratio = noise.likelihood_ratio(values[:, moved], was[name][moved], became[name][moved])
             total += ratio.sum(axis=1)
         return total
 
@@ -204,7 +193,7 @@ def sums_score(
     def score(seen: Any) -> Floats:
         records = seen if isinstance(seen, np.ndarray) else _record(shape, seen)[np.newaxis]
         values = _joined(counters_of(families, shape, records))[:, moved] - was[moved]
-        return np.asarray(log_ratio(law, values, became[moved] - was[moved]).sum(axis=1))
+        return np.asarray(law.log_ratio(values, became[moved] - was[moved]).sum(axis=1))
 
     return score
 

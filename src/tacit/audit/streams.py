@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.audit.ratios import log_ratio
-from tacit.mechanisms.accumulated import AccumulatedNoise
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.continual.accumulated import AccumulatedNoise
+from tacit.mechanisms.continual.kary_tree import KaryTree
+from tacit.mechanisms.continual.tree import LaplaceTree
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.conformance_continual import noise_map, own_covariance
 
 __all__ = ["StreamScore", "stream_score"]
@@ -44,7 +43,7 @@ class StreamScore:
         recovered = np.einsum("jk,nkc->njc", self.unmix, noise, optimize=True)
         shift = self.unmix @ moved
         touched = np.abs(shift) > 1e-9
-        return np.asarray(log_ratio(self.draws, recovered[:, touched], shift[touched]).sum(axis=1))
+        return np.asarray(self.draws.log_ratio(recovered[:, touched], shift[touched]).sum(axis=1))
 
 
 def stream_score(counter: Any, steps: int) -> StreamScore:

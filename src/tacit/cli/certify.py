@@ -175,7 +175,6 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
 
 def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
-    from tacit.mechanisms.one_slot import OneSlot
     from tacit.privatizers.local import Local
     from tacit.privatizers.shuffled import Shuffled
 
@@ -195,7 +194,7 @@ def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
     if isinstance(privatizer, Shuffled):
         cost = privatizer.protocol.cost()
         side |= {"messages_per_user": cost.messages_per_user, "bytes_per_user": cost.bytes_per_user}
-    if isinstance(privatizer, Local) and isinstance(privatizer.mechanism, OneSlot):
+    if isinstance(privatizer, Local) and privatizer.sampling().weight != 1.0:
         total = dict(zip(STATISTICS, privatizer.parameters.variance.tolist(), strict=True))
         noise = {name: value for name, value in std.items() if value is not None}
         side["sampling_std"] = {name: max(0.0, total[name] - value**2) ** 0.5 for name, value in noise.items()}

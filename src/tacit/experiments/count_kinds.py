@@ -15,10 +15,9 @@ from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected
 from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.contract import CountPrivatizer
+from tacit.privatizers.contract import CountPrivatizer, count_precision, sampling_of
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.precision import count_precision, sampling_of
 from tacit.privatizers.registry import make_claim, make_privatizer
 from tacit.protocol import Learner
 

@@ -26,7 +26,7 @@ from tacit.experiments.garcelon2021 import ENVIRONMENT, EPSILONS
 from tacit.experiments.result import Result
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
-from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
+from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

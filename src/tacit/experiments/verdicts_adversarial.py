@@ -21,12 +21,12 @@ from tacit.experiments.verdict import (
     per_step,
     up,
 )
-from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.factorization import SquareRootFactorization
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.kary_tree import KaryTree, best_arity
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
+from tacit.mechanisms.continual.factorization import SquareRootFactorization
+from tacit.mechanisms.continual.kary_tree import KaryTree, best_arity
+from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 
 __all__ = ["adversarial_verdicts"]
 

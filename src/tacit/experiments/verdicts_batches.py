@@ -19,7 +19,7 @@ from tacit.experiments.verdict import (
     listed,
     up,
 )
-from tacit.mechanisms.binomial import paper_binomial, paper_threshold
+from tacit.mechanisms.noise.binomial import paper_binomial, paper_threshold
 
 __all__ = ["first_violation", "gradient_verdicts", "leak", "shuffle_verdicts"]
 

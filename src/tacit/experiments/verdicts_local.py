@@ -19,11 +19,11 @@ from tacit.experiments.verdict import (
     pooled,
     up,
 )
-from tacit.mechanisms.bounded import Bounded, paper_bounded_limit
-from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_sigma
-from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
-from tacit.mechanisms.randomized_response import RandomizedResponse, paper_response_epsilon
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.noise.bounded import Bounded, paper_bounded_limit
+from tacit.mechanisms.noise.gaussian import Gaussian, paper_gaussian_sigma
+from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, paper_response_epsilon
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 
 __all__ = ["local_verdicts"]
 

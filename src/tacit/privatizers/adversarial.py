@@ -29,8 +29,6 @@ from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.layered import LossUser
 from tacit.errors import InvalidInput, NotSupported, require, require_count
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
 from tacit.privatizers.loss_kernel import (
     COMPLEMENTS,
     OWN,
@@ -130,7 +128,7 @@ class AdversarialPrivatizer:
     def loss_radius(self, failure_prob: float) -> float:
         """E': how far the noise of one released bandit loss goes, but for this probability."""
         source = self.parts["losses"].source
-        return source.radius(failure_prob) if isinstance(source, Laplace | Gaussian) else 0.0
+        return 0.0 if source is None else source.radius(failure_prob)  # None: nobody is protected
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds; the printed guarantees are pure."""

@@ -22,6 +22,7 @@ from tacit.privatizers.statistics import count_families
 from tacit.protocol import Calibration, Noise, Private
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent, exact_counts
 
 __all__ = ["BatchUnprotected"]
 
@@ -77,6 +78,14 @@ class BatchUnprotected:
     def noise_std(self) -> dict[str, float]:
         """No noise."""
         return {"transitions": 0.0, "visits": 0.0, "rewards": 0.0}
+
+    def count_precision(self) -> CountPrecision:
+        """Counts are exact."""
+        return exact_counts()
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""

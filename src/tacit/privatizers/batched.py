@@ -39,6 +39,7 @@ from tacit.protocol import Calibration, Noise, Private
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
 __all__ = ["LEAST_USERS", "BatchShuffle"]
 
@@ -114,6 +115,14 @@ class BatchShuffle:
         """The standard deviation of the noise in each statistic, at its largest over the batches."""
         stds = [_all_std(self.protocol(batch.users, batch.query)) for batch in self._planned()]
         return {name: max(std[name] for std in stds) for name in stds[0]}
+
+    def count_precision(self) -> CountPrecision:
+        """Shuffled bits: a centred bit is bounded by 1, its scale is 1/3."""
+        return CountPrecision(scale=np.full(3, 1.0 / 3.0))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds for the worst batch, which is what it finds for the whole run (G1)."""

@@ -31,7 +31,7 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.kernels import kernel
-from tacit.mechanisms.continual import ContinualCounter
+from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
 from tacit.privatizers.layout import dimension_of
@@ -39,6 +39,7 @@ from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, co
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
 __all__ = ["Central", "CentralState"]
 
@@ -161,6 +162,14 @@ class Central:
         std = self.counter.max_std
         visits = std * 2**0.5 if self.encoding == "complement" else std
         return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scale of the counter."""
+        return CountPrecision(scale=np.full(3, self.counter.subgamma))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""

@@ -31,7 +31,7 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual import ContinualCounter
+from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.privatizers.central import CentralState, publish
 from tacit.privatizers.certification import certificate_of
 from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
@@ -40,6 +40,7 @@ from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, co
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
 __all__ = ["CentralBatches", "geometric_ends"]
 
@@ -137,6 +138,14 @@ class CentralBatches:
         std = self.counter.std_at(len(self.ends))
         visits = std * 2**0.5 if self.encoding == "complement" else std
         return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scale of the counter."""
+        return CountPrecision(scale=np.full(3, self.counter.subgamma))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""

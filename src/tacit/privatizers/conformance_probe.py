@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection
+from tacit.mechanisms.protocol import Randomizer
+from tacit.privatizers.local import Local
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -42,7 +41,6 @@ CANARY = 0.8315927406
 """A reward that occurs nowhere else: if its digits turn up in words, somebody talked."""
 
 _JOINT = ("rewards and complements", "outcomes")
-_NO_NOISE = 60.0  # an epsilon at which randomized response flips nothing: e⁻⁶⁰ vanishes beside 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,28 +75,35 @@ class Probe:
         return 0 if counter is None else len(getattr(self.privatizer, "ends", range(counter.releases)))
 
     @property
+    def randomizer(self) -> Randomizer | None:
+        """The noise on a device, where there is one."""
+        return self.privatizer.mechanism if isinstance(self.privatizer, Local) else None
+
+    @property
     def one_slot(self) -> bool:
-        """Whether a user sends one slot of the trajectory only."""
-        return isinstance(getattr(self.privatizer, "mechanism", None), OneSlot)
+        """Whether a user sends a part of the trajectory only."""
+        return self.randomizer is not None and self.randomizer.weight != 1.0
 
     @property
     def subsets(self) -> bool:
         """Whether a fixed number of bits is sent as one: they depend on each other, but never positively."""
-        return isinstance(getattr(self.privatizer, "mechanism", None), SubsetSelection)
+        return self.randomizer is not None and self.randomizer.COUPLED
 
     def sampling(self, family: str) -> float:
         """The variance beyond noise of two counters that differ between two users, on average: one holds the user.
 
         0 where noise is all there is; one slot adds w N - N² to a counter that holds N (G2 of `one_slot`).
         """
-        name = "transition_mechanism" if family == "transitions" else "mechanism"
-        return (getattr(self.privatizer, name).weight - 1.0) / 2.0 if self.one_slot else 0.0
+        if not isinstance(self.privatizer, Local):
+            return 0.0
+        moved = family == "transitions"
+        own = self.privatizer.transition_mechanism if moved else self.privatizer.mechanism
+        return (own.weight - 1.0) / 2.0
 
     @property
     def unit(self) -> float:
         """By how much one changed bit moves a de-biased counter; 1 where noise is added to the counts."""
-        gain: float = self.privatizer.mechanism.gain if self.one_slot else 1.0
-        return gain
+        return 1.0 if self.randomizer is None else self.randomizer.unit
 
     @property
     def bits(self) -> int:
@@ -123,17 +128,16 @@ class Probe:
         return released
 
     def quiet(self) -> Probe:
-        """The same privatizer with randomized response switched off (its bits are the data's own), layer by layer.
+        """The same privatizer with noise that depends on data switched off (bits are the data's own), layer by layer.
 
         Shuffled messages are counted by layer, whether or not the totals add the layers up afterwards.
         """
         if self.bits > 0:
             return replace(self, privatizer=replace(self.privatizer, shape=replace(self.shape, staged=True)))
-        mechanism = getattr(self.privatizer, "mechanism", None)
-        if not isinstance(mechanism, RandomizedResponse):
+        if not isinstance(self.privatizer, Local):
             return self
-        plain = replace(mechanism, epsilon=_NO_NOISE)
-        return replace(self, privatizer=replace(self.privatizer, mechanism=plain, transition_mechanism=plain))
+        outcome, moved = self.privatizer.mechanism.quiet(), self.privatizer.transition_mechanism.quiet()
+        return replace(self, privatizer=replace(self.privatizer, mechanism=outcome, transition_mechanism=moved))
 
     def moved(self, users: Trajectories, number: int) -> dict[str, Floats]:
         """By family: the counters [users, counters] that are released when each of these users comes first."""

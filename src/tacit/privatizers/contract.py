@@ -7,7 +7,7 @@ are arguments. Privatizers that release after every user also come as one kernel
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,32 @@ from tacit.errors import InvalidInput, require
 from tacit.protocol import Noise, Privatizer, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import CountPrecision, Sampling
 
-__all__ = ["Batch", "CountPrivatizer", "CountsState", "release_users", "require_answer", "require_shape"]
+__all__ = [
+    "Batch",
+    "CountPrivatizer",
+    "CountsState",
+    "count_precision",
+    "release_users",
+    "require_answer",
+    "require_shape",
+    "sampling_of",
+]
 
 Batch = Trajectories | ExactCounts
-CountPrivatizer: TypeAlias = Privatizer[Batch, Any, CountStatistics]
+
+
+class CountPrivatizer(Privatizer[Batch, Any, CountStatistics], Protocol):
+    """A privatizer of counts: it also states how precise they are."""
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        ...
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        ...
 
 
 class CountsState(NamedTuple):
@@ -35,6 +56,67 @@ def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None
     if not isinstance(query, privatizer.answers):
         asked = query.words() if hasattr(query, "words") else type(query).__name__
         raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.words()}; it was asked for {asked}")
+
+
+def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        ...
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        ...
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        ...
+
+    def begin(self) -> Any:
+        """The state before anybody came; it has a field `released`."""
+        ...
+
+    def release(self, state: Any, batch: Batch, noise: Noise) -> tuple[Any, CountStatistics]:
+        """Take in a batch of users and release the statistics anew."""
+        ...
+
+
+class StepPrivatizer(CountPrivatizer, Protocol):
+    """A privatizer that can release after every single user, as a kernel."""
+
+    @property
+    def release_kernel(self) -> Callable[..., None]:
+        """`(parameters, state, states, actions, rewards, generator)`: take in one user, in place."""
+        ...
+
+    @property
+    def parameters(self) -> Any:
+        """The kernel's public parameters, a NamedTuple."""
+        ...
+
+
+def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
+    """The sub-gamma scales that a privatizer states for its counts; one that states none is refused, never "exact".
+
+    A released number has noise of the variance that comes with it (`CountStatistics.variance`, as of now) and of a
+    sub-gamma scale that does not change; together they are a radius (`tacit.released.precision.now_radius`).
+    """
+    found: CountPrecision = _stated(privatizer, "count_precision")
+    return found
+
+
+def sampling_of(privatizer: CountPrivatizer) -> Sampling:
+    """What it costs under this privatizer that users send a part of their trajectory only."""
+    found: Sampling = _stated(privatizer, "sampling")
+    return found
+
+
+def _stated(privatizer: CountPrivatizer, member: str) -> Any:
+    found = getattr(privatizer, member, None)
+    if not callable(found):
+        raise InvalidInput(
+            f"a privatizer must state how precise its counts are, got {type(privatizer).__name__} without "
+            f"{member}(); implement every member of tacit.privatizers.contract.CountPrivatizer"
+        )
+    return found()
 
 
 def release_users(privatizer: CountPrivatizer, state: Any, batch: Trajectories, query: Query, noise: Noise) -> Any:

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from tacit.data.layered import LossUser
 from tacit.errors import BudgetSpent, NotSupported
 from tacit.kernels import kernel, lean_kernel
-from tacit.mechanisms.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.factorization_stream import BufferedParams, BufferedState, buffered_step
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree
-from tacit.mechanisms.tree_stream import TreeParams, TreeState, laplace_tree_step
+from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
+from tacit.mechanisms.continual.factorization import BufferedParams, BufferedState, BufferedToeplitz, buffered_step
+from tacit.mechanisms.continual.tree import LaplaceTree, TreeParams, TreeState, laplace_tree_step
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.loss_parts import Source
 from tacit.released.losses import LossQuery, LossStatistics
 

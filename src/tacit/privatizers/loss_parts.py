@@ -17,12 +17,12 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
-from tacit.mechanisms.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.continual import ContinualCounter
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
+from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
+from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 
 __all__ = [
     "Feedback",
@@ -154,8 +154,8 @@ def source_std(source: Source | None) -> float:
 
 
 def source_scale(source: Source | None) -> float:
-    """The sub-gamma scale of the noise: that of one Laplace variable; 0 for Gaussian noise and for none."""
-    return source.scale if isinstance(source, Laplace | LaplaceTree) else 0.0
+    """The sub-gamma scale that the source states; 0 for none."""
+    return 0.0 if source is None else source.subgamma
 
 
 def source_name(source: Source | None) -> str:

@@ -18,7 +18,7 @@ from tacit.privatizers.contract import Batch, CountsState, release_users, requir
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import SumPrecision, exact_sums
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision, everything_sent, exact_counts, exact_sums
 
 __all__ = ["Unprotected"]
 
@@ -89,6 +89,14 @@ class Unprotected:
     def precision(self) -> SumPrecision:
         """Sums are exact."""
         return exact_sums()
+
+    def count_precision(self) -> CountPrecision:
+        """Counts are exact."""
+        return exact_counts()
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""

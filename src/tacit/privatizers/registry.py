@@ -15,31 +15,21 @@ epsilon that is rr, which sends every slot, because leaving slots out costs more
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
-from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
-from tacit.mechanisms.accumulated import AccumulatedNoise
-from tacit.mechanisms.bounded import Bounded, paper_bounded_limit
-from tacit.mechanisms.continual import ContinualCounter
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_sigma
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse, paper_response_epsilon
-from tacit.mechanisms.subset_selection import SubsetSelection, best_size
-from tacit.mechanisms.tree import GaussianTree, LaplaceTree, tree_levels
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.table import MECHANISMS as TABLE
+from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
 from tacit.privatizers.central import Central
 from tacit.privatizers.central_batches import CentralBatches, geometric_ends
 from tacit.privatizers.contract import CountPrivatizer
 from tacit.privatizers.local import Local
-from tacit.privatizers.local_aggregate import LocalMechanism
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_spec import ReleaseSpec
@@ -51,16 +41,15 @@ from tacit.released.counts import CountShape
 __all__ = ["MECHANISMS", "PrivacyRequest", "make_claim", "make_privatizer"]
 
 MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
-    "none": (),
-    "central": ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization"),
-    "shuffle": ("binomial",),
-    "local": ("subset", "oue", "laplace", "gaussian", "rr", "bounded"),
+    trust: names_of(trust) for trust in ("none", "central", "shuffle", "local")
 }
-"""The mechanisms of each trust model, the default of `tight` first."""
+"""The built-in mechanisms of each trust model, the default of `tight` first."""
 
-NEVER_PURE: Final = ("factorization", "batched-factorization", "gaussian-tree", "binomial", "gaussian", "bounded")
-"""Mechanisms that need a delta above zero."""
+NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
+"""Built-in mechanisms that need a delta above zero."""
 
+FIRST_BATCH: Final = 64
+"""Counters over batches: the users of the first batch of the public schedule."""
 
 MOST_NOISE_BITS: Final = 4096
 """What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
@@ -112,9 +101,10 @@ def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
     calibration: Calibration = request.calibration or "tight"
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
     claim, mechanism = make_claim(request), _mechanism(request, calibration)
-    if mechanism in BATCHED:
+    growth = mechanism_row(request.trust, mechanism).growth
+    if growth is not None:
         require(calibration == "tight", "no paper prints batched central counters", calibration, "use 'tight'")
-        return _batches(request, claim, mechanism)
+        return _batches(request, claim, mechanism, growth)
     if request.trust == "central":
         return _central(request, claim, calibration, mechanism)
     if request.trust == "shuffle":
@@ -139,8 +129,8 @@ def make_claim(request: PrivacyRequest) -> PrivacyClaim:
 
 def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
     """The named mechanism, or the best one that can give the requested delta."""
-    known, pure = MECHANISMS[request.trust], not request.delta
-    able = [name for name in known if not (pure and name in NEVER_PURE)]
+    pure = not request.delta
+    able = [name for name in MECHANISMS[request.trust] if TABLE[name].pure or not pure]
     if request.mechanism is None:
         if not able:
             raise NotSupported(
@@ -148,11 +138,9 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
                 "give a delta such as 1e-6, or choose trust central or local"
             )
         if calibration == "paper":
-            return {"central": "laplace-tree", "local": "laplace"}.get(request.trust, able[0])
+            return next(name for name in able if TABLE[name].printed)
         return _quietest(request, able) if request.trust == "local" else able[0]
-    if request.mechanism not in known:
-        raise UnknownName(f"mechanism of trust '{request.trust}'", request.mechanism, known)
-    if request.mechanism not in able:
+    if pure and not mechanism_row(request.trust, request.mechanism).pure:
         raise NotSupported(
             f"{request.mechanism} noise is never pure (delta 0); give a delta such as 1e-6"
             + (f", or use {able[0]}" if able else ", or choose trust central or local")
@@ -162,19 +150,17 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
 
 def _quietest(request: PrivacyRequest, able: list[str]) -> str:
     """The local mechanism whose transitions vary least where a pair (s,a) has its even share of the users."""
-    claim = make_claim(request)
-    candidates = [name for name in ("subset", "laplace", "rr", "gaussian") if name in able]
-    if request.squares:  # these round rewards to 0 or 1, their own squares
-        candidates = [name for name in candidates if name not in ("subset", "rr")]
+    claim, shape = make_claim(request), request.shape
+    encoding = "squares" if request.squares else "complement"
+    candidates = [name for name in able if TABLE[name].candidate and encoding in randomizer_named(name).ENCODINGS]
+    pairs, steps = shape.num_states * shape.num_actions, 1 if shape.staged else shape.horizon
 
     def noise(name: str) -> tuple[float, float]:
         made = _local(request, claim, "tight", name)
-        mechanism, moved = made.mechanism, made.transition_mechanism
-        if isinstance(mechanism, OneSlot) and isinstance(moved, OneSlot):
-            pairs = request.shape.num_states * request.shape.num_actions
-            return moved.variance_at(moved.feeding / pairs), mechanism.variance_at(mechanism.feeding / pairs)
-        transitions, _, rewards = made.parameters.variance
-        return float(transitions), float(rewards)
+        moved = made.transition_mechanism.typical_variance(pairs, max(1, steps - 1))
+        # A single step has no transitions; who sends one slot of several must not gain by that.
+        alone = shape.horizon == 1 and made.transition_mechanism.weight == 1.0
+        return 0.0 if alone else moved, made.mechanism.typical_variance(pairs, steps)
 
     return min(candidates, key=noise)
 
@@ -191,7 +177,8 @@ def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
         scale = 3.0 * request.shape.horizon * tree_levels(steps) / claim.epsilon
         counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
     else:
-        counter = _CENTRAL[mechanism](families, claim.epsilon, claim.delta, steps)
+        # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
+        counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, steps - 1)
     return Central(
         shape=request.shape,
         claim=claim,
@@ -203,9 +190,8 @@ def _central(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
 
 
 @lru_cache(maxsize=256)  # calibrations are remembered
-def _batches(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> CentralBatches:
-    growth, calibrate = BATCHED[mechanism]
-    episodes = max(2, request.episodes)
+def _batches(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str, growth: float) -> CentralBatches:
+    kind, episodes = counter_named(mechanism), max(2, request.episodes)
     ends = geometric_ends(episodes, first=max(1, min(FIRST_BATCH, episodes // 16)), growth=growth)
     families = count_families(request.shape, "complement")
     return CentralBatches(
@@ -213,28 +199,10 @@ def _batches(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> Ce
         claim=claim,
         calibration="tight",
         encoding="complement",
-        counter=calibrate(families, claim.epsilon, claim.delta, len(ends)),
+        counter=kind.for_releases(families, claim.epsilon, claim.delta, len(ends)),
         ends=ends,
         mechanism=mechanism,
     )
-
-
-FIRST_BATCH: Final = 64
-BATCHED: Final[Mapping[str, tuple[float, Callable[[tuple[Family, ...], float, float, int], ContinualCounter]]]] = {
-    "batched": (1.5, AccumulatedNoise.calibrate),
-    "batched-factorization": (1.05, BufferedToeplitz.calibrate),
-}
-"""The counters over batches, with the growth of their public schedule; the first batch has `FIRST_BATCH` users."""
-
-# Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
-_CENTRAL: Final[Mapping[str, Callable[[tuple[Family, ...], float, float, int], ContinualCounter]]] = {
-    "factorization": lambda families, epsilon, delta, steps: BufferedToeplitz.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
-    "kary-tree": lambda families, epsilon, delta, steps: KaryTree.calibrate(families, epsilon, delta, steps),
-    "gaussian-tree": lambda families, epsilon, delta, steps: GaussianTree.calibrate(families, epsilon, delta, steps),
-    "laplace-tree": lambda families, epsilon, delta, steps: LaplaceTree.calibrate(families, epsilon, delta, steps),
-}
 
 
 @lru_cache(maxsize=256)  # calibrations are remembered
@@ -259,9 +227,11 @@ def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibratio
     encoding: Encoding = "families" if calibration == "paper" else "complement"
     if request.squares:
         encoding = "squares"
-    outcome, transition = (
-        _paper_local(request, claim, mechanism) if calibration == "paper" else _tight_local(request, claim, mechanism)
-    )
+    kind, epsilon, delta = randomizer_named(mechanism), claim.epsilon, claim.delta
+    if calibration == "paper":
+        outcome, transition = kind.paper(request.shape, epsilon, delta, squares=request.squares)
+    else:
+        outcome, transition = kind.tight(request.shape, count_families(request.shape, encoding), epsilon, delta)
     return Local(
         shape=request.shape,
         claim=claim,
@@ -270,59 +240,3 @@ def _local(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibratio
         mechanism=outcome,
         transition_mechanism=transition,
     )
-
-
-def _tight_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> tuple[LocalMechanism, LocalMechanism]:
-    families = count_families(request.shape, "squares" if request.squares else "complement")
-    chosen: LocalMechanism
-    match mechanism:
-        case "laplace":
-            chosen = Laplace.calibrate(families, claim.epsilon, claim.delta, discrete=False)
-        case "gaussian":
-            chosen = Gaussian.calibrate(families, claim.epsilon, claim.delta)
-        case "rr":
-            chosen = RandomizedResponse.calibrate(families, claim.epsilon, claim.delta)
-        case "bounded":
-            chosen = Bounded.calibrate(families, claim.epsilon, claim.delta)
-        case _:
-            # Every step is a slot of outcomes (s,a,r), all but the last one a slot of transitions (s,a,s').
-            H = request.shape.horizon
-            feeding = (1, 1) if request.shape.staged else (H, max(1, H - 1))
-            if mechanism == "oue":
-                outcome, moved = (UnaryEncoding(epsilon=claim.epsilon, slots=2 * H - 1, feeding=n) for n in feeding)
-                return outcome, moved
-            rows = request.shape.num_states * request.shape.num_actions
-            cells = (2 * rows, rows * request.shape.num_states)
-            one, two = (
-                SubsetSelection(
-                    epsilon=claim.epsilon, slots=2 * H - 1, feeding=n, cells=d, size=best_size(d, claim.epsilon)
-                )
-                for n, d in zip(feeding, cells, strict=True)
-            )
-            return one, two
-    return chosen, chosen
-
-
-def _paper_local(request: PrivacyRequest, claim: PrivacyClaim, mechanism: str) -> tuple[LocalMechanism, LocalMechanism]:
-    H, S, A = request.shape.horizon, request.shape.num_states, request.shape.num_actions
-    chosen: LocalMechanism
-    if request.squares and mechanism != "laplace":
-        raise NotSupported("squares of rewards are printed with laplace noise only; use calibration 'tight'")
-    match mechanism:
-        case "laplace":
-            # 6H/ε, or 8H/ε with the squares of LDP-PSRL
-            families = 4 if request.squares else 3
-            chosen = Laplace(scale=paper_laplace_scale(H, claim.epsilon, families=families), discrete=False)
-        case "gaussian":
-            # The proof's constant, the one that the paper's curves can only have used; its claim is false.
-            chosen = Gaussian(sigma=paper_gaussian_sigma(H, claim.epsilon, claim.delta, proved_constant=True))
-        case "rr":
-            chosen = RandomizedResponse(epsilon=paper_response_epsilon(H, claim.epsilon))
-        case "bounded":
-            return (
-                Bounded(limit=paper_bounded_limit(S * A, H, claim.epsilon, claim.delta)),
-                Bounded(limit=paper_bounded_limit(S * S * A, H, claim.epsilon, claim.delta)),
-            )
-        case _:
-            raise NotSupported("no paper sends one slot only; use calibration 'tight' with it")
-    return chosen, chosen

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import UnknownName, require, require_count, require_real
-from tacit.mechanisms.binomial import binomial_tail
+from tacit.mechanisms.noise.binomial import binomial_tail
 
 __all__ = ["MESSAGE_KINDS", "MessageCost", "MessageKind", "Messages", "Transport", "overflow_slack"]
 

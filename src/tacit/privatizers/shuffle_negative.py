@@ -32,9 +32,9 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require_count, require_real
-from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.noise.layout import clipped_reward
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.privatizers.contract import require_shape
-from tacit.privatizers.layout import clipped_reward
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 

@@ -25,7 +25,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.events.binomial import gaussian_bits, least_probability
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.mechanisms.binomial import Binomial, paper_binomial
+from tacit.mechanisms.noise.binomial import Binomial, paper_binomial
 
 __all__ = ["BitNoise", "PaperVariant", "least_bit_noise", "minimum_users", "paper_bit_noise"]
 

@@ -26,6 +26,7 @@ from tacit.privatizers.shuffle import Shuffle
 from tacit.protocol import Calibration, Noise, Private, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
 __all__ = ["Shuffled"]
 
@@ -81,6 +82,14 @@ class Shuffled:
             name: std.get(name, 0.0) * layers.get(name, 1 if self.shape.staged else H) ** 0.5
             for name in ("transitions", "visits", "rewards")
         }
+
+    def count_precision(self) -> CountPrecision:
+        """Shuffled bits: a centred bit is bounded by 1, its scale is 1/3."""
+        return CountPrecision(scale=np.full(3, 1.0 / 3.0))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""

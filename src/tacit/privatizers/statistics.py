@@ -17,20 +17,17 @@ Lemma S4 (staged counts), Lemma S5 (pooled counts), Lemma S6 (complements).
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
-from tacit.privatizers.layout import clipped_index, clipped_reward
+from tacit.mechanisms.noise.layout import clipped_index, clipped_reward
+from tacit.mechanisms.protocol import Encoding
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Encoding", "add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
-
-Encoding = Literal["families", "complement", "squares"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

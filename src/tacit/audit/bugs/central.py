@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.audit.bugs.local import configured, twin
 from tacit.errors import BudgetSpent
-from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.privatizers.central import Central, publish
 from tacit.privatizers.statistics import add_trajectory
 
@@ -29,7 +29,7 @@ class Redrawn(LaplaceTree):
     """Draws the noise of all nodes of a prefix anew at every release: averages over releases are exact."""
 
     @property
-    def step(self) -> Callable[..., None]:
+    def step(self) -> Callable[..., None]:  # type: ignore[override]
         """Fresh noise for the same nodes."""
 
         def step(params: Any, stream: Any, generator: Any) -> None:
@@ -44,7 +44,7 @@ class OffByOne(LaplaceTree):
     """User k sits at leaf k: the first prefix is bare, and every later one carries the noise of the prefix before."""
 
     @property
-    def step(self) -> Callable[..., None]:
+    def step(self) -> Callable[..., None]:  # type: ignore[override]
         """One step late."""
         inner = super().step
 
@@ -76,7 +76,7 @@ class HalfTheStream(LaplaceTree):
     """Half of the stated noise in every node."""
 
     @property
-    def step(self) -> Callable[..., None]:
+    def step(self) -> Callable[..., None]:  # type: ignore[override]
         """Half the scale."""
         inner = super().step
         return lambda params, stream, generator: inner(params._replace(scale=params.scale / 2), stream, generator)

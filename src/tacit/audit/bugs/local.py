@@ -11,11 +11,11 @@ import numpy as np
 
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.privatizers.layout import add_vector, exact_vector, outcome_cell, transition_cells
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.layout import exact_vector, outcome_cell, transition_cells
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
+from tacit.privatizers.layout import add_vector
 from tacit.privatizers.local import Local
-from tacit.privatizers.local_encoders import _send_slot, randomized_response_encoder
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer
 from tacit.privatizers.statistics import count_families
 from tacit.released.counts import CountShape
@@ -76,7 +76,8 @@ class HalfTheNoise(Local):
     def parameters(self) -> Any:
         """Half the scales."""
         stated = super().parameters
-        return stated._replace(scale=stated.scale / 2, transition_scale=stated.transition_scale / 2)
+        half = stated.outcome._replace(scale=stated.outcome.scale / 2)
+        return stated._replace(outcome=half, transition=half)
 
 
 class HalfTheChange(Local):
@@ -169,7 +170,7 @@ class SlotByData(_PlainEncoder):
         slots = 2 * len(user[1]) - 1
         slot = 0 if user[0][0] > 0 else int(generator.integers(slots))
         message[:] = 0.0
-        _send_slot(parameters, message, slot, *user, generator)
+        send_slot(parameters, message, slot, *user, generator)
 
 
 class AllSlots(_PlainEncoder):
@@ -177,7 +178,7 @@ class AllSlots(_PlainEncoder):
 
     def write(self, parameters: Any, message: Any, user: tuple[Any, Any, Any], generator: Any) -> None:
         """All bits of all slots."""
-        randomized_response_encoder(parameters, message, *user, generator)
+        response_encoder(parameters, message, *user, generator)
         message /= 2 * len(user[1]) - 1
 
 
@@ -212,8 +213,8 @@ def _laplace(families: tuple[Family, ...]) -> dict[str, Any]:
 def _cover(parameters: Any, message: Any, draws: Any) -> None:
     first = transition_cells(SHAPE.horizon, parameters.stages, parameters.S, parameters.A)
     message[:] = draws
-    message[:first] *= parameters.transition_scale
-    message[first:] *= parameters.scale
+    message[:first] *= parameters.transition.scale
+    message[first:] *= parameters.outcome.scale
 
 
 def _add(parameters: Any, message: Any, user: tuple[Any, Any, Any]) -> None:

@@ -21,7 +21,7 @@ from tacit.audit.privatizers import View
 from tacit.audit.views import canaries
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
 from tacit.privatizers.registry import PrivacyRequest, make_privatizer

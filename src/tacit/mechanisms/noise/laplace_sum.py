@@ -1,4 +1,4 @@
-"""Sums of independent Laplace variables: the exact tail, and radii that cover.
+"""Laplace variables: kernels that draw them, the exact tail of their sums, and radii that cover.
 
 A prefix of a Laplace tree is a sum of n node noises. With unit scale, the sum is the difference of two Gamma(n)
 variables, and partial fractions of its characteristic function (1 − s²)⁻ⁿ turn it into a mixture of Gammas:
@@ -16,12 +16,16 @@ import math
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
+from numpy.typing import NDArray
 
 from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.errors import require_count, require_real
+from tacit.kernels import kernel
 
 __all__ = [
     "discrete_laplace_variance",
+    "fill_laplace",
+    "laplace_draw",
     "laplace_radius",
     "laplace_sum_chernoff",
     "laplace_sum_radius",
@@ -32,6 +36,31 @@ __all__ = [
 _EXACT_TERMS = 500
 # The exact quantile is widened by this much, so that the rounding of special functions stays on the covering side.
 _ROUNDING = 1e-9
+
+
+@kernel
+def laplace_draw(generator: np.random.Generator) -> float:
+    """One unit-scale Laplace variable from one uniform; symmetric, and never infinite."""
+    u = generator.random()
+    if u < 0.5:
+        return math.log(2.0 * (u + 1.1102230246251565e-16))  # u is a multiple of 2⁻⁵³, so u + 2⁻⁵³ mirrors 1 − u
+    return -math.log(2.0 * (1.0 - u))
+
+
+@kernel
+def fill_laplace(
+    draws: NDArray[np.float64], rows: int, scale: float, discrete: bool, generator: np.random.Generator
+) -> None:
+    """Fresh Laplace noise, continuous or on the integers, in the first `rows` rows of `draws`."""
+    for row in range(rows):
+        for c in range(draws.shape[1]):
+            if discrete:
+                # ⌊b E⌋ is geometric with ratio e^{-1/b}; the difference of two is the discrete Laplace.
+                up = math.floor(-scale * math.log(1.0 - generator.random()))
+                down = math.floor(-scale * math.log(1.0 - generator.random()))
+                draws[row, c] = up - down
+            else:
+                draws[row, c] = scale * laplace_draw(generator)
 
 
 def laplace_sum_tail(terms: int, distance: float) -> float:

@@ -13,8 +13,9 @@ Both write the noise of the current prefix into `state.noise` and refuse to go p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +23,40 @@ from numpy.typing import NDArray
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
-from tacit.mechanisms.exact.discrete_laplace import discrete_laplace
+from tacit.mechanisms.exact import discrete_laplace
+from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance, laplace_radius
 from tacit.mechanisms.protocol import require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
     "ContinualCounter",
+    "LaplaceNodes",
     "Running",
     "add",
     "begin",
     "nearest_whole",
-    "require_whole",
+    "require_prefix",
     "sample_path",
-    "secure_laplace",
 ]
 
 
 class ContinualCounter(Protocol):
-    """A frozen description of a continual counter; every field is public."""
+    """A frozen description of a continual counter; every field is public and every member is required."""
+
+    NAME: ClassVar[str]
+    """For tables."""
+    SUMMARY: ClassVar[str]
+    """One line for `tacit list mechanisms`."""
+    PURE: ClassVar[bool]
+    """Whether it can give pure differential privacy (delta = 0)."""
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The least common noise for all `families` together when prefixes 1..releases are published."""
+
+    @property
+    def subgamma(self) -> float:
+        """The sub-gamma scale of every prefix's noise: 0 for Gaussian noise, b for Laplace noise of scale b."""
 
     @property
     def releases(self) -> int:
@@ -135,11 +152,10 @@ def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNois
     return path
 
 
-def secure_laplace(size: tuple[int, int], noise: SecureNoise, *, scale: float, discrete: bool) -> NDArray[np.float64]:
-    """Integer node noise from the operating system, exact in a float64 (|z| far below 2⁵³)."""
-    if not discrete:
-        raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
-    return discrete_laplace(size, noise, scale=scale).astype(np.float64)
+def require_prefix(k: int, releases: int) -> int:
+    """The number of a prefix that may be released, or an error."""
+    require(require_count("prefix", k) <= releases, f"prefix must be at most {releases}", given=k)
+    return int(k)
 
 
 def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,11 +172,57 @@ def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(below + (finite - below >= 0.5), dtype=np.float64)
 
 
-def require_whole(family: Family, *, discrete: bool) -> None:
-    """Refuse integer noise over a fractional shift: it would give the shift away."""
-    require(
-        not discrete or float(family.shift).is_integer(),
-        "discrete noise covers whole shifts",
-        given=family.shift,
-        hint="round rewards to {0, 1} at random on the device",
-    )
+class LaplaceNodes:
+    """What every tree of independent Laplace noises has in common: `terms_at(k)` nodes of one scale make prefix k."""
+
+    __slots__ = ()
+
+    scale: float
+    discrete: bool
+
+    def terms_at(self, k: int) -> int:
+        """How many independent noises prefix k is the (signed) sum of."""
+        raise NotImplementedError
+
+    def draws_at(self, k: int) -> int:
+        """How many fresh noise vectors step k consumes."""
+        raise NotImplementedError
+
+    @property
+    def max_terms(self) -> int:
+        """The largest number of noises in any released prefix."""
+        raise NotImplementedError
+
+    @property
+    def subgamma(self) -> float:
+        """The scale of one node: independent noises add up to the same scale."""
+        return self.scale
+
+    @property
+    def node_variance(self) -> float:
+        """The variance of one node's noise."""
+        return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
+
+    def variance_at(self, k: int) -> float:
+        """The noise variance of prefix k."""
+        return self.terms_at(k) * self.node_variance
+
+    def std_at(self, k: int) -> float:
+        """The noise standard deviation of prefix k."""
+        return math.sqrt(self.variance_at(k))
+
+    @property
+    def max_std(self) -> float:
+        """The largest standard deviation of any released prefix."""
+        return math.sqrt(self.max_terms * self.node_variance)
+
+    def radius(self, failure_prob: float, terms: int = 1) -> float:
+        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
+        noises = self.max_terms * require_count("terms", terms)
+        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
+
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+        """The fresh integer noise of step k from the operating system, exact in a float64 (|z| far below 2⁵³)."""
+        if not self.discrete:
+            raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
+        return discrete_laplace((self.draws_at(k), dimension), noise, scale=self.scale).astype(np.float64)

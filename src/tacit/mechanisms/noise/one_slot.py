@@ -19,7 +19,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cache
+from typing import ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
@@ -28,13 +29,50 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
-from tacit.errors import require, require_count, require_real
-from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SimulationNoise
+from tacit.errors import NotSupported, require, require_count, require_real
+from tacit.kernels import lean_kernel
+from tacit.mechanisms.exact import bernoulli_each, uniform_integers
+from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells
+from tacit.mechanisms.noise.slots import held_slots, slot_sender
+from tacit.mechanisms.protocol import (
+    Counts,
+    EncoderParameters,
+    Encoding,
+    Shape,
+    require_failure_prob,
+    require_no_squares,
+    require_simulation,
+)
+from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["OneSlot", "calibrated_slot"]
+__all__ = ["OneSlot", "bit_ratio", "calibrated_slot", "feeding_slots", "one_slot_encoder"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 SlotT = TypeVar("SlotT", bound="OneSlot")
+
+
+@cache
+def one_slot_encoder(send: Callable[..., None]) -> Callable[..., None]:
+    """The encoder that sends one slot of the trajectory, chosen without looking at the data, with all of epsilon."""
+    send_slot = slot_sender(send)
+
+    @lean_kernel
+    def encode(
+        parameters: EncoderParameters,
+        message: Floats,
+        states: Ints,
+        actions: Ints,
+        rewards: Floats,
+        generator: np.random.Generator,
+    ) -> None:
+        message[:] = 0.0
+        # Slots: 0, 2, 4, ... the outcomes (s,a,r) of the H steps; 1, 3, ... their H-1 transitions.
+        slot = int(generator.random() * (2 * actions.shape[0] - 1))
+        send_slot(parameters, message, slot, states, actions, rewards, generator)
+
+    return encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +82,10 @@ class OneSlot(ABC):
     epsilon: float
     slots: int
     feeding: int
+
+    PURE: ClassVar[bool] = True
+    ENCODINGS: ClassVar[tuple[Encoding, ...]] = ("complement",)
+    COUPLED: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_real("epsilon of one slot", self.epsilon, low=0.0, open_low=True)
@@ -169,6 +211,117 @@ class OneSlot(ABC):
         require(family.shift == 1.0, "one slot covers one-hot vectors", given=family.shift)
         vectors = max(family.up, family.down)
         return ((PureEvent(epsilon=self.epsilon), vectors),) if vectors else ()
+
+    @abstractmethod
+    def arrived(self, ones: Ints, senders: int, generator: np.random.Generator) -> Floats:
+        """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
+
+    @abstractmethod
+    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
+        """The bits of one one-hot vector, drawn exactly."""
+
+    @classmethod
+    def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> NoReturn:
+        """Refused: nobody printed it."""
+        del shape, epsilon, delta
+        require_no_squares(squares)
+        raise NotSupported("no paper sends one slot only; use calibration 'tight' with it")
+
+    def exposure(self, transition: Self, families: Sequence[Family]) -> Events:
+        """One slot in all, whatever the families (G1)."""
+        del families
+        return ((PureEvent(epsilon=max(self.epsilon, transition.epsilon)), 1),)
+
+    def user_variance(self, steps: int) -> float:
+        """The noise alone; `feeding` says how many steps a counter collects."""
+        del steps
+        return self.noise_variance
+
+    @property
+    def noise_share(self) -> float:
+        """How much of the variance is noise; where nothing varies (one cell, one slot) any share will do."""
+        return self.noise_variance / (self.variance or 1.0)
+
+    def typical_variance(self, pairs: int, steps: int) -> float:
+        """Noise and sampling of a counter that holds an even share of the users."""
+        del steps
+        return self.variance_at(self.feeding / pairs)
+
+    def sum_noise(self, cells: int, steps: int) -> tuple[float, float]:
+        """Noise and sampling together, bounded by `reach`."""
+        del steps
+        return self.sum_variance(cells), self.reach(cells) / 3.0
+
+    def total(
+        self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
+    ) -> Floats:
+        """Users choose their slot multinomially; what each group holds is hypergeometric, layer by layer."""
+        del encoding
+        generator = noise.generator
+        rewards, slots = rounded_rewards(counts, generator), 2 * shape.horizon - 1
+        senders = generator.multinomial(counts.users, np.full(slots, 1.0 / slots))
+        held = held_slots(counts, rewards, senders, generator)
+        kinds = [transition if slot % 2 else self for slot in range(slots)]
+        sent = zip(kinds, held, senders, strict=True)
+        return flattened(shape, [kind.arrived(ones, int(count), generator) for kind, ones, count in sent])
+
+    def secure(
+        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
+    ) -> Ints:
+        """The number of the slot, drawn without looking at the data, and its bits."""
+        states, actions, rewards = user
+        slot = int(uniform_integers(1, noise, below=2 * shape.horizon - 1)[0])
+        ones = bernoulli_each(rewards, noise).astype(np.int64)
+        [hot] = hot_cells(encoding, shape, slot, states, actions, ones)
+        [cells] = slot_cells(encoding, shape, slot)
+        bits = (transition if slot % 2 else self).sent_bits(len(cells), hot, noise)
+        return np.concatenate([[slot], bits]).astype(np.int64)
+
+    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
+        """De-biased bits in the cells of the slot, zeros elsewhere."""
+        slot = int(sent[0])
+        require(0 <= slot < 2 * shape.horizon - 1, f"a slot is a number below {2 * shape.horizon - 1}", slot)
+        [cells] = slot_cells(encoding, shape, slot)
+        require(len(sent) == 1 + len(cells), f"slot {slot} has {len(cells)} bits", len(sent) - 1)
+        message = np.zeros(1 + int(slot_cells(encoding, shape, 2 * shape.horizon - 2)[0][-1]))
+        message[cells] = (transition if slot % 2 else self).debias(sent[1:])
+        return message
+
+    @property
+    def unit(self) -> float:
+        """The gain of the de-biasing."""
+        return self.gain
+
+    def quiet(self) -> Self:
+        """Replayed coins flip the same bits, so there is nothing to switch off."""
+        return self
+
+    def likelihood_ratio(self, values: Floats, before: Floats, after: Floats) -> Floats:
+        """That of the two bits; a subset is judged by them too, its own ratio is a multiple of theirs.
+
+        The server knows the gain: a de-biased bit is 0 or 1 again; a 0 as it stands means that another slot was sent.
+        """
+        sent = values / self.gain + self.rise > 0.5
+        ratio = bit_ratio(sent, before == 1.0, after == 1.0, self.keep, self.rise)
+        return np.asarray(ratio * (np.abs(values) > 1e-12))
+
+
+def bit_ratio(
+    sent: NDArray[np.bool_], zero: NDArray[np.bool_], one: NDArray[np.bool_], keep: float, rise: float
+) -> Floats:
+    """The log ratio of P(sent | bit `one`) to P(sent | bit `zero`); a one is kept with `keep`, a zero sent with `rise`.
+
+    >>> no, yes = np.array([False]), np.array([True])
+    >>> round(float(bit_ratio(yes, no, yes, 0.75, 0.25)[0]), 6)      # ln 3
+    1.098612
+    """
+    up = np.where(sent, math.log(keep / rise), math.log((1.0 - keep) / (1.0 - rise)))
+    return np.asarray(up * (one.astype(np.float64) - zero.astype(np.float64)))
+
+
+def feeding_slots(shape: Shape) -> tuple[int, int]:
+    """How many slots feed a counter of outcomes and of transitions."""
+    return (1, 1) if shape.staged else (shape.horizon, max(1, shape.horizon - 1))
 
 
 def calibrated_slot(make: Callable[[float], SlotT], families: Sequence[Family], epsilon: float, delta: float) -> SlotT:

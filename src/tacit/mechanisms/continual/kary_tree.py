@@ -32,16 +32,22 @@ an accountant for delta > 0 may compose it as such, but not as Laplace noise.
 
 References: J. D. Andersson, R. Pagh, T. A. Steiner, S. Torkamani, "Count on your elders: Laplace vs Gaussian noise",
 FORC 2025 (the mechanism, for inputs fixed beforehand); J. Honaker, TPDP 2015. The adaptive proof is ours.
+
+As a stream it needs about one fresh draw and one addition per counter and step.
+The prefix k is written in balanced digits w_j ∈ {-m..m} of an odd base. When a digit grows to a positive value, one new
+node is added; when it wraps from m to -m (and the next digit grows), m new nodes on the far side of its block are
+subtracted at once; while it climbs back to zero they are taken away one by one. So a level keeps the sum of its added
+nodes, and the partial sums of its subtracted ones; sums[j] is the noise of all levels from the top down to j.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,19 +55,97 @@ from numpy.typing import NDArray
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
-from tacit.errors import require, require_count, require_real
-from tacit.mechanisms.continual import require_whole, secure_laplace
-from tacit.mechanisms.kary_tree_stream import KaryParams, KaryState, kary_advance, kary_begin, kary_step
-from tacit.mechanisms.laplace_sum import discrete_laplace_variance, laplace_radius
-from tacit.randomness import SecureNoise
+from tacit.errors import BudgetSpent, require, require_count, require_real
+from tacit.kernels import kernel
+from tacit.mechanisms.continual.counter import LaplaceNodes, require_prefix
+from tacit.mechanisms.noise.laplace_sum import fill_laplace
+from tacit.mechanisms.protocol import require_whole
 
-__all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_exposure", "kary_levels", "kary_nodes"]
+__all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_levels"]
 
 _LARGEST_ARITY = 101
 
 
+class KaryParams(NamedTuple):
+    """What the kernels need of a k-ary tree: all public."""
+
+    releases: int
+    scale: float
+    levels: int
+    half: int
+    discrete: bool
+
+
+class KaryState(NamedTuple):
+    """The noise of d counters, m = (arity - 1) / 2."""
+
+    time: NDArray[np.int64]  # [1], users so far
+    digits: NDArray[np.int64]  # [levels], balanced digits of the time
+    added: NDArray[np.float64]  # [levels, d], noise of the added nodes of each level
+    tails: NDArray[np.float64]  # [levels, m + 1, d], tails[j, r] = noise of the last r children of the block
+    sums: NDArray[np.float64]  # [levels + 1, d], noise of the levels from the top down
+    draws: NDArray[np.float64]  # [levels · m + 1, d], fresh noise of this step
+    noise: NDArray[np.float64]  # [d], noise of the current prefix
+
+
+@kernel
+def kary_draws_needed(params: KaryParams, state: KaryState) -> int:
+    """How many new nodes the next step uses."""
+    level = 0
+    while level < params.levels and state.digits[level] == params.half:
+        level += 1
+    grows = level < params.levels and state.digits[level] >= 0
+    return level * params.half + (1 if grows else 0)
+
+
+@kernel
+def kary_advance(params: KaryParams, state: KaryState, draws: NDArray[np.float64]) -> None:
+    """Count one more user: the rows of `draws` are the noises of the new nodes, lowest level first."""
+    if state.time[0] >= params.releases:
+        raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")
+    state.time[0] += 1
+    size = state.noise.shape[0]
+    level = 0
+    row = 0
+    # k ↦ k + 1: digits at m wrap to -m, and m new nodes on the far side of their block are subtracted.
+    while state.digits[level] == params.half:
+        state.digits[level] = -params.half
+        for r in range(1, params.half + 1):
+            for c in range(size):
+                state.tails[level, r, c] = state.tails[level, r - 1, c] + draws[row, c]
+            row += 1
+        level += 1
+    # The first other digit grows: towards zero it drops a subtracted node, above zero it adds a new one.
+    state.digits[level] += 1
+    if state.digits[level] == 1:
+        for c in range(size):
+            state.added[level, c] = draws[row, c]
+    elif state.digits[level] > 1:
+        for c in range(size):
+            state.added[level, c] += draws[row, c]
+    # noise(k) = Σ_j sign(w_j) Σ (noise of the |w_j| nodes of level j)
+    while level >= 0:
+        digit = state.digits[level]
+        if digit > 0:
+            for c in range(size):
+                state.sums[level, c] = state.sums[level + 1, c] + state.added[level, c]
+        else:
+            for c in range(size):
+                state.sums[level, c] = state.sums[level + 1, c] - state.tails[level, -digit, c]
+        level -= 1
+    for c in range(size):
+        state.noise[c] = state.sums[0, c]
+
+
+@kernel
+def kary_step(params: KaryParams, state: KaryState, generator: np.random.Generator) -> None:
+    """Count one more user with fresh Laplace noise."""
+    fill_laplace(state.draws, kary_draws_needed(params, state), params.scale, params.discrete, generator)
+    kary_advance(params, state, state.draws)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KaryTree:
+class KaryTree(LaplaceNodes):
     """The k-ary tree with subtraction and Laplace noise of this scale in every node.
 
     G1. Exposure: at most `levels` used nodes contain one user, and one differing counter is (levels · shift / scale)-
@@ -84,11 +168,18 @@ class KaryTree:
     discrete: bool = False
 
     NAME: ClassVar[str] = "kary-tree"
+    SUMMARY: ClassVar[str] = "k-ary tree of Laplace noises, with subtraction"
+    PURE: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         _require_arity(self.arity)
         require_real("scale", self.scale, low=0.0, open_low=True)
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases."""
+        return cls.calibrate(families, epsilon, delta, releases + 1)
 
     @classmethod
     def calibrate(
@@ -101,18 +192,21 @@ class KaryTree:
         release_final: bool = False,
         arity: int | None = None,
         discrete: bool = False,
-    ) -> KaryTree:
+    ) -> Self:
         """The tree with the least common noise for all `families` together, of the best arity unless one is given."""
         require_real("epsilon", epsilon, low=0.0, open_low=True)
         last = _releases(steps, release_final=release_final)
         base = best_arity(steps, release_final=release_final) if arity is None else _require_arity(arity)
 
-        def build(scale: float) -> KaryTree:
-            return cls(steps=steps, release_final=release_final, arity=base, scale=scale, discrete=discrete)
-
         # ε = Σ_f L · D1_f / b
         pure = kary_levels(last, base) * sum(family.l1 for family in families) / epsilon
-        return least_noise(build, families, epsilon=epsilon, delta=delta, enough=pure)
+        return least_noise(
+            lambda scale: cls(steps=steps, release_final=release_final, arity=base, scale=scale, discrete=discrete),
+            families,
+            epsilon=epsilon,
+            delta=delta,
+            enough=pure,
+        )
 
     @property
     def releases(self) -> int:
@@ -129,62 +223,38 @@ class KaryTree:
         """The parameters of the kernels."""
         return KaryParams(self.releases, float(self.scale), self.levels, (self.arity - 1) // 2, self.discrete)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return kary_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return kary_advance
+    step = staticmethod(kary_step)
+    advance = staticmethod(kary_advance)
 
     def begin(self, dimension: int) -> KaryState:
         """The stream before the first user, for `dimension` counters."""
-        return kary_begin(self.params, require_count("dimension", dimension))
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """The fresh integer noise of step k from the operating system."""
-        return secure_laplace((self.draws_at(k), dimension), noise, scale=self.scale, discrete=self.discrete)
+        params = self.params
+        require_count("dimension", dimension)
+        return KaryState(
+            time=np.zeros(1, dtype=np.int64),
+            digits=np.zeros(params.levels, dtype=np.int64),
+            added=np.zeros((params.levels, dimension)),
+            tails=np.zeros((params.levels, params.half + 1, dimension)),
+            sums=np.zeros((params.levels + 1, dimension)),
+            draws=np.zeros((params.levels * params.half + 1, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
         half = (self.arity - 1) // 2
-        before = balanced_digits(self._prefix(k) - 1, self.arity, self.levels)
+        before = balanced_digits(require_prefix(k, self.releases) - 1, self.arity, self.levels)
         wraps = next((j for j, digit in enumerate(before) if digit != half), self.levels)
         return wraps * half + (wraps < self.levels and before[wraps] >= 0)
 
     def terms_at(self, k: int) -> int:
         """How many independent noises prefix k is the signed sum of."""
-        return sum(abs(digit) for digit in balanced_digits(self._prefix(k), self.arity, self.levels))
+        return sum(abs(digit) for digit in balanced_digits(require_prefix(k, self.releases), self.arity, self.levels))
 
     @property
     def max_terms(self) -> int:
         """The largest number of noises in any released prefix."""
         return max(1, _most_terms(self.releases, self.arity))
-
-    @property
-    def node_variance(self) -> float:
-        """The variance of one node's noise."""
-        return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
-
-    def variance_at(self, k: int) -> float:
-        """The noise variance of prefix k."""
-        return self.terms_at(k) * self.node_variance
-
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
-
-    @property
-    def max_std(self) -> float:
-        """The largest standard deviation of any released prefix."""
-        return math.sqrt(self.max_terms * self.node_variance)
-
-    def radius(self, failure_prob: float, terms: int = 1) -> float:
-        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
-        noises = self.max_terms * require_count("terms", terms)
-        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: pure privacy for every differing counter, and nothing finer (see above)."""
@@ -193,11 +263,6 @@ class KaryTree:
         near = float(exact)
         epsilon = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
         return ((PureEvent(epsilon=epsilon), family.differing),)
-
-    def _prefix(self, k: int) -> int:
-        require_count("prefix", k)
-        require(k <= self.releases, f"prefix must be at most {self.releases}", given=k)
-        return int(k)
 
 
 def kary_levels(last: int, arity: int) -> int:
@@ -224,32 +289,6 @@ def balanced_digits(number: int, arity: int, levels: int) -> tuple[int, ...]:
         digits.append(digit)
         rest = (rest - digit) // arity
     return tuple(digits)
-
-
-def kary_nodes(k: int, arity: int, levels: int) -> tuple[tuple[int, int, int], ...]:
-    """The nodes whose noises make up prefix k, as (level, index, sign): users index·k^level + 1 .. (index + 1)·k^level.
-
-    >>> kary_nodes(2, 3, 2)
-    ((1, 0, 1), (0, 2, -1))
-    """
-    nodes: list[tuple[int, int, int]] = []
-    reached = 0
-    for level, digit in reversed(list(enumerate(balanced_digits(k, arity, levels)))):
-        start = reached // arity**level
-        steps = range(start, start + digit) if digit > 0 else range(start + digit, start)
-        nodes.extend((level, index, 1 if digit > 0 else -1) for index in steps)
-        reached += digit * arity**level
-    return tuple(nodes)
-
-
-def kary_exposure(last: int, arity: int) -> int:
-    """`kary_levels` by replay: how many distinct used nodes contain the worst user. Slow, for checks."""
-    levels = kary_levels(last, arity)
-    nodes = {(level, index) for k in range(1, last + 1) for level, index, _ in kary_nodes(k, arity, levels)}
-    exposed = np.zeros(arity**levels, dtype=np.int64)
-    for level, index in nodes:
-        exposed[index * arity**level : (index + 1) * arity**level] += 1
-    return int(exposed.max())
 
 
 @cache

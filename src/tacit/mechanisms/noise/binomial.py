@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
+from scipy.special import betainc, gammaln
 
 from tacit.accounting.events import BinomialEvent, Events
 from tacit.accounting.events.binomial import least_bits, least_probability
@@ -42,6 +43,10 @@ class Binomial:
 
     bits: int
     probability: float
+
+    NAME: ClassVar[str] = "binomial"
+    SUMMARY: ClassVar[str] = "noise bits of all users of a shuffled batch"
+    PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_count("bits", self.bits)
@@ -83,6 +88,19 @@ class Binomial:
             for shift, count in ((1, family.up), (-1, family.down))
             if count
         )
+
+    def log_ratio(self, values: NDArray[np.float64], shift: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """The log ratio ln P(v - shift) - ln P(v) of the centred noise; ±∞ where only one can have happened."""
+        k = np.rint(values + self.mean)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.nan_to_num(self._log_choice(k - shift) - self._log_choice(k), nan=0.0))
+
+    def _log_choice(self, k: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log mass at k, up to a constant; -∞ outside 0..N."""
+        inside = (k >= 0) & (k <= self.bits)
+        safe = np.where(inside, k, 0.0)
+        odds = math.log(self.probability) - math.log1p(-self.probability)
+        return np.where(inside, safe * odds - gammaln(safe + 1.0) - gammaln(self.bits - safe + 1.0), -np.inf)
 
     @classmethod
     def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int = 1) -> Binomial:

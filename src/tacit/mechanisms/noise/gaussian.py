@@ -17,8 +17,10 @@ Reference: B. Balle and Y.-X. Wang (ICML 2018); C. Canonne, G. Kamath and T. Ste
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +30,41 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import NotSupported, require, require_count, require_real
-from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SimulationNoise
+from tacit.errors import NotSupported, require_count, require_real
+from tacit.kernels import kernel
+from tacit.mechanisms.exact import discrete_gaussian
+from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder, lattice_encoder
+from tacit.mechanisms.protocol import Shape, require_failure_prob, require_no_squares, require_simulation, require_whole
+from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["Gaussian", "paper_gaussian_radius", "paper_gaussian_sigma"]
+__all__ = ["Gaussian", "paper_gaussian_sigma"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Beyond this the discrete twin is not enumerated: its variance is σ² to the last digit, its radius is sub-Gaussian.
 _LARGE = 1e5
 
 
+@kernel
+def gaussian_unit(generator: np.random.Generator) -> float:
+    """Gaussian noise of standard deviation 1."""
+    return generator.standard_normal()
+
+
+@kernel
+def discrete_draw(sigma: float, generator: np.random.Generator) -> float:
+    """An integer with P(z) ∝ exp(-z²/2σ²), by rejection from discrete Laplace noise of scale t = ⌊σ⌋ + 1."""
+    t = math.floor(sigma) + 1.0
+    while True:
+        up = math.floor(t * generator.standard_exponential())
+        y = float(up - math.floor(t * generator.standard_exponential()))
+        if generator.random() < math.exp(-((abs(y) - sigma**2 / t) ** 2) / (2.0 * sigma**2)):
+            return y
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian:
+class Gaussian(Additive):
     """Gaussian noise of one standard deviation.
 
     >>> visits = Family(name="visits", up=6, down=6, shift=1.0)
@@ -49,6 +74,10 @@ class Gaussian:
 
     sigma: float
     discrete: bool = False
+
+    NAME: ClassVar[str] = "gaussian"
+    SUMMARY: ClassVar[str] = "Gaussian noise in every counter"
+    PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_real("sigma", self.sigma, low=0.0, open_low=True)
@@ -60,11 +89,6 @@ class Gaussian:
             return self.sigma**2
         z, masses = _positive_half(self.sigma)
         return float(2.0 * (masses * z**2).sum())
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of the noise in one counter."""
-        return math.sqrt(self.variance)
 
     def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
         """Centred noise for simulations."""
@@ -86,17 +110,55 @@ class Gaussian:
 
     def events(self, family: Family) -> Events:
         """One event per differing counter (G1)."""
-        require(
-            not self.discrete or float(family.shift).is_integer(),
-            "discrete noise covers whole shifts",
-            given=family.shift,
-            hint="round rewards to {0, 1} at random on the device",
-        )
+        require_whole(family, discrete=self.discrete)
         event = GaussianEvent(sigma=self.sigma, shift=family.shift, discrete=self.discrete)
         return ((event, family.differing),) if family.differing else ()
 
+    @property
+    def whole(self) -> bool:
+        """Whether the noise is integers."""
+        return self.discrete
+
+    @property
+    def parameters(self) -> Amount:
+        """What the encoder needs."""
+        return Amount(scale=self.sigma)
+
+    @property
+    def subgamma(self) -> float:
+        """0: sub-Gaussian; on the integers 1, where the variance falls short of σ²."""
+        return 1.0 if self.discrete else 0.0
+
+    @property
+    def encoder(self) -> Callable[..., None]:
+        """The device's kernel."""
+        return lattice_encoder(discrete_draw) if self.discrete else additive_encoder(gaussian_unit)
+
+    def log_ratio(self, values: Floats, shift: Floats | float) -> Floats:
+        """(v² - (v - s)²)/2σ², on the integers as well."""
+        return np.asarray((values - 0.5 * np.asarray(shift)) * shift / self.sigma**2)
+
+    def summed(self, size: int, users: int, noise: SimulationNoise) -> Floats:
+        """The sum of `users` independent noises in each of `size` counters."""
+        if self.discrete:
+            return np.asarray(self.sample((users, size), noise).sum(axis=0))
+        return np.asarray(self.sigma * np.sqrt(users) * noise.generator.standard_normal(size))
+
+    def integers(self, size: int, noise: SecureNoise) -> Ints:
+        """Exact discrete Gaussian noise."""
+        if not self.discrete:
+            raise NotSupported("continuous noise must not be released: build the mechanism with discrete=True")
+        return discrete_gaussian(size, noise, variance=Fraction(self.sigma) ** 2)
+
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, discrete: bool = False) -> Gaussian:
+    def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
+        """The proof's constant, the one that the paper's curves can only have used; its claim is false."""
+        require_no_squares(squares)
+        chosen = cls(sigma=paper_gaussian_sigma(shape.horizon, epsilon, delta, proved_constant=True))
+        return chosen, chosen
+
+    @classmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, discrete: bool = False) -> Self:
         """The least common σ under which these families together are (epsilon, delta)-private (G4)."""
         if delta == 0.0:
             raise NotSupported(
@@ -127,17 +189,6 @@ def paper_gaussian_sigma(horizon: int, epsilon: float, delta: float, *, proved_c
     require_real("delta", delta, low=0.0, high=1.0, open_low=True)
     square = 4.0 * math.log(24.0 / delta)
     return (math.sqrt(square) if proved_constant else square) * H / epsilon
-
-
-def paper_gaussian_radius(sigma: float, failure_prob: float, terms: int = 1) -> float:
-    """The printed radius σ √(n ln(2/p)) of [garcelon2021local] Prop. 11: too small, it lacks a factor √2.
-
-    A coverage test rejects it; it is kept to reproduce the paper's curves and must not carry a guarantee.
-
-    >>> round(paper_gaussian_radius(1.0, 0.003), 2), round(Gaussian(sigma=1.0).radius(0.003), 2)
-    (2.55, 2.97)
-    """
-    return sigma * math.sqrt(require_count("terms", terms) * math.log(2.0 / require_failure_prob(failure_prob)))
 
 
 def _positive_half(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
@@ -27,24 +28,62 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.errors import require, require_count, require_real
-from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SimulationNoise
+from tacit.kernels import lean_kernel
+from tacit.mechanisms.exact import bernoulli_each, bernoulli_logistic
+from tacit.mechanisms.noise.additive import WholeMessage
+from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells, slot_counts
+from tacit.mechanisms.noise.one_slot import bit_ratio
+from tacit.mechanisms.noise.slots import Bits, send_bits, slot_sender
+from tacit.mechanisms.protocol import (
+    Counts,
+    EncoderParameters,
+    Encoding,
+    Shape,
+    require_failure_prob,
+    require_no_squares,
+    require_simulation,
+)
+from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
     "RandomizedResponse",
     "debiasing_variance",
     "flip_probability",
     "paper_response_epsilon",
-    "paper_response_radius",
     "private_keep",
 ]
 
 LEAST = 2.0**-53
 """The least probability that a comparison with a seeded uniform number can have."""
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+send_slot = slot_sender(send_bits)
+
+_NO_NOISE = 60.0  # an epsilon at which nothing is flipped: e⁻⁶⁰ vanishes beside 1
+
+
+@lean_kernel
+def response_encoder(
+    parameters: EncoderParameters,
+    message: Floats,
+    states: Ints,
+    actions: Ints,
+    rewards: Floats,
+    generator: np.random.Generator,
+) -> None:
+    """Every bit of every step is sent, each kept with probability `keep` and flipped otherwise."""
+    horizon = actions.shape[0]
+    message[:] = 0.0
+    for h in range(horizon):
+        send_slot(parameters, message, 2 * h, states, actions, rewards, generator)
+        if h < horizon - 1:
+            send_slot(parameters, message, 2 * h + 1, states, actions, rewards, generator)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(WholeMessage):
     """One randomized bit at a time.
 
     >>> bit = RandomizedResponse(epsilon=math.log(3.0))
@@ -53,6 +92,12 @@ class RandomizedResponse:
     """
 
     epsilon: float
+
+    NAME: ClassVar[str] = "rr"
+    SUMMARY: ClassVar[str] = "randomized response: every bit of every step, flipped at random"
+    PURE: ClassVar[bool] = True
+    ENCODINGS: ClassVar[tuple[Encoding, ...]] = ("families", "complement")
+    COUPLED: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_real("epsilon of one bit", self.epsilon, low=0.0, open_low=True)
@@ -123,8 +168,83 @@ class RandomizedResponse:
         bits = family.differing * int(family.shift)
         return ((PureEvent(epsilon=self.epsilon), bits),) if bits else ()
 
+    def user_variance(self, steps: int) -> float:
+        """One noisy bit per step."""
+        return self.variance * steps
+
+    def sum_noise(self, cells: int, steps: int) -> tuple[float, float]:
+        """Independent bits: variances add up; each is bounded by the gain."""
+        return cells * self.user_variance(steps), self.gain / 3.0
+
+    encoder = staticmethod(response_encoder)
+
+    @property
+    def parameters(self) -> Bits:
+        """What the encoder needs."""
+        return Bits(keep=private_keep(self.flip), rise=self.flip, gain=self.gain)
+
+    def total(
+        self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
+    ) -> Floats:
+        """Of the bits that are one (zero), a binomial number arrives as one."""
+        generator = noise.generator
+        rewards = rounded_rewards(counts, generator)
+        sums: list[Floats] = []
+        for slot, held in enumerate(slot_counts(encoding, counts, rewards)):
+            own, ones = transition if slot % 2 else self, held.astype(np.int64)
+            sent = generator.binomial(ones, 1.0 - own.flip) + generator.binomial(counts.users - ones, own.flip)
+            sums.append(np.asarray(own.gain * (sent - counts.users * own.flip)))
+        return flattened(shape, sums)
+
+    def secure(
+        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
+    ) -> Ints:
+        """All bits of all slots, each flipped by an exact coin with odds of e^ε₀ to 1 against."""
+        states, actions, rewards = user
+        ones = bernoulli_each(rewards, noise).astype(np.int64)
+        sent: list[Ints] = []
+        for slot in range(2 * shape.horizon - 1):
+            own, hot = transition if slot % 2 else self, hot_cells(encoding, shape, slot, states, actions, ones)
+            for true, cells in zip(hot, slot_cells(encoding, shape, slot), strict=True):
+                bits = np.arange(len(cells)) == true
+                sent.append((bits ^ bernoulli_logistic(len(cells), noise, gamma=own.epsilon)).astype(np.int64))
+        return np.concatenate(sent)
+
+    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
+        """De-biased bits, added up where steps are pooled."""
+        vectors = [
+            (transition if slot % 2 else self, cells)
+            for slot in range(2 * shape.horizon - 1)
+            for cells in slot_cells(encoding, shape, slot)
+        ]
+        expected = sum(len(cells) for _, cells in vectors)
+        require(len(sent) == expected, f"a message has {expected} bits", len(sent))
+        message, used = np.zeros(1 + max(int(cells[-1]) for _, cells in vectors)), 0
+        for own, cells in vectors:
+            message[cells] += own.debias(sent[used : used + len(cells)])
+            used += len(cells)
+        return message
+
+    def quiet(self) -> Self:
+        """Nothing is flipped."""
+        return replace(self, epsilon=_NO_NOISE)
+
+    def likelihood_ratio(self, values: Floats, before: Floats, after: Floats) -> Floats:
+        """That of one bit; the server knows the gain, so a de-biased bit is 0 or 1 again."""
+        sent = values / self.gain + self.flip > 0.5
+        ratio = bit_ratio(sent, before == 1.0, after == 1.0, 1.0 - self.flip, self.flip)
+        return np.asarray(ratio * (np.abs(values) > 1e-12))
+
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> RandomizedResponse:
+    def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
+        """The printed ε/(6H) of Alg. 5."""
+        del delta
+        require_no_squares(squares)
+        chosen = cls(epsilon=paper_response_epsilon(shape.horizon, epsilon))
+        return chosen, chosen
+
+    @classmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float) -> Self:
         """The largest ε₀ under which these families together are (epsilon, delta)-private (G4)."""
         # Pure: ε₀ = ε / D; the knob of the search is 1/ε₀, which grows with the noise.
         bits = sum(family.l1 for family in families)
@@ -170,18 +290,3 @@ def paper_response_epsilon(horizon: int, epsilon: float) -> float:
     36.0
     """
     return require_real("epsilon", epsilon, low=0.0, open_low=True) / (6.0 * require_count("horizon", horizon))
-
-
-def paper_response_radius(epsilon: float, failure_prob: float, terms: int = 1) -> float:
-    """The printed radius (2e^ε₀-1)/(e^ε₀-1) √(n/2 ln(2/p)) of [garcelon2021local]: too small for ε₀ < ln 2.
-
-    The range of one de-biased bit is (e^ε₀+1)/(e^ε₀-1). At ε₀ = 1/12 the printed radius is left 20 times as often as it
-    says; a coverage test rejects it. Kept to reproduce the paper's curves; it must not carry a guarantee.
-
-    >>> bit = RandomizedResponse(epsilon=1 / 12)
-    >>> round(paper_response_radius(1 / 12, 0.003, 100) / bit.radius(0.003, 100), 2)
-    0.57
-    """
-    e = math.exp(require_real("epsilon", epsilon, low=0.0, open_low=True))
-    n, p = require_count("terms", terms), require_failure_prob(failure_prob)
-    return (2.0 * e - 1.0) / (e - 1.0) * math.sqrt(n / 2.0 * math.log(2.0 / p))

@@ -19,17 +19,20 @@ USENIX Security 2017; the one-slot design is not in the papers that tacit implem
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting.families import Family
-from tacit.mechanisms.one_slot import OneSlot, calibrated_slot
-from tacit.mechanisms.protocol import require_simulation
-from tacit.mechanisms.randomized_response import LEAST, debiasing_variance, flip_probability
-from tacit.randomness import SimulationNoise
+from tacit.mechanisms.exact import bernoulli_logistic, fair_bits
+from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
+from tacit.mechanisms.noise.randomized_response import LEAST, debiasing_variance, flip_probability
+from tacit.mechanisms.noise.slots import Bits, send_bits
+from tacit.mechanisms.protocol import Shape, require_simulation
+from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["UnaryEncoding"]
 
@@ -42,6 +45,9 @@ class UnaryEncoding(OneSlot):
     >>> round(math.sqrt(mechanism.noise_variance), 2), mechanism.sampling_variance
     (19.94, 180.0)
     """
+
+    NAME: ClassVar[str] = "oue"
+    SUMMARY: ClassVar[str] = "one slot with all of epsilon, in optimized unary encoding"
 
     @property
     def keep(self) -> float:
@@ -73,6 +79,35 @@ class UnaryEncoding(OneSlot):
         exact = np.asarray(bits, dtype=np.int64)
         uniform = require_simulation(noise).random(exact.shape)
         return np.asarray(uniform < np.where(exact == 1, self.keep, self.rise), dtype=np.int64)
+
+    @property
+    def encoder(self) -> Callable[..., None]:
+        """The device's kernel."""
+        return one_slot_encoder(send_bits)
+
+    @property
+    def parameters(self) -> Bits:
+        """What the encoder needs."""
+        return Bits(keep=self.keep, rise=self.rise, gain=self.gain)
+
+    def arrived(self, ones: NDArray[np.int64], senders: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Of the bits that are one (zero), a binomial number arrives as one."""
+        sent = generator.binomial(ones, self.keep) + generator.binomial(senders - ones, self.rise)
+        return np.asarray(self.gain * (sent - senders * self.rise))
+
+    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> NDArray[np.int64]:
+        """Exact coins: fair for the one, e^ε to 1 against for the zeros."""
+        bits = bernoulli_logistic(cells, noise, gamma=self.epsilon).astype(np.int64)
+        bits[hot] = fair_bits(1, noise)[0]
+        return bits
+
+    @classmethod
+    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
+        """All of ε for the one slot."""
+        del families, delta
+        slots = 2 * shape.horizon - 1
+        outcome, moved = (cls(epsilon=epsilon, slots=slots, feeding=n) for n in feeding_slots(shape))
+        return outcome, moved
 
     @classmethod
     def calibrate(

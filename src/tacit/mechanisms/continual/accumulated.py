@@ -15,9 +15,9 @@ G4  Calibration: `calibrate` is private for the target it was given, and 0.1% le
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,11 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, NotSupported, require, require_count, require_real
+from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.laplace_sum import laplace_radius
+from tacit.mechanisms.continual.counter import require_prefix
+from tacit.mechanisms.noise.laplace_sum import laplace_draw, laplace_radius
 from tacit.mechanisms.protocol import require_failure_prob
-from tacit.mechanisms.tree_stream import laplace_draw
 from tacit.randomness import SecureNoise
 
 __all__ = ["AccumulatedNoise"]
@@ -90,13 +90,20 @@ class AccumulatedNoise:
     pure: bool
 
     NAME: ClassVar[str] = "accumulated"
+    SUMMARY: ClassVar[str] = "fresh noise in every batch, Laplace if pure and else Gaussian"
+    PURE: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         require_real("scale", self.scale, low=0.0, open_low=True)
 
     @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, steps: int) -> AccumulatedNoise:
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases."""
+        return cls.calibrate(families, epsilon, delta, releases)
+
+    @classmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, steps: int) -> Self:
         """The least common noise for all `families` together (G4); it does not depend on the number of steps."""
         pure = delta == 0.0
         if pure:
@@ -106,10 +113,18 @@ class AccumulatedNoise:
             # σ = Δ₂ / μ(ε, δ)
             enough = math.sqrt(sum(family.l2_squared for family in families)) / gaussian_mu(epsilon, delta)
 
-        def build(scale: float) -> AccumulatedNoise:
-            return cls(steps=steps, scale=scale, pure=pure)
+        return least_noise(
+            lambda scale: cls(steps=steps, scale=scale, pure=pure),
+            families,
+            epsilon=epsilon,
+            delta=delta,
+            enough=enough,
+        )
 
-        return least_noise(build, families, epsilon=epsilon, delta=delta, enough=enough)
+    @property
+    def subgamma(self) -> float:
+        """That of one noise: b for Laplace noise, 0 for Gaussian noise."""
+        return self.scale if self.pure else 0.0
 
     @property
     def releases(self) -> int:
@@ -121,15 +136,8 @@ class AccumulatedNoise:
         """The parameters of the kernels."""
         return AccumulatedParams(self.steps, float(self.scale), self.pure)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one step with seeded noise."""
-        return accumulated_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one step with noise handed in."""
-        return accumulated_advance
+    step = staticmethod(accumulated_step)
+    advance = staticmethod(accumulated_advance)
 
     def begin(self, dimension: int) -> AccumulatedState:
         """The stream before the first step, for `dimension` counters."""
@@ -147,9 +155,7 @@ class AccumulatedNoise:
 
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k (G2)."""
-        require_count("prefix", k)
-        require(k <= self.steps, f"prefix must be at most {self.steps}", given=k)
-        return k * (2.0 if self.pure else 1.0) * self.scale**2
+        return require_prefix(k, self.steps) * (2.0 if self.pure else 1.0) * self.scale**2
 
     def std_at(self, k: int) -> float:
         """The noise standard deviation of prefix k."""

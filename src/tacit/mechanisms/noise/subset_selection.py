@@ -21,23 +21,36 @@ distribution estimation", 2016. The one-slot design is not in the papers that ta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting.families import Family
 from tacit.errors import require, require_count
-from tacit.kernels import kernel
-from tacit.mechanisms.one_slot import OneSlot, calibrated_slot
-from tacit.mechanisms.protocol import require_simulation
-from tacit.mechanisms.randomized_response import LEAST, private_keep
-from tacit.randomness import SimulationNoise
+from tacit.kernels import kernel, lean_kernel
+from tacit.mechanisms.exact import bernoulli_logistic, permutation
+from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
+from tacit.mechanisms.noise.randomized_response import LEAST, private_keep
+from tacit.mechanisms.protocol import Shape, require_simulation
+from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["SubsetSelection", "add_subset", "best_size"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Subset(NamedTuple):
+    """How the subset of one slot is drawn and de-biased."""
+
+    keep: float
+    rise: float
+    gain: float
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +64,10 @@ class SubsetSelection(OneSlot):
 
     cells: int
     size: int
+
+    NAME: ClassVar[str] = "subset"
+    SUMMARY: ClassVar[str] = "one slot with all of epsilon, as a subset of its cells"
+    COUPLED: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         OneSlot.__post_init__(self)  # no super(): a dataclass with slots is built anew
@@ -108,6 +125,45 @@ class SubsetSelection(OneSlot):
         for row, truth in zip(sent, truths, strict=True):
             add_subset(row, 0, self.cells, 0, self.cells, truth, self.size, self.sampled_keep, 1.0, generator)
         return sent.astype(np.int64)
+
+    @property
+    def encoder(self) -> Callable[..., None]:
+        """The device's kernel."""
+        return one_slot_encoder(send_subset)
+
+    @property
+    def parameters(self) -> Subset:
+        """What the encoder needs."""
+        return Subset(keep=self.sampled_keep, rise=self.rise, gain=self.gain, size=self.size)
+
+    def arrived(self, ones: Ints, senders: int, generator: np.random.Generator) -> Floats:
+        """A subset is drawn for every sender."""
+        sums = np.zeros(ones.size)
+        _add_subsets(sums, ones.ravel(), self.size, self.sampled_keep, generator)
+        return self.debias(sums.reshape(ones.shape), senders)
+
+    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
+        """An exact coin for the true cell, with odds k e^ε to d - k, and a uniform choice of the others."""
+        require(cells == self.cells, f"this slot has {self.cells} cells", cells)
+        odds = Fraction(self.cells - self.size, self.size)
+        kept = not bernoulli_logistic(1, noise, gamma=self.epsilon, odds=odds)[0]
+        others = np.delete(np.arange(cells), hot)
+        bits = np.zeros(cells, dtype=np.int64)
+        bits[others[permutation(cells - 1, noise)[: self.size - kept]]] = 1
+        bits[hot] = kept
+        return bits
+
+    @classmethod
+    def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
+        """All of ε for the one slot, in subsets of the best size."""
+        del families, delta
+        rows = shape.num_states * shape.num_actions
+        sized = zip(feeding_slots(shape), (2 * rows, rows * shape.num_states), strict=True)
+        outcome, moved = (
+            cls(epsilon=epsilon, slots=2 * shape.horizon - 1, feeding=n, cells=d, size=best_size(d, epsilon))
+            for n, d in sized
+        )
+        return outcome, moved
 
     @classmethod
     def calibrate(
@@ -180,3 +236,29 @@ def _add(target: Floats, first: int, half: int, jump: int, cells: int, hot: int,
     """Places are the cells but the true one, which gives its own to the last: two truths share most of a subset."""
     cell = cells - 1 if place == hot else place
     target[first + cell + (jump if cell >= half else 0)] += amount
+
+
+@lean_kernel
+def send_subset(
+    bits: Subset,
+    message: Floats,
+    first: int,
+    half: int,
+    jump: int,
+    cells: int,
+    hot: int,
+    generator: np.random.Generator,
+) -> None:
+    """Send a one-hot vector as a subset; cell i stands at message[first + i], or from `half` on `jump` further."""
+    for i in range(cells):
+        message[first + i + (jump if i >= half else 0)] += bits.gain * (0.0 - bits.rise)
+    add_subset(message, first, half, jump, cells, hot, bits.size, bits.keep, bits.gain, generator)
+
+
+@kernel
+def _add_subsets(arrived: Floats, ones: Ints, size: int, keep: float, generator: np.random.Generator) -> None:
+    """Add up the subsets of all senders, drawn one by one."""
+    cells = ones.shape[0]
+    for hot in range(cells):
+        for _ in range(ones[hot]):
+            add_subset(arrived, 0, cells, 0, cells, hot, size, keep, 1.0, generator)

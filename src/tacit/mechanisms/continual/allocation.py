@@ -61,7 +61,7 @@ def allocate_gaussian(
 ) -> tuple[F, ...]:
     """One counter per family, private together, with the least Σ_f w_f · (variance of the last prefix of f).
 
-    >>> from tacit.mechanisms.factorization import SquareRootFactorization
+    >>> from tacit.mechanisms.continual.factorization import SquareRootFactorization
     >>> P, loss = Family(name="P", up=6, down=6, shift=1.0), Family(name="loss", up=42, down=0, shift=1.0)
     >>> split = allocate_gaussian([P, loss], [1.0, 1.0], 1.0, 1e-6, 10_000, SquareRootFactorization)
     >>> [round(part.max_std, 1) for part in split]

@@ -16,16 +16,20 @@ arrives), y_t shifts by c_{t-i} Δ_i, known in both worlds from time i on; nothi
 transcripts is a post-processing of N(0, σ²I) against N(u, σ²I) with ‖u‖² = ‖Δ_i‖² Σ_{j≤K-i} c_j² ≤ ‖Δ_i‖² ‖c‖², and
 for Gaussian noise nothing but ‖u‖/σ matters: Lemma C2 (factorization).
 
+The buffered stream needs one Gaussian draw and a few multiplications per counter and step.
+The noise of prefix k is (B z)_k = z_k + Σ_i ω_i s_i, where buffer i holds s_i = Σ_{j<k} θ_i^{k-1-j} z_j and decays by
+its rate p_i = 1 − θ_i with every step. Nothing else is kept, so the memory does not depend on the number of steps.
+
 References: H. Fichtenberger, M. Henzinger, J. Upadhyay, ICML 2023 (square root); see `buffered_rates` for the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,22 +39,16 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import NotSupported, require, require_count, require_real
-from tacit.mechanisms.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
-from tacit.mechanisms.factorization_stream import (
-    BufferedParams,
-    BufferedState,
-    buffered_advance,
-    buffered_begin,
-    buffered_step,
-)
+from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
+from tacit.kernels import kernel
+from tacit.mechanisms.continual.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
+from tacit.mechanisms.continual.counter import require_prefix
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
     "BufferedToeplitz",
     "SquareRootFactorization",
-    "factorization_lower_bound",
     "square_root_coefficients",
     "square_root_norm",
 ]
@@ -61,6 +59,49 @@ _ROUNDING = 1e-12
 _SERIES_FROM = 1000
 # How many numbers of a path are transformed at once.
 _BLOCK = 1 << 22
+
+
+class BufferedParams(NamedTuple):
+    """What the kernels need of a buffered factorization: all public."""
+
+    releases: int
+    sigma: float
+    rates: NDArray[np.float64]  # [buffers], p_i
+    weights: NDArray[np.float64]  # [buffers], ω_i
+
+
+class BufferedState(NamedTuple):
+    """The noise of d counters."""
+
+    time: NDArray[np.int64]  # [1], users so far
+    buffers: NDArray[np.float64]  # [buffers, d]
+    draws: NDArray[np.float64]  # [1, d], fresh noise of this step
+    noise: NDArray[np.float64]  # [d], noise of the current prefix
+
+
+@kernel
+def buffered_advance(params: BufferedParams, state: BufferedState, draws: NDArray[np.float64]) -> None:
+    """Count one more user: draws[0] is the fresh noise z of this step."""
+    if state.time[0] >= params.releases:
+        raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
+    state.time[0] += 1
+    size = state.noise.shape[0]
+    for c in range(size):
+        state.noise[c] = draws[0, c]
+    for i in range(params.rates.shape[0]):
+        rate, weight = params.rates[i], params.weights[i]
+        for c in range(size):
+            # noise_k = z_k + Σ_i ω_i s_i,    s_i ← θ_i s_i + z_k
+            state.noise[c] += weight * state.buffers[i, c]
+            state.buffers[i, c] += draws[0, c] - rate * state.buffers[i, c]
+
+
+@kernel
+def buffered_step(params: BufferedParams, state: BufferedState, generator: np.random.Generator) -> None:
+    """Count one more user with fresh Gaussian noise."""
+    for c in range(state.noise.shape[0]):
+        state.draws[0, c] = params.sigma * generator.standard_normal()
+    buffered_advance(params, state, state.draws)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +120,32 @@ class _Factorization:
         """How many prefixes may be released: 1..releases."""
         return self.steps
 
+    @property
+    def subgamma(self) -> float:
+        """Gaussian noise is sub-Gaussian."""
+        return 0.0
+
     @classmethod
     def for_steps(cls, steps: int, sigma: float) -> Self:
         """The factorization of this kind for this many steps."""
         return cls(steps=steps, sigma=sigma)
+
+    @classmethod
+    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, steps: int) -> Self:
+        """The least common noise for all `families` together."""
+        if delta == 0.0:
+            raise NotSupported("Gaussian noise never gives pure privacy (delta = 0): use a positive delta, or KaryTree")
+        # σ = ‖c‖ Δ₂ / μ(ε, δ)
+        l2 = math.sqrt(sum(family.l2_squared for family in families))
+        enough = cls.for_steps(steps, 1.0).sensitivity * l2 / gaussian_mu(epsilon, delta)
+        return least_noise(
+            lambda sigma: cls.for_steps(steps, sigma), families, epsilon=epsilon, delta=delta, enough=enough
+        )
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases: every step."""
+        return cls.calibrate(families, epsilon, delta, releases)
 
     @property
     def sensitivity(self) -> float:
@@ -95,9 +158,7 @@ class _Factorization:
 
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
-        require_count("prefix", k)
-        require(k <= self.steps, f"prefix must be at most {self.steps}", given=k)
-        return self.sigma**2 * self.norm_at(int(k))
+        return self.sigma**2 * self.norm_at(require_prefix(k, self.steps))
 
     def std_at(self, k: int) -> float:
         """The noise standard deviation of prefix k."""
@@ -118,9 +179,6 @@ class _Factorization:
         return ((GaussianEvent(sigma=self.sigma, shift=family.shift * self.sensitivity), family.differing),)
 
 
-F = TypeVar("F", bound=_Factorization)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquareRootFactorization(_Factorization):
     """The square-root factorization: 9% above the lower bound for any factorization, at memory K per counter.
@@ -136,11 +194,8 @@ class SquareRootFactorization(_Factorization):
     """
 
     NAME: ClassVar[str] = "square-root-factorization"
-
-    @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, steps: int) -> SquareRootFactorization:
-        """The least common noise for all `families` together."""
-        return _least(lambda sigma: cls(steps=steps, sigma=sigma), families, epsilon, delta)
+    SUMMARY: ClassVar[str] = "square-root factorization, whole paths by FFT"
+    PURE: ClassVar[bool] = False
 
     @property
     def sensitivity(self) -> float:
@@ -185,6 +240,8 @@ class BufferedToeplitz(_Factorization):
     zeros: tuple[float, ...]
 
     NAME: ClassVar[str] = "buffered-toeplitz"
+    SUMMARY: ClassVar[str] = "factorization with Gaussian noise through four buffers"
+    PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _Factorization.__post_init__(self)
@@ -195,11 +252,6 @@ class BufferedToeplitz(_Factorization):
         """The factorization with the tabulated rates for this many steps."""
         poles, zeros = buffered_rates(steps)
         return cls(steps=steps, sigma=sigma, poles=poles, zeros=zeros)
-
-    @classmethod
-    def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, steps: int) -> BufferedToeplitz:
-        """The least common noise for all `families` together."""
-        return _least(lambda sigma: cls.for_steps(steps, sigma), families, epsilon, delta)
 
     @property
     def sensitivity(self) -> float:
@@ -216,19 +268,19 @@ class BufferedToeplitz(_Factorization):
         weights = buffer_weights(self.poles, self.zeros)
         return BufferedParams(self.releases, float(self.sigma), np.array(self.poles), weights)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return buffered_step
-
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return buffered_advance
+    step = staticmethod(buffered_step)
+    advance = staticmethod(buffered_advance)
 
     def begin(self, dimension: int) -> BufferedState:
         """The stream before the first user, for `dimension` counters."""
-        return buffered_begin(self.params, require_count("dimension", dimension))
+        params = self.params
+        require_count("dimension", dimension)
+        return BufferedState(
+            time=np.zeros(1, dtype=np.int64),
+            buffers=np.zeros((params.rates.size, dimension)),
+            draws=np.zeros((1, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes: one."""
@@ -269,31 +321,9 @@ def square_root_norm(steps: int) -> float:
     return float(_small_norms()[-1] + tail)
 
 
-def factorization_lower_bound(steps: int) -> float:
-    """No factorization A = B C of K steps has (largest row norm of B)·(largest column norm of C) below this.
-
-    The product is at least ‖A‖_* / K, and the singular values of A are 1 / (2 sin((2j−1)π / (4K+2))).
-
-    >>> round(factorization_lower_bound(20_000) / gaussian_mu(1.0, 1e-6), 1)
-    16.3
-    """
-    K = require_count("steps", steps)
-    j = np.arange(1, K + 1)
-    return float(np.sum(0.5 / np.sin((2 * j - 1) * math.pi / (4 * K + 2))) / K)
-
-
 @cache
 def _small_norms() -> NDArray[np.float64]:
     """The squared norms g for K = 1.._SERIES_FROM."""
     norms = np.cumsum(square_root_coefficients(_SERIES_FROM) ** 2)
     norms.setflags(write=False)
     return norms
-
-
-def _least(make: Callable[[float], F], families: Sequence[Family], epsilon: float, delta: float) -> F:
-    if delta == 0.0:
-        raise NotSupported("Gaussian noise never gives pure privacy (delta = 0): use a positive delta, or KaryTree")
-    # σ = ‖c‖ Δ₂ / μ(ε, δ)
-    l2 = math.sqrt(sum(family.l2_squared for family in families))
-    enough = make(1.0).sensitivity * l2 / gaussian_mu(epsilon, delta)
-    return least_noise(make, families, epsilon=epsilon, delta=delta, enough=enough)

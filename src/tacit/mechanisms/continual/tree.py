@@ -15,14 +15,19 @@ How many nodes? Item i lies in one block of 2^j users per level j; the first use
 and no user in more. Blocks up to size n are completed when prefixes 1..n are released, so levels = bit_length(n):
 ⌈log₂ K⌉ for n = K-1, which is all that an agent needs who plays K episodes, and bit_length(K) for n = K. Neither ln K
 (short by up to 1.44) nor the unrounded log₂ K is enough.
+
+The stream needs one fresh draw and one addition per counter and step. Written from the highest bit down, the noise of
+prefix k is that of prefix k & (k-1) (k without its lowest 1-bit) plus the node of the lowest bit, which is new at step
+k. So the stream keeps, for every level, the noise of the current prefix down to that level; a node's noise is drawn
+once and stays inside those sums for as long as the node is in use.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +37,93 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import NotSupported, require, require_count, require_real
-from tacit.mechanisms.continual import require_whole, secure_laplace
-from tacit.mechanisms.laplace_sum import discrete_laplace_variance, laplace_radius
-from tacit.mechanisms.protocol import require_failure_prob
-from tacit.mechanisms.tree_stream import (
-    TreeParams,
-    TreeState,
-    draws_needed,
-    gaussian_tree_step,
-    laplace_tree_step,
-    tree_advance,
-    tree_begin,
-)
+from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
+from tacit.kernels import kernel
+from tacit.mechanisms.continual.counter import LaplaceNodes, require_prefix
+from tacit.mechanisms.noise.laplace_sum import fill_laplace
+from tacit.mechanisms.protocol import require_failure_prob, require_whole
 from tacit.randomness import SecureNoise
 
-__all__ = ["GaussianTree", "LaplaceTree", "released_nodes", "tree_exposure", "tree_levels"]
+__all__ = ["GaussianTree", "LaplaceTree", "tree_levels"]
 
 # Calibrated scales are widened by this much, so that rounding in the last place stays on the private side.
 _ROUNDING = 1e-12
+
+
+class TreeParams(NamedTuple):
+    """What the kernels need of a tree: all public."""
+
+    releases: int
+    scale: float
+    levels: int
+    padded: bool
+    discrete: bool
+
+
+class TreeState(NamedTuple):
+    """The noise of d counters: sums[level] is the noise of the current prefix from the top down to `level`."""
+
+    time: NDArray[np.int64]  # [1], users so far
+    sums: NDArray[np.float64]  # [levels, d]
+    draws: NDArray[np.float64]  # [1, d] or, padded, [levels, d]: fresh noise of this step
+    noise: NDArray[np.float64]  # [d], noise of the current prefix
+
+
+@kernel
+def tree_advance(params: TreeParams, state: TreeState, draws: NDArray[np.float64]) -> None:
+    """Count one more user: draws[0] is the noise of the new node, further rows are padding."""
+    k = int(state.time[0]) + 1
+    if k > params.releases:
+        raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")
+    state.time[0] = k
+    low = 0
+    while (k >> low) & 1 == 0:
+        low += 1
+    high = low + 1
+    while k >> high != 0 and (k >> high) & 1 == 0:
+        high += 1
+    size = state.noise.shape[0]
+    # noise(k) = noise(k & (k-1)) + Z_new
+    if k >> high == 0:
+        for c in range(size):
+            state.sums[low, c] = draws[0, c]
+    else:
+        for c in range(size):
+            state.sums[low, c] = state.sums[high, c] + draws[0, c]
+    for c in range(size):
+        state.noise[c] = state.sums[low, c]
+    # [bai2024adversarial] variant: fresh terms, used once, up to exactly `levels` of them.
+    for row in range(1, draws_needed(params, k)):
+        for c in range(size):
+            state.noise[c] += draws[row, c]
+
+
+@kernel
+def draws_needed(params: TreeParams, k: int) -> int:
+    """How many fresh vectors step k consumes: the new node, and in the padded variant one per 0-bit of k."""
+    if not params.padded:
+        return 1
+    zeros = params.levels
+    rest = k
+    while rest != 0:
+        zeros -= rest & 1
+        rest >>= 1
+    return 1 + zeros
+
+
+@kernel
+def laplace_tree_step(params: TreeParams, state: TreeState, generator: np.random.Generator) -> None:
+    """Count one more user with fresh Laplace noise."""
+    fill_laplace(state.draws, draws_needed(params, int(state.time[0]) + 1), params.scale, params.discrete, generator)
+    tree_advance(params, state, state.draws)
+
+
+@kernel
+def gaussian_tree_step(params: TreeParams, state: TreeState, generator: np.random.Generator) -> None:
+    """Count one more user with fresh Gaussian noise."""
+    for c in range(state.noise.shape[0]):
+        state.draws[0, c] = params.scale * generator.standard_normal()
+    tree_advance(params, state, state.draws)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +146,7 @@ class _Tree:
         """How many released nodes contain one user, at most and exactly for the first one."""
         return tree_levels(self.steps, release_final=self.release_final)
 
-    @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
-        """The kernel that moves a stream by one user with noise handed in."""
-        return tree_advance
+    advance = staticmethod(tree_advance)
 
     @property
     def params(self) -> TreeParams:
@@ -85,19 +155,23 @@ class _Tree:
 
     def begin(self, dimension: int) -> TreeState:
         """The stream before the first user, for `dimension` counters."""
-        return tree_begin(self.params, require_count("dimension", dimension))
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """The fresh noise of step k from the operating system; only integer noise can be released safely."""
-        raise NotSupported("this tree has no exact integer noise: deploy LaplaceTree(discrete=True) instead")
+        params = self.params
+        require_count("dimension", dimension)
+        fresh = params.levels if params.padded else 1
+        return TreeState(
+            time=np.zeros(1, dtype=np.int64),
+            sums=np.zeros((params.levels, dimension)),
+            draws=np.zeros((fresh, dimension)),
+            noise=np.zeros(dimension),
+        )
 
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
-        return int(draws_needed(self.params, self._prefix(k)))
+        return int(draws_needed(self.params, require_prefix(k, self.releases)))
 
     def terms_at(self, k: int) -> int:
         """How many independent noises prefix k is the sum of."""
-        return self.levels if self.params.padded else self._prefix(k).bit_count()
+        return self.levels if self.params.padded else require_prefix(k, self.releases).bit_count()
 
     @property
     def max_terms(self) -> int:
@@ -109,14 +183,9 @@ class _Tree:
         below = [(n >> (j + 1)).bit_count() + j for j in range(n.bit_length()) if n >> j & 1]
         return max(n.bit_count(), *below)
 
-    def _prefix(self, k: int) -> int:
-        require_count("prefix", k)
-        require(k <= self.releases, f"prefix must be at most {self.releases}", given=k)
-        return int(k)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceTree(_Tree):
+class LaplaceTree(_Tree, LaplaceNodes):
     """The binary tree with Laplace noise of this scale in every node.
 
     G1. Exposure: one differing counter is covered by exactly `levels` independent Laplace noises of scale `scale`,
@@ -140,10 +209,17 @@ class LaplaceTree(_Tree):
     discrete: bool = False
 
     NAME: ClassVar[str] = "laplace-tree"
+    SUMMARY: ClassVar[str] = "binary tree of Laplace noises"
+    PURE: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _Tree.__post_init__(self)
         require_real("scale", self.scale, low=0.0, open_low=True)
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases."""
+        return cls.calibrate(families, epsilon, delta, releases + 1)
 
     @classmethod
     def calibrate(
@@ -156,53 +232,26 @@ class LaplaceTree(_Tree):
         release_final: bool = False,
         padded: bool = False,
         discrete: bool = False,
-    ) -> LaplaceTree:
+    ) -> Self:
         """The tree with the least common noise for all `families` together."""
         require_real("epsilon", epsilon, low=0.0, open_low=True)
 
-        def build(scale: float) -> LaplaceTree:
-            return cls(steps=steps, release_final=release_final, scale=scale, padded=padded, discrete=discrete)
-
         # ε = Σ_f L · D1_f / b
         pure = tree_levels(steps, release_final=release_final) * sum(family.l1 for family in families) / epsilon
-        return least_noise(build, families, epsilon=epsilon, delta=delta, enough=pure)
+        return least_noise(
+            lambda scale: cls(steps=steps, release_final=release_final, scale=scale, padded=padded, discrete=discrete),
+            families,
+            epsilon=epsilon,
+            delta=delta,
+            enough=pure,
+        )
 
     @property
     def params(self) -> TreeParams:
         """The parameters of the kernels."""
         return TreeParams(self.releases, float(self.scale), self.levels, self.padded, self.discrete)
 
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return laplace_tree_step
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """The fresh integer noise of step k from the operating system."""
-        return secure_laplace((self.draws_at(k), dimension), noise, scale=self.scale, discrete=self.discrete)
-
-    @property
-    def node_variance(self) -> float:
-        """The variance of one node's noise."""
-        return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
-
-    def variance_at(self, k: int) -> float:
-        """The noise variance of prefix k."""
-        return self.terms_at(k) * self.node_variance
-
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
-
-    @property
-    def max_std(self) -> float:
-        """The largest standard deviation of any released prefix."""
-        return math.sqrt(self.max_terms * self.node_variance)
-
-    def radius(self, failure_prob: float, terms: int = 1) -> float:
-        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
-        noises = self.max_terms * require_count("terms", terms)
-        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
+    step = staticmethod(laplace_tree_step)
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: `levels` noisy nodes for every differing counter."""
@@ -227,15 +276,22 @@ class GaussianTree(_Tree):
     sigma: float
 
     NAME: ClassVar[str] = "gaussian-tree"
+    SUMMARY: ClassVar[str] = "binary tree of Gaussian noises"
+    PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _Tree.__post_init__(self)
         require_real("sigma", self.sigma, low=0.0, open_low=True)
 
     @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases."""
+        return cls.calibrate(families, epsilon, delta, releases + 1)
+
+    @classmethod
     def calibrate(
         cls, families: Sequence[Family], epsilon: float, delta: float, steps: int, *, release_final: bool = False
-    ) -> GaussianTree:
+    ) -> Self:
         """The tree with the least common noise for all `families` together."""
         levels = tree_levels(steps, release_final=release_final)
         # μ² = Σ_f L · D2_f / σ²
@@ -249,10 +305,16 @@ class GaussianTree(_Tree):
         """The parameters of the kernels."""
         return TreeParams(self.releases, float(self.sigma), self.levels, False, False)
 
+    step = staticmethod(gaussian_tree_step)
+
     @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
-        """The kernel that moves a stream by one user with seeded noise."""
-        return gaussian_tree_step
+    def subgamma(self) -> float:
+        """Gaussian noise is sub-Gaussian."""
+        return 0.0
+
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+        """Refused: this tree draws continuous noise."""
+        raise NotSupported("this tree has no exact integer noise: deploy LaplaceTree(discrete=True) instead")
 
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
@@ -287,24 +349,3 @@ def tree_levels(steps: int, *, release_final: bool = False) -> int:
     """
     K = require_count("steps", steps)
     return max(1, (K if release_final else K - 1).bit_length())
-
-
-def released_nodes(k: int) -> tuple[tuple[int, int], ...]:
-    """The nodes whose sums make up prefix k, as (level, index): users index·2^level + 1 .. (index + 1)·2^level.
-
-    >>> released_nodes(6)
-    ((2, 0), (1, 2))
-    """
-    k = require_count("prefix", k)
-    # For every 1-bit j of k: the left child of size 2^j that ends at k with its lower bits cleared.
-    return tuple((j, (k >> j) - 1) for j in reversed(range(k.bit_length())) if k >> j & 1)
-
-
-def tree_exposure(steps: int, *, release_final: bool = False) -> int:
-    """`tree_levels` by replay: how many distinct released nodes contain the worst user. Slow, for checks."""
-    K = require_count("steps", steps)
-    nodes = {node for k in range(1, K + release_final) for node in released_nodes(k)}
-    exposed = np.zeros(K, dtype=np.int64)
-    for level, index in nodes:
-        exposed[index << level : (index + 1) << level] += 1
-    return int(exposed.max())
