@@ -36,64 +36,7 @@ Batch = Trajectories | ExactCounts
 class CountPrivatizer(Privatizer[Batch, Any, CountStatistics], Protocol):
     """A privatizer of counts: it also states how precise they are."""
 
-    def count_precision(self) -> CountPrecision:
-        """The sub-gamma scales of the noise in transitions, visits and rewards."""
-        ...
-
-    def sampling(self) -> Sampling:
-        """What it costs if users send a part of their trajectory only."""
-        ...
-
-
-class CountsState(NamedTuple):
-    """The state of a privatizer that keeps nothing but what it released."""
-
-    released: CountStatistics
-
-
-def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None:
-    """Raise unless the privatizer answers such queries."""
-    if not isinstance(query, privatizer.answers):
-        asked = query.words() if hasattr(query, "words") else type(query).__name__
-        raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.words()}; it was asked for {asked}")
-
-
-def count_precision(self) -> CountPrecision:
-        """The sub-gamma scales of the noise in transitions, visits and rewards."""
-        ...
-
-    def sampling(self) -> Sampling:
-        """What it costs if users send a part of their trajectory only."""
-        ...
-
-    def certificate(self) -> Certificate:
-        """What the exact accountant finds."""
-        ...
-
-    def begin(self) -> Any:
-        """The state before anybody came; it has a field `released`."""
-        ...
-
-    def release(self, state: Any, batch: Batch, noise: Noise) -> tuple[Any, CountStatistics]:
-        """Take in a batch of users and release the statistics anew."""
-        ...
-
-
-class StepPrivatizer(CountPrivatizer, Protocol):
-    """A privatizer that can release after every single user, as a kernel."""
-
-    @property
-    def release_kernel(self) -> Callable[..., None]:
-        """`(parameters, state, states, actions, rewards, generator)`: take in one user, in place."""
-        ...
-
-    @property
-    def parameters(self) -> Any:
-        """The kernel's public parameters, a NamedTuple."""
-        ...
-
-
-def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
+    def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
     """The sub-gamma scales that a privatizer states for its counts; one that states none is refused, never "exact".
 
     A released number has noise of the variance that comes with it (`CountStatistics.variance`, as of now) and of a
