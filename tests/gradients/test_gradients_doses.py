@@ -11,7 +11,7 @@ from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
-from tacit.loop.dose_loop import dose_truth
+from tacit.loop.judges.doses import dose_truth
 from tacit.loop.simulate import simulate
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from contract_calls import shown
 
 from tacit.data.counts import flow_counts
 from tacit.environments.tabular import TabularMDP
@@ -40,7 +41,7 @@ def exact_statistics(mdp: TabularMDP, policy: Policy, users: int, *, staged: boo
     """What the unprotected release says about this many users of one policy."""
     privatizer = Unprotected(shape=shape_of(mdp, staged=staged))
     batch = flow_counts(mdp, policy, users, np.random.default_rng(seed))
-    _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
+    _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
     return released
 
 

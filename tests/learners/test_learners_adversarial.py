@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import told
 
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, UnknownName
@@ -15,7 +16,7 @@ from tacit.experiments.config import RunConfig
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.loss_registry import LOSS_LEARNERS, make_loss_learner
 from tacit.learners.transition_set import precision_now
-from tacit.loop.adversarial_loop import run_losses
+from tacit.loop.simulate import simulate
 from tacit.planning.barrier_flow import barrier_flow
 from tacit.planning.entropy_flow import entropy_flow
 from tacit.planning.interval_counts import repair_counts
@@ -79,7 +80,7 @@ def test_uc_o_reps_is_the_leader_over_the_set(variance) -> None:
     eta = math.sqrt(math.log(6 * 2 / 3) / 1000)
     for seed in range(4):
         released = statistics(seed, 200 * (seed + 1), variance=variance)
-        belief = learner.update(belief, released)
+        belief = told(learner, belief, released)
         lo, hi = slow_set(asked, released)
         slow = entropy_flow(GEOMETRY, eta * released.losses, lo, hi)
         np.testing.assert_allclose(belief.policy, slow.policy, atol=1e-9)
@@ -104,7 +105,7 @@ def test_uob_lbps_is_mirror_descent_with_upper_bounds(estimator) -> None:
             costs = eta * (clipped + E) / (2.0 * E + 1.0) / upper
         lo, hi = slow_set(asked, released)
         slow = barrier_flow(GEOMETRY, costs, previous, lo, hi)
-        belief = learner.update(belief, released)
+        belief = told(learner, belief, released)
         np.testing.assert_allclose(belief.policy, slow.policy, atol=1e-7)
         policy, previous = slow.policy, slow.occupancy
 
@@ -115,7 +116,7 @@ def test_without_noise_both_estimators_are_the_same() -> None:
         learner = make_loss_learner("uob-lbps", request(estimator=estimator))
         belief = learner.begin()
         for seed in range(3):
-            belief = learner.update(belief, statistics(seed, 300, bandit=True))
+            belief = told(learner, belief, statistics(seed, 300, bandit=True))
         beliefs.append(belief)
     assert (beliefs[0].policy == beliefs[1].policy).all()
 
@@ -125,7 +126,7 @@ def test_o_reps_is_uc_o_reps_whose_set_is_the_truth() -> None:
     known = make_loss_learner("o-reps", request(known=np.array(P)))
     belief = known.begin()
     released = statistics(0, 500)
-    after = known.update(belief, released)
+    after = told(known, belief, released)
     slow = entropy_flow(GEOMETRY, math.sqrt(math.log(4) / 1000) * released.losses, P, P)
     np.testing.assert_allclose(after.policy, slow.policy, atol=1e-9)
     # The more has been counted, the closer UC-O-REPS comes.
@@ -134,7 +135,7 @@ def test_o_reps_is_uc_o_reps_whose_set_is_the_truth() -> None:
         learner = make_loss_learner("uc-o-reps", request())
         visits = np.full(PAIRS, float(users))
         many = released._replace(transitions=np.repeat(visits, np.diff(GEOMETRY.edges)) * P, visits=visits)
-        gaps.append(np.abs(learner.update(learner.begin(), many).policy - after.policy).max())
+        gaps.append(np.abs(told(learner, learner.begin(), many).policy - after.policy).max())
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-2
 
@@ -146,7 +147,7 @@ def test_one_layer_is_hedge() -> None:
         known = np.ones(4) if name == "o-reps" else None
         learner = make_loss_learner(name, request(geometry=geometry, known=known))
         released = LossStatistics(np.full(4, 9.0), np.full(4, 9.0), losses, np.zeros(3), np.array([36]))
-        policy = learner.update(learner.begin(), released).policy
+        policy = told(learner, learner.begin(), released).policy
         eta = math.sqrt(math.log(2 * 4) / 1000)
         expected = np.exp(-eta * losses) / np.exp(-eta * losses).sum()
         np.testing.assert_allclose(policy, expected, atol=1e-12)
@@ -155,7 +156,7 @@ def test_one_layer_is_hedge() -> None:
 def test_a_set_that_says_nothing_gives_the_myopic_policy() -> None:
     learner = make_loss_learner("uc-o-reps", request())
     released = statistics(1, 500)._replace(transitions=np.zeros(TRIPLES), visits=np.zeros(PAIRS))
-    policy = learner.update(learner.begin(), released).policy.reshape(-1, 2)
+    policy = told(learner, learner.begin(), released).policy.reshape(-1, 2)
     weights = np.exp(-learner.parameters.eta * released.losses).reshape(-1, 2)
     np.testing.assert_allclose(policy, weights / weights.sum(axis=1, keepdims=True), atol=1e-9)
 
@@ -176,8 +177,7 @@ def test_private_runs_without_their_noise_are_the_ancestors(trust, learner, cali
     private = assemble(RunConfig(**common, episodes=K, seeds=(0,), trust=trust, epsilon=1.0, calibration=calibration))
 
     def play(learner, privatizer):
-        options = {"seed": 5, "marks": marks, "compiled": True, "progress": lambda done: None}
-        return run_losses(plain.mdp, learner, privatizer, **options)
+        return simulate(plain.mdp, learner, privatizer, episodes=K, seed=5, checkpoints=marks, speed="compiled")
 
     expected = play(plain.learner, plain.privatizer)
     found = play(plain.learner, silenced(private.privatizer))
@@ -244,7 +244,7 @@ def test_an_update_leaves_the_belief_as_it_was() -> None:
         learner = make_loss_learner(name, request(known=known))
         belief = learner.begin()
         before = belief.policy.copy()
-        after = learner.update(belief, statistics(3, 400, bandit=name.startswith("uob")))
+        after = told(learner, belief, statistics(3, 400, bandit=name.startswith("uob")))
         assert (belief.policy == before).all()
         assert (after.policy != before).any()
         np.testing.assert_allclose(after.policy.reshape(-1, 2).sum(axis=1), 1.0, atol=1e-12)

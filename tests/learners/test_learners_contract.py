@@ -8,10 +8,10 @@ from learner_tools import every_learner, exact_statistics, shape_of, small_mdp
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import KernelLearner
-from tacit.protocol import Plan, copy_state
 from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS, LearnerRequest, make_learner
 from tacit.policies import DeterministicPolicy, uniform_policy
 from tacit.privatizers.none import Unprotected
+from tacit.protocol import Plan, copy_state
 
 MDP = small_mdp()
 EVERY = list(every_learner(MDP, episodes=100))
@@ -29,7 +29,7 @@ def test_state_goes_in_and_comes_out(label, learner):
     planned, plan = learner.plan(given, np.random.default_rng(0))
     assert bits(given) == before
     between = bits(planned)
-    updated = learner.update(planned, released)
+    updated = told(learner, planned, released)
     assert bits(planned) == between
     assert bits(released) == told
     assert bits(updated) != between

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,12 @@ __all__ = ["Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
 Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""
+AGREEMENTS: Final = (
+    ("users_per_batch", "users_per_batch", "number of users per batch"),
+    ("releases", "epochs", "number of releases per batch"),
+    ("feedback", "feedback", "feedback"),
+)
+"""What learner and privatizer must have alike where both state it: kernels check neither sizes nor what was paid for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +151,10 @@ def _require_agreement(world: World, learner: Learner[Any, Any, Any], privatizer
     agree = learner.shape.staged == privatizer.shape.staged
     require(agree, "learner and privatizer must agree on `staged`", learner.shape.staged)
     require(learner.shape == privatizer.shape, "learner and privatizer must agree on the shape", privatizer.shape)
+    for mine, theirs, what in AGREEMENTS:
+        wanted, offered = getattr(learner, mine, None), getattr(privatizer, theirs, None)
+        same = wanted is None or offered is None or wanted == offered
+        require(same, f"{learner.name} needs a privatizer whose {what} is {wanted}", offered)
 
 
 def _silent(done: int) -> None:
