@@ -40,7 +40,7 @@ AGREEMENTS: Final = (
     ("releases", "epochs", "number of releases per batch"),
     ("feedback", "feedback", "feedback"),
 )
-"""What learner and privatizer must have alike where both state it: kernels check neither sizes nor what was paid for."""
+"""What learner and privatizer must have alike where both state it: kernels check neither sizes nor payments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
