@@ -24,14 +24,14 @@ def bits(state):
 @pytest.mark.parametrize(("label", "learner"), EVERY, ids=[label for label, _ in EVERY])
 def test_state_goes_in_and_comes_out(label, learner):
     released = exact_statistics(MDP, uniform_policy(4, 3, 2), 50, staged=learner.shape.staged)
-    given, told = learner.begin(), bits(released)
+    given, before_it = learner.begin(), bits(released)
     before = bits(given)
     planned, plan = learner.plan(given, np.random.default_rng(0))
     assert bits(given) == before
     between = bits(planned)
     updated = told(learner, planned, released)
     assert bits(planned) == between
-    assert bits(released) == told
+    assert bits(released) == before_it
     assert bits(updated) != between
     # The plan owns its policy: planning again does not rewrite what users already hold.
     assert isinstance(plan, Plan)

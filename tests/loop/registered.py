@@ -1,4 +1,4 @@
-"""Every registered learner in every world that it can act in, without privacy and under a trust model that it supports."""
+"""Every registered learner wherever it can act, without privacy and under a trust model that it supports."""
 
 from __future__ import annotations
 

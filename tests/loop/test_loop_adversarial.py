@@ -137,7 +137,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidInput, match="must have the layers"):
         play(dataclasses.replace(parts, mdp=other.mdp), 20)
     bandit = parts_of("uob-lbps", 20)
-    with pytest.raises(InvalidInput, match="feedback is full, got bandit"):
+    with pytest.raises(InvalidInput, match="feedback is full, got 'bandit'"):
         play(dataclasses.replace(parts, privatizer=bandit.privatizer), 20)
     with pytest.raises(InvalidInput, match="losses for all episodes"):
         play(parts, 21)

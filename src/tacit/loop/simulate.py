@@ -125,7 +125,8 @@ def simulate(
     if ledger is not None and receipt is not None:
         ledger.commit(receipt)
     found = judge.finish(learner, ended.belief, ended.rounds, ended.done)
-    report(episodes)
+    if ended.done < episodes:  # whoever was left over was served by the last policy
+        report(episodes)
     return SeedRun(
         seed=seed,
         episodes=marks,
