@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import every_learner, exact_statistics, shape_of, small_mdp
 
 from tacit.errors import InvalidInput, UnknownName
