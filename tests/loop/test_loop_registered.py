@@ -74,7 +74,7 @@ def run(parts: Assembled, world: Any, seed: int, **options: Any) -> Any:
     return simulate(world, parts.learner, parts.privatizer, episodes=EPISODES, seed=seed, **options)
 
 
-@pytest.mark.parametrize("parts", [*(parts for _, parts in PRIVATE), SAMPLED], ids=[*(n for n, _ in PRIVATE), "rate"])
+@pytest.mark.parametrize("parts", [parts for _, parts in PRIVATE], ids=[label for label, _ in PRIVATE])
 def test_users_are_charged_once_and_before_the_first_one_comes(parts, tmp_path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)
     world, came = Watched(parts, ledger), []
