@@ -25,7 +25,7 @@ import numba
 from numba.core import caching, config
 from numba.core.serialize import dumps
 
-__all__ = ["inlined", "kernel", "lean_kernel", "source_stamp"]
+__all__ = ["inlined", "is_lean", "kernel", "lean_kernel", "source_stamp"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,12 +64,20 @@ def lean_kernel(function: F) -> F:
     return _compiled(function, _nrt=False)
 
 
+def is_lean(compiled: Callable[..., Any]) -> bool:
+    """Whether this is a lean kernel.
+
+    A kernel compiles with the flags of its first caller, so only what allocates nothing may be called by a lean one.
+    """
+    return not getattr(compiled, "targetoptions", {}).get("_nrt", True)
+
+
 def inlined(compiled: F) -> F:
     """A lean kernel to be copied into the kernel that calls it, where handing over its arrays costs more than its work.
 
     Other kernels, and closures over kernels, come back as they are.
     """
-    if getattr(compiled, "targetoptions", {}).get("_nrt", True) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
+    if not is_lean(compiled) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
         return compiled
     return cast("F", numba.njit(inline="always", _nrt=False, error_model="numpy")(compiled.py_func))  # type: ignore[attr-defined]
 

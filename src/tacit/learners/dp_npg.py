@@ -37,9 +37,7 @@ def natural_ascend(parameters: GradientParameters, belief: GradientBelief, relea
     if parameters.features.shape[2] == 0:
         _solve_tabular(belief.table, parameters.damping, step)
     else:
-        _solve_linear(
-            parameters.features, belief.table, parameters.damping, belief.scratch[1], belief.scratch[2:], step
-        )
+        _solve_linear(parameters.features, belief.table, parameters.damping, belief.scratch[1:], step)
     for j in range(step.shape[0]):
         belief.theta[j] += parameters.step * step[j]
     learn_baseline(parameters, belief, released)
@@ -66,10 +64,11 @@ def _solve_tabular(table: Floats, damping: float, g: Floats) -> None:
 
 
 @kernel
-def _solve_linear(features: Floats, table: Floats, damping: float, mean: Floats, F: Floats, g: Floats) -> None:
-    """The same for linear policies: F is block-diagonal over stages; Cholesky in place. `mean` and `F` are scratch."""
+def _solve_linear(features: Floats, table: Floats, damping: float, F: Floats, g: Floats) -> None:
+    """The same for linear policies: F is block-diagonal over stages; Cholesky in place."""
     L, S, A = table.shape
     k = features.shape[2]
+    mean = np.zeros(k)
     for l in range(L):  # noqa: E741
         at = l * k
         for i in range(k):

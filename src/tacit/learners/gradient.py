@@ -61,7 +61,7 @@ class GradientBelief(NamedTuple):
     iterates: NDArray[np.int64]
     """[1]: how many policies were used."""
     scratch: Floats
-    """[d + 2, d] for natural gradients of linear policies, else [1, d]."""
+    """[d + 1, d] for natural gradients of linear policies, else [1, d]."""
 
 
 @kernel
@@ -131,7 +131,7 @@ class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
             baseline=np.full(1, self.parameters.baseline),
             precision=np.zeros(2),
             iterates=np.zeros(1, dtype=np.int64),
-            scratch=np.zeros((d + 2 if wide else 1, d)),
+            scratch=np.zeros((d + 1 if wide else 1, d)),
         )
 
 

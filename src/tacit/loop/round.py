@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import inlined, lean_kernel
+from tacit.kernels import inlined, is_lean, kernel, lean_kernel
 from tacit.policies import AnyPolicy
 from tacit.protocol import Judge, Kernel, Learner, Privatizer, Sampler
 from tacit.randomness import SimulationNoise, Streams
@@ -64,9 +64,11 @@ def fused(kernels: RoundKernels) -> Kernel:
 
     `done` users came before. The users of the last round report only if `until` lies beyond them.
     """
-    plan, act, count, ask, release, update, record = (inlined(kernel) for kernel in kernels)
+    plan, act, count, ask, release, update, record = (inlined(one) for one in kernels)
+    # Rounds of one user must cost next to nothing and allocate nothing; those of a whole batch may.
+    compiled = lean_kernel if is_lean(kernels.act) else kernel
 
-    @lean_kernel
+    @compiled
     def advance(
         parameters: Any,
         belief: Any,
