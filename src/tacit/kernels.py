@@ -65,7 +65,10 @@ def lean_kernel(function: F) -> F:
 
 
 def is_lean(compiled: Callable[..., Any]) -> bool:
-    """Whether a kernel was compiled without reference counts."""
+    """Whether this is a lean kernel.
+
+    A kernel compiles with the flags of its first caller, so only what allocates nothing may be called by a lean one.
+    """
     return getattr(compiled, "targetoptions", {}).get("_nrt", True) is False
 
 

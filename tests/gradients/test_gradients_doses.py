@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from tacit.loop.dose_loop import dose_truth
 
 from tacit.data.doses import add_dose_gradients, prepare_clinic
 from tacit.data.gradients import Bounds
@@ -12,6 +11,7 @@ from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
 from tacit.experiments.assemble import assemble
 from tacit.experiments.config import RunConfig
+from tacit.loop.judges.doses import dose_truth
 from tacit.loop.simulate import simulate
 
 

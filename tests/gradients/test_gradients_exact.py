@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from gradient_tools import BANDIT, FEATURES, UNIT, learner_of, random_users, shape_of, small_mdp, table_of
 from slow_gradients import log_policy, score, user_gradient
-from tacit.loop.gradient_truth import objective_of
 
 from tacit.data.gradients import Bounds, in_range, user_gradients
 from tacit.learners.dp_pg import add_barrier
+from tacit.loop.judges.softmax import objective_of
 from tacit.policies.softmax import public_features, score_bound, tabular_features
 
 CASES = [(True, None), (False, None), (True, FEATURES), (False, FEATURES)]
@@ -88,7 +88,7 @@ def test_the_barrier_gradient_is_data_free_and_right():
     learner = learner_of(small_mdp(), barrier=0.3)
     belief = learner.begin()
     belief.theta[:] = np.random.default_rng(9).normal(size=belief.theta.shape)
-    belief = learner.plan(belief, np.random.default_rng(0))
+    belief, _ = learner.plan(belief, np.random.default_rng(0))
     # Its only arguments are public: parameters and belief. There is no batch to look at.
     gradient = np.zeros(belief.theta.shape)
     add_barrier(learner.parameters, belief, gradient)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from gradient_tools import BANDIT, FEATURES, privatizer_of, random_users, shape_of, small_mdp, table_of
 from renyi_accountant import renyi_epsilon
 from scipy.stats import kstest
@@ -16,13 +17,15 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.policies.softmax import tabular_features
 from tacit.privatizers.gradient_sensitivity import softmax_reach
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.gradients import SoftmaxQuery
 
 
 def released(privatizer, users, table, *, features=None, seed=0, baseline=0.0):
     kind = tabular_features() if features is None else features
     noise = SimulationNoise(np.random.default_rng(seed))
-    _, found = privatizer.release(privatizer.begin(kind), users, noise, features=kind, table=table, baseline=baseline)
-    return found.statistics.gradient
+    query = SoftmaxQuery(kind, table, table.copy(), np.array([baseline]))
+    _, found = shown(privatizer, privatizer.begin(), users, noise, query)
+    return found.gradient
 
 
 def extreme_policies(shape, generator, count):
@@ -149,8 +152,9 @@ def test_g5_amplification_only_with_coins():
     silent = privatizer_of(shape, epsilon=None, users=1000, clip=10.0, epochs=20, rate=0.1)
     state, noise = silent.begin(), SimulationNoise(np.random.default_rng(3))
     table, taken = table_of(tabular_features(), np.zeros(12), shape), []
+    query = SoftmaxQuery(tabular_features(), table, table.copy(), np.zeros(1))
     for _ in range(50):
-        state, _ = silent.release(state, users, noise, features=tabular_features(), table=table)
+        state, _ = silent.release(state, users, query, noise)
         taken.append(int(state.chosen.sum()))
     assert len(set(taken)) > 10
     assert abs(np.mean(taken) - 100) < 6 * math.sqrt(90 / 50)
@@ -227,11 +231,10 @@ def test_what_cannot_be_calibrated_is_refused(more, error):
 def test_release_takes_simulation_noise_only_and_shows_no_data():
     shape = shape_of(BANDIT)
     privatizer = privatizer_of(shape, users=2)
-    users = random_users(np.random.default_rng(0), shape, 2)
+    users, table = random_users(np.random.default_rng(0), shape, 2), np.ones((1, 3, 4)) / 4
+    query = SoftmaxQuery(tabular_features(), table, table.copy(), np.zeros(1))
     with pytest.raises(TypeError, match="SecureNoise"):
-        privatizer.release(
-            privatizer.begin(), users, SecureNoise(), features=tabular_features(), table=np.ones((1, 3, 4)) / 4
-        )
+        privatizer.release(privatizer.begin(), users, query, SecureNoise())
     assert repr(privatizer.begin()) == "GradientState(0 releases)"
     assert repr(privatizer.begin().sums) == "GradientSums(sensitive)"
 

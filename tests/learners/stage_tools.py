@@ -10,6 +10,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.learners.sdp_bucb import SDPBUCB
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
+from tacit.loop.judges.tabular import gaps_of, truth_of
 from tacit.loop.simulate import simulate
 from tacit.policies import uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected

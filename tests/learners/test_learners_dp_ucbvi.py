@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import dp_ucbvi_values
 
@@ -23,7 +24,7 @@ UNIFORM = uniform_policy(4, 3, 2)
 
 
 def planned(learner, released):
-    belief, plan = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))
+    belief, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
     return belief, plan
 
 
@@ -143,11 +144,11 @@ def test_a_plan_without_news_only_breaks_ties_anew():
     learner = DPUCBVI(shape=shape_of(mdp, staged=True), episodes=100, constants="practical")
     released = exact_statistics(mdp, UNIFORM, 50, staged=True)
     coins = np.random.default_rng(0)
-    belief, _ = learner.plan(learner.update(learner.begin(), released), coins)
-    again, _ = learner.plan(learner.update(belief, released), coins)
+    belief, _ = learner.plan(told(learner, learner.begin(), released), coins)
+    again, _ = learner.plan(told(learner, belief, released), coins)
     assert again.Q.tobytes() == belief.Q.tobytes()
     more = exact_statistics(mdp, UNIFORM, 5000, staged=True)
-    later, _ = learner.plan(learner.update(again, more), coins)
+    later, _ = learner.plan(told(learner, again, more), coins)
     assert later.Q.tobytes() != belief.Q.tobytes()
     fresh = {learner.plan(learner.begin(), coins)[1].policy.actions.tobytes() for _ in range(30)}
     assert len(fresh) > 10

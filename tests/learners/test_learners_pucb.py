@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import hoeffding_rows, optimistic_values
 
@@ -22,7 +23,7 @@ KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}
 
 
 def planned(learner, released):
-    return learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))[0]
+    return learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))[0]
 
 
 def noisy(released, std, seed):

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from stage_tools import build, regrets, shape_of
 
 from tacit.data.counts import flow_counts, join_counts
@@ -56,9 +57,7 @@ def play(learner, privatizer, mdp, seed, batches):
         belief, plan = learner.plan(belief, streams.learner)
         assert sum(users for _, users in plan.groups) == plan.users
         parts = [flow_counts(mdp, policy, users, streams.world) for policy, users in plan.groups]
-        state, released = privatizer.release_batch(
-            state, join_counts(parts), SimulationNoise(streams.noise), plan.query
-        )
+        state, released = privatizer.release(state, join_counts(parts), plan.query, SimulationNoise(streams.noise))
         belief = learner.update(belief, released)
         yield plan, belief
 
@@ -102,7 +101,7 @@ def test_consistent_counts_reach_the_learner_under_theory_constants():
     belief, state = learner.begin(), privatizer.begin()
     belief, plan = learner.plan(belief, streams.learner)
     batch = join_counts([flow_counts(TINY, policy, users, streams.world) for policy, users in plan.groups])
-    _, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
+    _, released = shown(privatizer, state, batch, SimulationNoise(streams.noise), plan.query)
     E = privatizer.precision(plan.users, plan.query)
     assert E > 0.0
     assert (released.transitions[0] > 0.0).all()

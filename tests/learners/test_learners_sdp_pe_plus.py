@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pytest
 from stage_tools import build, privatizer_of, regrets, shape_of
-from tacit.loop.tally import truth_of
 
 from tacit.data.counts import flow_counts
 from tacit.environments.registry import make
@@ -15,6 +14,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.schedules import backward_geometric, exploration_budget
 from tacit.learners.sdp_pe_plus import SDPPEPlus, inverse_variance_weights
+from tacit.loop.judges.tabular import truth_of
 from tacit.loop.simulate import simulate
 from tacit.mechanisms.noise.binomial import Binomial
 from tacit.planning.confidence import combine, first_states
@@ -82,7 +82,7 @@ def test_the_optimal_policy_is_never_eliminated_at_z_1():
                 for _ in learner.batches:
                     belief, plan = learner.plan(belief, streams.learner)
                     batch = flow_counts(mdp, plan.policy, plan.users, streams.world)
-                    state, released = privatizer.release_batch(state, batch, SimulationNoise(streams.noise), plan.query)
+                    state, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
                     belief = learner.update(belief, released)
                     model = learner.model(belief)
                     if inner(model.upper, occupancy(model.P, model.rho, best)) < model.floor:

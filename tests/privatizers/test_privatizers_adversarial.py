@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
@@ -14,10 +16,11 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms.continual.allocation import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.adversarial import AdversarialPrivatizer, LossUser, make_adversarial
+from tacit.privatizers.adversarial import AdversarialPrivatizer, LossState, LossUser, make_adversarial
 from tacit.privatizers.loss_kernel import take_in
+from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.released.losses import LayeredShape
+from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.precision import now_radius
 
 # The reference instance: H = 6, X'A = 42, seven pairs per layer with three successors each.
@@ -149,6 +152,11 @@ def table(seed: int) -> LossUser:
     return LossUser(user.pairs, user.triples, np.random.default_rng(seed).random(4))
 
 
+def released_of(privatizer: AdversarialPrivatizer, state: LossState, user: LossUser, noise: Noise) -> Any:
+    """The state and the statistics after one user, asked what the feedback shows."""
+    return shown(privatizer, state, user, noise, LossQuery(full=privatizer.feedback == "full"))
+
+
 def contribution(privatizer: AdversarialPrivatizer, user: LossUser) -> dict[str, np.ndarray]:
     """What one user adds to the exact totals."""
     state = privatizer.begin().exact
@@ -159,11 +167,11 @@ def contribution(privatizer: AdversarialPrivatizer, user: LossUser) -> dict[str,
 
 def difference(privatizer: AdversarialPrivatizer, one: LossUser, other: LossUser) -> dict[str, np.ndarray]:
     """What the data change in the released numbers: the same noise is replayed for both users."""
-    state, shown = privatizer.begin(), []
+    state, seen = privatizer.begin(), []
     for user in (one, other):
-        _, released = privatizer.release(state, user, SimulationNoise(np.random.default_rng(5)))
-        shown.append(released)
-    return {name: getattr(shown[0], name) - getattr(shown[1], name) for name in ("transitions", "visits", "losses")}
+        _, released = released_of(privatizer, state, user, SimulationNoise(np.random.default_rng(5)))
+        seen.append(released)
+    return {name: getattr(seen[0], name) - getattr(seen[1], name) for name in ("transitions", "visits", "losses")}
 
 
 @pytest.mark.parametrize("trust", ["central", "local"])
@@ -214,12 +222,12 @@ def test_noise_is_centred_and_has_the_stated_size(trust, feedback) -> None:
     for i in range(rounds):
         state = privatizer.begin()
         for person in people:
-            state, released = privatizer.release(state, person, noise)
-        shown = exact[-1]["losses"] if feedback == "bandit" else sum(part["losses"] for part in exact)
+            state, released = released_of(privatizer, state, person, noise)
+        seen = exact[-1]["losses"] if feedback == "bandit" else sum(part["losses"] for part in exact)
         errors[i] = [
             released.transitions[0] - sum(part["transitions"][0] for part in exact),
             released.visits[3] - sum(part["visits"][3] for part in exact),
-            released.losses[2] - shown[2],
+            released.losses[2] - seen[2],
         ]
     assert (np.abs(errors.mean(axis=0)) < 5.0 * errors.std(axis=0) / math.sqrt(rounds)).all()
     if trust == "local":
@@ -234,12 +242,12 @@ def test_noise_is_centred_and_has_the_stated_size(trust, feedback) -> None:
 def test_states_are_not_changed_and_secure_noise_is_refused() -> None:
     privatizer = built("central", "full", shape=SMALL, delta=1e-6, episodes=8)
     state = privatizer.begin()
-    privatizer.release(state, table(1), SimulationNoise(np.random.default_rng(0)))
+    released_of(privatizer, state, table(1), SimulationNoise(np.random.default_rng(0)))
     assert state.exact.users[0] == 0
     assert all((values == 0.0).all() for values in state.exact)
     assert (state.released.transitions == 0.0).all()
     with pytest.raises(TypeError, match="SimulationNoise"):
-        privatizer.release(state, table(1), SecureNoise())
+        released_of(privatizer, state, table(1), SecureNoise())
     with pytest.raises(NotSupported, match="central and local"):
         built("shuffle", "full", delta=1e-6)
 
@@ -249,9 +257,9 @@ def test_the_last_user_is_never_released() -> None:
     privatizer = built("central", "full", shape=SMALL, delta=1e-6, episodes=3)
     state, noise = privatizer.begin(), SimulationNoise(np.random.default_rng(0))
     for seed in range(2):
-        state, _ = privatizer.release(state, table(seed), noise)
+        state, _ = released_of(privatizer, state, table(seed), noise)
     with pytest.raises(BudgetSpent, match="spent"):
-        privatizer.release(state, table(2), noise)
+        released_of(privatizer, state, table(2), noise)
 
 
 def test_without_privacy_everything_is_exact_and_the_certificate_says_so() -> None:
@@ -262,12 +270,12 @@ def test_without_privacy_everything_is_exact_and_the_certificate_says_so() -> No
         state, noise = privatizer.begin(), SimulationNoise(np.random.default_rng(0))
         people = [draw(seed) for seed in range(4)]
         for person in people:
-            state, released = privatizer.release(state, person, noise)
+            state, released = released_of(privatizer, state, person, noise)
         exact = [contribution(privatizer, person) for person in people]
         for name in ("transitions", "visits"):
             assert (getattr(released, name) == sum(part[name] for part in exact)).all()
-        shown = sum(part["losses"] for part in exact) if feedback == "full" else exact[-1]["losses"]
-        np.testing.assert_allclose(released.losses, shown, rtol=0, atol=1e-15)
+        seen = sum(part["losses"] for part in exact) if feedback == "full" else exact[-1]["losses"]
+        np.testing.assert_allclose(released.losses, seen, rtol=0, atol=1e-15)
         assert (released.variance == 0.0).all()
     with pytest.raises(InvalidInput, match="trust 'none'"):
         make_adversarial(shape=SMALL, claim=no_privacy(), episodes=5, feedback="full", public_losses=True)
@@ -280,11 +288,11 @@ def test_compiled_and_interpreted_releases_are_the_same_bits(trust, feedback, ca
     privatizer = built(trust, feedback, shape=SMALL, delta=1e-6, calibration=calibration, episodes=20)
     fast, slow = privatizer.begin(), privatizer.begin()
     one, two = np.random.default_rng(3), np.random.default_rng(3)
-    kernel, parameters = privatizer.release_kernel, privatizer.parameters
+    kernel, parameters = privatizer.kernel, privatizer.parameters
     for seed in range(19):
         user = (table if feedback == "full" else walker)(seed)
-        kernel(parameters, fast, user.pairs, user.triples, user.losses, one)
-        slow, released = privatizer.release(slow, user, SimulationNoise(two))
+        kernel(parameters, fast, user, LossQuery(full=feedback == "full"), one)
+        slow, released = released_of(privatizer, slow, user, SimulationNoise(two))
         for name in ("transitions", "visits", "losses", "variance"):
             assert (getattr(fast.released, name) == getattr(released, name)).all()
 
@@ -298,7 +306,7 @@ def test_stated_radii_cover_the_noise(trust, calibration) -> None:
     still = LossUser(np.array([0, 2]), np.array([0, 4]), np.zeros(2))
     outside = np.zeros(2)
     for k in range(1, 300):
-        state, released = privatizer.release(state, still, noise)
+        state, released = released_of(privatizer, state, still, noise)
         outside[0] += (np.abs(released.losses) > privatizer.loss_radius(p)).sum()
         radius = now_radius(privatizer.precision(), released.variance, 0, math.log(2 / p))
         outside[1] += (np.abs(released.transitions[[1, 2, 3, 5]]) > radius).sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
@@ -11,10 +12,11 @@ from tacit.data.counts import count_trajectories, flow_counts
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
 from tacit.environments.registry import make
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, Unsupportable
+from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
 from tacit.policies import uniform_policy
 from tacit.privatizers.batch_none import BatchUnprotected
 from tacit.privatizers.batched import BatchShuffle
+from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape
@@ -98,8 +100,8 @@ def test_g2_batches_come_in_order_and_complete():
         state, _ = privatizer.release(state, batch_of(planned.users), planned.query, noise())
     with pytest.raises(BudgetSpent, match="all 4 batches"):
         privatizer.release(state, batch_of(200), LAYER, noise())
-    with pytest.raises(NotSupported, match="no running totals"):
-        privatizer.release(state, batch_of(200), noise())
+    with pytest.raises(InvalidInput, match="asked for running totals"):
+        privatizer.release(privatizer.begin(), batch_of(200), TOTALS, noise())
     with pytest.raises(InvalidInput, match="at least 2 users"):
         shuffle().planned([PlannedBatch(users=1, query=EVERYTHING)])
 
@@ -121,7 +123,7 @@ def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkey
     schedule, batch = [PlannedBatch(users=300, query=request_)], batch_of(300)
     released = []
     for privatizer in (shuffle().planned(schedule), BatchUnprotected(shape=SHAPE).planned(schedule)):
-        released.append(privatizer.release(privatizer.begin(), batch, request_, noise())[1])
+        released.append(privatizer.release(privatizer.begin(), batch, request_, noise())[1].statistics)
     for name in ("transitions", "visits", "rewards", "squares", "users"):
         np.testing.assert_array_equal(getattr(released[0], name), getattr(released[1], name))
     exact = released[1]
@@ -136,7 +138,9 @@ def test_trajectories_and_counts_are_released_alike_without_noise():
     users = roll_out(prepare_world(MDP), POLICY, 50, np.random.default_rng(1))
     privatizer = BatchUnprotected(shape=SHAPE).planned([PlannedBatch(users=50, query=EVERYTHING)])
     counts = count_trajectories(users, 3, 2)
-    first, second = (privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1] for batch in (users, counts))
+    first, second = (
+        privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1].statistics for batch in (users, counts)
+    )
     assert first.visits.tobytes() == second.visits.tobytes()
     assert privatizer.certificate().epsilon == np.inf
 
@@ -148,7 +152,7 @@ def test_noise_has_the_stated_variance():
     batch, coins = batch_of(500), noise(3)
     errors = []
     for _ in range(800):
-        _, released = privatizer.release(privatizer.begin(), batch, EVERYTHING, coins)
+        _, released = shown(privatizer, privatizer.begin(), batch, coins, EVERYTHING)
         errors.append((released.transitions - batch.transitions)[:2].ravel())
     drawn = np.array(errors).ravel()
     stated = released.variance[0]

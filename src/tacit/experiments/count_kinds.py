@@ -97,6 +97,7 @@ class BatchKind:
         config = chosen.config
         return chosen.row.build(
             StageRequest(
+                name=chosen.name,
                 shape=privatizer.shape,
                 episodes=config.episodes,
                 constants=None if config.constants == "none" else config.constants,

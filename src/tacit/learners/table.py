@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
@@ -20,6 +21,7 @@ from tacit.learners.gradient import make_gradient
 from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import make_private_ucb_po
 from tacit.learners.private_ucb_vi import make_private_ucb_vi
 from tacit.learners.psrl import make_psrl
@@ -38,7 +40,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 
-__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row"]
+__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row", "make_learner"]
 
 Options = Mapping[str, tuple[str, ...]]
 
@@ -225,3 +227,10 @@ def learner_row(name: str) -> LearnerRow:
     if not isinstance(row, LearnerRow):
         raise InvalidInput(f"the entry point of learner '{name}' must be a LearnerRow, got {type(row).__name__}")
     return row
+
+
+def make_learner(request: CountRequest | StageRequest | LossRequest) -> Learner[Any, Any, Any]:
+    """The learner that a request names, once its options are checked."""
+    row = learner_row(request.name)
+    row.check(request.name, request.options)
+    return row.build(request)

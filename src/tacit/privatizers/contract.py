@@ -36,7 +36,29 @@ Batch = Trajectories | ExactCounts
 class CountPrivatizer(Privatizer[Batch, Any, CountStatistics], Protocol):
     """A privatizer of counts: it also states how precise they are."""
 
-    def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        ...
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        ...
+
+
+class CountsState(NamedTuple):
+    """The state of a privatizer that keeps nothing but what it released."""
+
+    released: CountStatistics
+
+
+def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None:
+    """Raise unless the privatizer answers such queries."""
+    if not isinstance(query, privatizer.answers):
+        asked = query.words() if hasattr(query, "words") else type(query).__name__
+        raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.words()}; it was asked for {asked}")
+
+
+def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
     """The sub-gamma scales that a privatizer states for its counts; one that states none is refused, never "exact".
 
     A released number has noise of the variance that comes with it (`CountStatistics.variance`, as of now) and of a
