@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from tacit.loop.tally import gaps_of, truth_of
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.environments.tabular import TabularMDP

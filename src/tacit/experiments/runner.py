@@ -47,23 +47,23 @@ class Cell:
 def run(*, workers: int | None = None, out: str | Path | None = None, progress: bool = False, **options: Any) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
-        The options are those of `RunConfig`:
+    The options are those of `RunConfig`:
 
     OPTIONS
 
-        and where it runs:
+    and where it runs:
 
-        workers: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
-        out: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed; a
-            finished one is read back; a different one is refused.
-        progress: Whether to draw a bar when stderr is a terminal.
+    workers: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+    out: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed;
+        a finished one is read back; a different one is refused.
+    progress: Whether to draw a bar when stderr is a terminal.
 
-        Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
-        adversarial, regret is against the best policy in hindsight and may be negative.
+    Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
+    adversarial, regret is against the best policy in hindsight and may be negative.
 
-        >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
-        >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
-        (2, True, inf)
+    >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
+    >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
+    (2, True, inf)
     """
     known = [item.name for item in run_parameters()]
     for name in options:
@@ -85,7 +85,7 @@ def _signature() -> Signature:
     return Signature([*options, *mine], return_annotation=Result)
 
 
-run.__doc__ = (run.__doc__ or "").replace("OPTIONS", option_lines())
+run.__doc__ = (run.__doc__ or "").replace("    OPTIONS", option_lines())
 run.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
