@@ -9,9 +9,9 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import assemble
-from tacit.experiments.bundle import _digest, _Watched, final_policy
-from tacit.experiments.config import RunConfig
+from tacit.runs.assemble import assemble
+from tacit.runs.bundle import _digest, _Watched, final_policy
+from tacit.runs.config import RunConfig
 
 
 @pytest.fixture(scope="module")

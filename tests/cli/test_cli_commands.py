@@ -8,7 +8,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.experiments import runner, schedule
+from tacit.runs import runner, schedule
 
 RUN = [
     "run",

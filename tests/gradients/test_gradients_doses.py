@@ -9,10 +9,10 @@ from tacit.data.doses import add_dose_gradients, prepare_clinic
 from tacit.data.gradients import Bounds
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.loop.judges.doses import dose_truth
 from tacit.loop.simulate import simulate
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 
 def test_the_objective_is_the_integral_and_its_gradient_the_difference():

@@ -11,8 +11,6 @@ from contract_calls import told
 
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, UnknownName
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.table import LEARNERS, make_learner
 from tacit.learners.transition_set import precision_now
@@ -27,6 +25,8 @@ from tacit.privatizers.adversarial import AdversarialPrivatizer
 from tacit.privatizers.loss_parts import LossNoise
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 WORLD = layered(layers=3, states=2, actions=2, seed=1)
 GEOMETRY = layered_geometry(WORLD.mdp.widths, 2)

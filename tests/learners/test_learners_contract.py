@@ -66,7 +66,8 @@ def test_every_kernel_learner_records_its_constants():
 def request(name: str, **changes) -> CountRequest:
     settings = {
         "name": name, "shape": shape_of(MDP, staged=True), "episodes": 10, "constants": None, "z": None,
-        "users_per_batch": 1, "noisy": False, "precision": Unprotected(shape=shape_of(MDP, staged=True)).precision(), "options": {},
+        "users_per_batch": 1, "noisy": False,
+        "precision": Unprotected(shape=shape_of(MDP, staged=True)).precision(), "options": {},
     }  # fmt: skip
     return CountRequest(**settings | changes)
 

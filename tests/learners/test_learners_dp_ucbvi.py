@@ -10,8 +10,6 @@ from slow_private import dp_ucbvi_values
 
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
@@ -19,6 +17,8 @@ from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 UNIFORM = uniform_policy(4, 3, 2)
 

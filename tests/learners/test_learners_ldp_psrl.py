@@ -16,8 +16,6 @@ from tacit.data.world import prepare_world
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.ldp_psrl import LDPPSRL, printed_prior
 from tacit.learners.psrl import PSRL
 from tacit.loop.simulate import simulate
@@ -26,6 +24,8 @@ from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
 from tacit.released.precision import SumPrecision, exact_sums
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
 DRAWS = 4000

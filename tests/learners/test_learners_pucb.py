@@ -9,14 +9,14 @@ from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import hoeffding_rows, optimistic_values
 
 from tacit.errors import InvalidInput
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 UNIFORM = uniform_policy(4, 3, 2)
 KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig
 from tacit.loop.simulate import SeedRun, simulate
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
 
 SMALL = "layered:layers=3,states=2,actions=2,seed=1"
 

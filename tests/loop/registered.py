@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.table import LEARNERS
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
 
 EPISODES = 400
 WORLDS = (

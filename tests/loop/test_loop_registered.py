@@ -12,10 +12,10 @@ from registered import EPISODES, EVERY, ancestors, names
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.ledger import Ledger
 from tacit.errors import BudgetSpent, InvalidInput
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig
 from tacit.loop.simulate import simulate
 from tacit.loop.worlds import world_of
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
 
 LABELS = [label for label, _ in EVERY]
 PARTS = [parts for _, parts in EVERY]

@@ -25,8 +25,6 @@ from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.losses import LAYERED, audit_losses
 from tacit.audit.runs import batch_runs, gradient_runs, single_runs
 from tacit.errors import NotSupported, UnknownName, require, require_count
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
 from tacit.learners.gradient_registry import GRADIENT_LEARNERS
@@ -38,6 +36,8 @@ from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.registry import PrivacyRequest, make_claim
 from tacit.privatizers.shuffled import Shuffled
 from tacit.released.counts import CountShape
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig, parse_learner
 
 __all__ = ["AUDITED_LEARNERS", "audit_learner", "default_environment", "target_of"]
 

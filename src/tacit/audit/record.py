@@ -13,7 +13,7 @@ from tacit.audit.mutations import MUTATIONS, ORIGINALS
 from tacit.audit.suite import Row
 from tacit.audit.watch import Caught, examine
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.experiments.storage import check_writable, read_json, write_json, writing_to
+from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 
 __all__ = ["AUDIT_FILE", "AuditRecord", "AuditSettings", "load_audit", "run_mutations", "run_rows"]
 

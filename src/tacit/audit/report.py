@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tacit.audit.record import AuditRecord
 from tacit.audit.tables import FINDING_HEAD, MUTATION_HEAD, finding_rows, mutation_rows
-from tacit.experiments.report import STYLE
-from tacit.experiments.storage import check_writable, write_whole, writing_to
+from tacit.runs.report import STYLE
+from tacit.runs.storage import check_writable, write_whole, writing_to
 
 __all__ = ["render_audit_report", "write_audit_report"]
 

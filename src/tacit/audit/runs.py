@@ -17,7 +17,6 @@ from tacit.data.trajectories import Trajectories, Walked, walk
 from tacit.data.world import prepare_world
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require
-from tacit.experiments.assemble import Assembled
 from tacit.kernels import kernel
 from tacit.loop.round import RoundKernels, fused
 from tacit.privatizers.statistics import add_trajectory
@@ -25,6 +24,7 @@ from tacit.protocol import copy_state
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
+from tacit.runs.assemble import Assembled
 
 __all__ = ["Scores", "batch_runs", "gradient_runs", "naive_bayes", "single_runs"]
 

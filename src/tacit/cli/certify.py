@@ -53,9 +53,9 @@ def _certify(
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
-    from tacit.experiments.config import DEFAULT_BATCH
     from tacit.privatizers.registry import PrivacyRequest, make_privatizer
     from tacit.released.counts import CountShape
+    from tacit.runs.config import DEFAULT_BATCH
 
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
     for name, count in (("states", states), ("actions", actions), ("horizon", horizon), ("episodes", episodes)):

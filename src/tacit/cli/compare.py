@@ -10,9 +10,9 @@ import typer
 from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, print_results, resumable, say, tell
 
 if TYPE_CHECKING:
-    from tacit.experiments.catalogue import Scale
-    from tacit.experiments.comparison import Comparison
-    from tacit.experiments.figures import Band, LogAxes
+    from tacit.papers.catalogue import Scale
+    from tacit.runs.comparison import Comparison
+    from tacit.runs.figures import Band, LogAxes
 
 __all__ = ["register"]
 
@@ -33,9 +33,9 @@ def _compare(
     json: AsJson = False,
 ) -> None:
     """Run the comparison that a TOML file describes: one table, one figure, resumable."""
-    from tacit.experiments.comparison import run_comparison
-    from tacit.experiments.figures import check_choices
-    from tacit.experiments.files import read_comparison
+    from tacit.runs.comparison import run_comparison
+    from tacit.runs.figures import check_choices
+    from tacit.runs.files import read_comparison
 
     check_choices(band, log)
     name, runs = read_comparison(file)
@@ -64,7 +64,7 @@ def _reproduce(
     json: AsJson = False,
 ) -> None:
     """Repeat an experiment by name, resumable run by run."""
-    from tacit.experiments.catalogue import default_directory, experiment_named, reproduce
+    from tacit.papers.catalogue import default_directory, experiment_named, reproduce
 
     experiment = experiment_named(name)
     directory = default_directory(name, scale) if out is None else out

@@ -65,7 +65,7 @@ def _learners() -> list[dict[str, Any]]:
 
 
 def _experiments() -> list[dict[str, Any]]:
-    from tacit.experiments.catalogue import EXPERIMENTS
+    from tacit.papers.catalogue import EXPERIMENTS
 
     return [
         {
