@@ -110,7 +110,7 @@ def test_a_stream_scale_25_percent_off_is_found() -> None:
     class Quieter(HalfTheStream):
         @property
         def step(self) -> Any:
-            inner = LaplaceTree.step.fget(self)  # type: ignore[attr-defined]
+            inner = LaplaceTree.step
             return lambda params, stream, generator: inner(
                 params._replace(scale=0.75 * params.scale), stream, generator
             )

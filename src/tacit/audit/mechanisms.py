@@ -60,21 +60,15 @@ ONE_RELEASE: Final[Mapping[str, Callable[[Families, float, float], Any]]] = {
 }
 """Noise for one release, calibrated to (families, epsilon, delta)."""
 
-CONTINUAL: Final[Mapping[str, Callable[[Families, float, float, int], Any]]] = {
-    "laplace-tree": LaplaceTree.calibrate,
-    "gaussian-tree": GaussianTree.calibrate,
-    "kary-tree": KaryTree.calibrate,
-    "factorization": lambda families, epsilon, delta, steps: BufferedToeplitz.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
-    "square-root": lambda families, epsilon, delta, steps: SquareRootFactorization.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
-    "accumulated": lambda families, epsilon, delta, steps: AccumulatedNoise.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
+CONTINUAL: Final[Mapping[str, type[Any]]] = {
+    "laplace-tree": LaplaceTree,
+    "gaussian-tree": GaussianTree,
+    "kary-tree": KaryTree,
+    "factorization": BufferedToeplitz,
+    "square-root": SquareRootFactorization,
+    "accumulated": AccumulatedNoise,
 }
-"""Counters that publish after every user but the last, calibrated to (families, epsilon, delta, steps)."""
+"""Counters that publish after every user but the last."""
 
 AUDITED_MECHANISMS: Final = (*ONE_RELEASE, *CONTINUAL)
 """What can be attacked, by name."""
@@ -116,7 +110,7 @@ def audit_mechanism(
     mechanism = (
         ONE_RELEASE[name]((family,), epsilon, delta)
         if name in ONE_RELEASE
-        else CONTINUAL[name]((family,), epsilon, delta, steps)
+        else CONTINUAL[name].for_releases((family,), epsilon, delta, steps - 1)
     )
     target = Target(
         kind="mechanism",
