@@ -102,6 +102,6 @@ def test_what_a_package_adds_is_compared_and_refuses_as_the_others_do(site, tmp_
         '[[run]]\nlearner = "toy-commit"\n[[run]]\nlearner = "psrl"\n'
     )
     found = json.loads(tacit(site, "compare", str(file), "--out", str(tmp_path / "out"), "--json"))
-    assert [result["learner"] for result in found["results"]] == ["toy-commit", "psrl"]
+    assert [result["learner"] for result in found["runs"]] == ["toy-commit", "psrl"]
     wrong = [word.replace("part=2", "port=2") for word in RUN]
     assert "did you mean 'part'" in tacit(site, *wrong, code=2)
