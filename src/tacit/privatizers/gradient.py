@@ -135,7 +135,7 @@ def release_doses(
 ) -> None:
     """Release the gradient of a batch at a Gaussian policy over doses."""
     choose_users(noise.rate, state.chosen, coins)
-    pulls = state.sums.weights[0, :, 0]
+    pulls = state.sums.square[0]  # scratch of the right size, side by side
     total = add_dose_gradients(
         noise.bounds, query, query.means, users.states, users.actions, users.rewards, state.chosen, query.baseline[0],
         pulls,
