@@ -13,7 +13,7 @@ import pytest
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput
 from tacit.papers.catalogue import EXPERIMENTS
-from tacit.papers.garcelon2021local.thinning import thin
+from tacit.papers.thinning import thin
 from tacit.runs import frontier_local, garcelon2021, garcelon2021_bound, garcelon2021_noise
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison

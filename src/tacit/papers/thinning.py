@@ -1,6 +1,6 @@
 """Results small enough to be committed: fewer checkpoints, one Parquet file and one table per experiment.
 
-    python -m tacit.papers.garcelon2021local.thinning tacit-results/garcelon2021local/fig1/paper results/garcelon2021local/fig1
+    python -m tacit.papers.thinning tacit-results/garcelon2021local/fig1/paper results/garcelon2021local/fig1
 
 copies every finished run of a comparison (unfinished ones are listed by name), its figures, and writes beside them
 `cells.json`: for each run its command, version, claim, certificate, seconds, seeds done, and whether it is complete.
@@ -83,7 +83,7 @@ def _finite(value: float) -> float | None:
 def main(arguments: list[str]) -> int:
     """Thin one comparison into a directory; both are named."""
     if len(arguments) != 2:
-        sys.stderr.write("usage: python -m tacit.papers.garcelon2021local.thinning COMPARISON TARGET\n")
+        sys.stderr.write("usage: python -m tacit.papers.thinning COMPARISON TARGET\n")
         return 2
     summary = thin(Path(arguments[0]), Path(arguments[1]))
     done = sum(cell["complete"] for cell in summary["runs"])
