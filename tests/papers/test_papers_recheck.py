@@ -59,5 +59,9 @@ def test_a_result_that_another_algorithm_made_is_found(committed, capsys):
 def test_what_cannot_be_checked_is_refused(committed):
     with pytest.raises(InvalidInput, match="must hold a committed result"):
         recheck(NAME, results=committed / "elsewhere")
+    cells = json.loads((committed / NAME / "cells.json").read_text())
+    for cell in cells["runs"]:
+        cell["seconds"] = 100.0
+    (committed / NAME / "cells.json").write_text(json.dumps(cells))
     with pytest.raises(InvalidInput, match="allow more"):
-        recheck(NAME, results=committed, seconds=1e-9)
+        recheck(NAME, results=committed, seconds=10.0)
