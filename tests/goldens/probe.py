@@ -26,7 +26,7 @@ import numpy as np
 import tacit
 from tacit.cli.certify import certification
 from tacit.cli.certify_losses import LossQuestion, loss_certification
-from tacit.privatizers.registry import PrivacyRequest, make_claim
+from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientStatistics
 from tacit.runs.assemble import assemble

@@ -10,7 +10,8 @@ from tacit.environments import TabularMDP, make
 from tacit.learners.dp_pg import ascend
 from tacit.learners.gradient import GradientParameters, SoftmaxLearner
 from tacit.policies.softmax import parameters_of, public_features, softmax_table, tabular_features
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.privatizers.request import gradient_request
+from tacit.privatizers.table import make_privatizer
 from tacit.released.gradients import GradientShape
 
 UNIT = Bounds(low=0.0, high=1.0, clip=math.inf, surrogate=math.inf)
@@ -52,12 +53,12 @@ def fitted(learner, privatizer):
 
 
 def privatizer_of(shape, *, epsilon=1.0, delta=1e-5, users=50, clip=None, tabular=True, **more):
-    request = GradientRequest(
+    request = gradient_request(
         shape=shape, trust="none" if epsilon is None else "central", epsilon=epsilon,
         delta=None if epsilon is None else delta, calibration=more.pop("calibration", "tight"), users_per_batch=users,
         clip=clip, tabular=tabular, **more,
     )  # fmt: skip
-    return make_gradient_privatizer(request)
+    return make_privatizer(request)
 
 
 def random_users(generator, shape, users):

@@ -21,8 +21,8 @@ from tacit.planning.interval_counts import repair_counts
 from tacit.planning.layered import layered_geometry
 from tacit.planning.transition_intervals import theory_intervals
 from tacit.planning.upper_occupancy import upper_occupancy
-from tacit.privatizers.adversarial import AdversarialPrivatizer
-from tacit.privatizers.loss_parts import LossNoise
+from tacit.privatizers.loss_noise import LossNoise
+from tacit.privatizers.losses import AdversarialPrivatizer
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision
 from tacit.runs.assemble import assemble

@@ -19,7 +19,8 @@ from tacit.mechanisms.noise.laplace import Laplace
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, exact_sums, sum_radius

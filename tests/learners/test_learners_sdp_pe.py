@@ -87,7 +87,7 @@ def test_theory_constants_never_eliminate_at_published_sizes():
     for epsilon in (None, 1.0):
         for variant in ("2024", "2025"):
             learner, privatizer = build("sdp-pe", RIVER, epsilon, 20_000, constants="theory", variant=variant)
-            E = privatizer.precision(privatizer.batches[-7].users, privatizer.batches[-7].query)
+            E = privatizer.batch_precision(privatizer.batches[-7].users, privatizer.batches[-7].query)
             # The width falls with L, so the last stage is the one to look at.
             assert 2.0 * learner.width(learner.steps[-1].L, E) > RIVER.horizon
     # ... while a run long enough does eliminate: the rule is not vacuous in itself.
@@ -102,7 +102,7 @@ def test_consistent_counts_reach_the_learner_under_theory_constants():
     belief, plan = learner.plan(belief, streams.learner)
     batch = join_counts([flow_counts(TINY, policy, users, streams.world) for policy, users in plan.groups])
     _, released = shown(privatizer, state, batch, SimulationNoise(streams.noise), plan.query)
-    E = privatizer.precision(plan.users, plan.query)
+    E = privatizer.batch_precision(plan.users, plan.query)
     assert E > 0.0
     assert (released.transitions[0] > 0.0).all()
     np.testing.assert_allclose(released.transitions[0].sum(axis=-1), released.visits[0])

@@ -20,7 +20,7 @@ from tacit.mechanisms.noise.binomial import Binomial
 from tacit.planning.confidence import combine, first_states
 from tacit.planning.constrained import inner
 from tacit.planning.dynamic import backward_induction, occupancy
-from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.counts import CountShape
 
@@ -96,7 +96,7 @@ def test_zero_noise_through_the_shuffle_path_is_the_non_private_learner_bit_for_
     """The same bits of regret for all three stage learners, when the shuffler's noise is taken away."""
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(Binomial, "std", property(lambda self: 0.0))
-    monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)
+    monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
     for name, options in (("sdp-pe-plus", {}), ("sdp-bucb", {}), ("sdp-pe", {}), ("sdp-pe", {"constants": "theory"})):
         runs = []
         for epsilon in (None, 1.0):

@@ -21,7 +21,8 @@ from tacit.planning.widths import practical_width
 from tacit.policies import uniform_policy
 from tacit.privatizers.contract import sampling_of
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import Sampling
 

@@ -20,7 +20,8 @@ from tacit.loop import worlds
 from tacit.loop.simulate import log_checkpoints, simulate
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.released.counts import CountShape
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learners"))

@@ -32,7 +32,8 @@ from tacit.privatizers.conformance import check_privatizer
 from tacit.privatizers.contract import count_precision, sampling_of
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 

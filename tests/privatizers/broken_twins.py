@@ -23,15 +23,15 @@ from tacit.mechanisms.noise.layout import exact_vector, transition_cells
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse, send_slot
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.privatizers.central import Central, publish
-from tacit.privatizers.layout import add_vector, dimension_of
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_messages import Messages
-from tacit.privatizers.shuffle_noise import BitNoise
-from tacit.privatizers.shuffled import Shuffled
-from tacit.privatizers.statistics import count_families
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.noise import BitNoise
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.statistics import add_vector, count_families, dimension_of
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape

@@ -15,7 +15,8 @@ import pytest
 from contract_calls import shown
 
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

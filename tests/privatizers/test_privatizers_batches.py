@@ -17,10 +17,11 @@ from tacit.errors import InvalidInput
 from tacit.mechanisms.continual.accumulated import AccumulatedNoise
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.tree import tree_levels
-from tacit.privatizers.central_batches import geometric_ends
+from tacit.privatizers.central import geometric_ends
 from tacit.privatizers.conformance import check_privatizer
 from tacit.privatizers.contract import count_precision
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

@@ -17,10 +17,10 @@ from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.privatizers.central import Central
-from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.statistics import add_trajectory
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.statistics import add_trajectory, dimension_of
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, empty_counts

@@ -27,8 +27,8 @@ from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
 from tacit.privatizers.conformance import RULES, ConformanceReport, NonConformant, check_privatizer
 from tacit.privatizers.conformance_continual import admitted, exposure, noise_map, own_covariance, stated_exposure
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import MECHANISMS
-from tacit.privatizers.shuffle import Shuffle
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.table import MECHANISMS
 from tacit.released.counts import CountShape
 
 POOLED = replace(SHAPE, staged=False)

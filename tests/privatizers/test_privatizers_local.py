@@ -23,9 +23,10 @@ from tacit.errors import InvalidInput
 from tacit.mechanisms.noise.layout import exact_vector
 from tacit.mechanisms.noise.subset_selection import SubsetSelection
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
-from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.local import Local
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.statistics import dimension_of
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 

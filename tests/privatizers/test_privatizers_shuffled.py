@@ -13,8 +13,9 @@ from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, Unsupportable
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 

@@ -10,9 +10,9 @@ from scipy.stats import binom
 from tacit.accounting.events import binomial
 from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, least_bits
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_noise import BitNoise, least_bit_noise, minimum_users
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.noise import BitNoise, least_bit_noise, minimum_users
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 
 REFERENCE = {"num_states": 4, "num_actions": 2, "horizon": 6}
 FINE = ReleaseSpec.fine(**REFERENCE)

@@ -31,10 +31,9 @@ from tacit.learners.gradient_registry import GRADIENT_LEARNERS
 from tacit.learners.loss_registry import LOSS_LEARNERS
 from tacit.learners.registry import LEARNERS
 from tacit.learners.stage_registry import STAGE_LEARNERS
-from tacit.privatizers.adversarial import make_adversarial
-from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.registry import PrivacyRequest, make_claim
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
@@ -107,7 +106,7 @@ def audit_learner(
     given: Any = parts.learner
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
-    elif isinstance(parts.privatizer, Shuffled | BatchShuffle):
+    elif isinstance(parts.privatizer, Shuffled):
         scores = batch_runs(parts, trials, seed)
     elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)

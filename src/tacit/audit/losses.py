@@ -18,8 +18,8 @@ from tacit.audit.views import record_steps
 from tacit.errors import require
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.adversarial import AdversarialPrivatizer
-from tacit.privatizers.loss_parts import LossNoise
+from tacit.privatizers.loss_noise import LossNoise
+from tacit.privatizers.losses import AdversarialPrivatizer
 from tacit.released.losses import LayeredShape
 
 __all__ = ["LAYERED", "audit_losses", "losses_view"]

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.views import canaries
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_encoder import Trajectory
-from tacit.privatizers.shuffle_messages import Messages
-from tacit.privatizers.shuffle_spec import NoisyCounts
+from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.privatizers.shuffle.spec import NoisyCounts
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 

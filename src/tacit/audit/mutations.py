@@ -15,8 +15,9 @@ from tacit.audit.bugs import loop as in_the_loop
 from tacit.audit.bugs import shuffle as in_the_shuffler
 from tacit.audit.messages import IntegerMessages
 from tacit.audit.watch import Mutation
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.privatizers.shuffle import Shuffle
+from tacit.privatizers.request import gradient_request
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.table import make_privatizer
 from tacit.released.gradients import GradientShape
 
 __all__ = ["MUTATIONS", "ORIGINALS"]
@@ -24,7 +25,7 @@ __all__ = ["MUTATIONS", "ORIGINALS"]
 
 def _paper_gradient() -> Any:
     shape = GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)
-    request = GradientRequest(
+    request = gradient_request(
         shape=shape,
         trust="central",
         epsilon=1.0,
@@ -34,7 +35,7 @@ def _paper_gradient() -> Any:
         clip=None,
         tabular=True,
     )
-    return make_gradient_privatizer(request)
+    return make_privatizer(request)
 
 
 MUTATIONS: Final[Mapping[str, Mutation]] = {

@@ -36,12 +36,10 @@ from tacit.audit.views import (
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import NotSupported
-from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.central import Central
-from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
@@ -70,13 +68,14 @@ def audit_privatizer(
 ) -> Finding:
     """Attack a privatizer of counts through everything it releases.
 
-    >>> from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-    >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
-    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
-    ...                          mechanism="oue", users_per_batch=1)
-    >>> found = audit_privatizer(make_privatizer(request), trials=20_000)
-    >>> found.verdict, found.attacked > 1.5
-    ('holds', True)
+        >>> from tacit.privatizers.request import PrivacyRequest
+    from tacit.privatizers.table import make_privatizer
+        >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
+        >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
+        ...                          mechanism="oue", users_per_batch=1)
+        >>> found = audit_privatizer(make_privatizer(request), trials=20_000)
+        >>> found.verdict, found.attacked > 1.5
+        ('holds', True)
     """
     view = view_of(privatizer)
     target = Target(
@@ -96,9 +95,9 @@ def view_of(privatizer: Any) -> View:
     """What the adversary of this privatizer's trust model sees."""
     if isinstance(privatizer, Local):
         return _message(privatizer)
-    if isinstance(privatizer, Central | CentralBatches):
+    if isinstance(privatizer, Central):
         return _prefixes(privatizer)
-    if isinstance(privatizer, Shuffled | BatchShuffle):
+    if isinstance(privatizer, Shuffled):
         return _sums(privatizer)
     raise NotSupported(f"no attack is known on a {type(privatizer).__name__}")
 
@@ -126,9 +125,9 @@ def _message(privatizer: Local) -> View:
     )
 
 
-def _prefixes(privatizer: Central | CentralBatches) -> View:
+def _prefixes(privatizer: Central) -> View:
     shape, counter = privatizer.shape, privatizer.counter
-    shown = np.array(privatizer.ends) - 1 if isinstance(privatizer, CentralBatches) else np.arange(counter.releases)
+    shown = np.array(privatizer.ends) - 1 if privatizer.ends is not None else np.arange(counter.releases)
     first, second = canaries(shape, int(shown[-1]) + 1)
     families = privatizer.families()
     was, became = (_joined(counters_of(families, shape, exact_record(shape, u)[shown])) for u in (first, second))
@@ -149,9 +148,9 @@ def _prefixes(privatizer: Central | CentralBatches) -> View:
     )
 
 
-def _sums(privatizer: Shuffled | BatchShuffle) -> View:
+def _sums(privatizer: Shuffled) -> View:
     shape = privatizer.shape
-    if isinstance(privatizer, Shuffled):
+    if privatizer.protocol is not None:
         protocol, state = privatizer.protocol, privatizer.begin()
 
         def release(counts: Any, noise: Any) -> Any:
@@ -160,7 +159,7 @@ def _sums(privatizer: Shuffled | BatchShuffle) -> View:
         worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.query.layer is None)
         request = BatchQuery(layer=worst.request.layer, failure_prob=None)
         alone = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
-        protocol, start = privatizer.protocol(worst.users, request), alone.begin()
+        protocol, start = privatizer.protocol_of(worst.users, request), alone.begin()
 
         def release(counts: Any, noise: Any) -> Any:
             return alone.release(start, counts, request, noise)[1]

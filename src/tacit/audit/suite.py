@@ -25,12 +25,12 @@ from tacit.audit.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism
 from tacit.audit.messages import as_printed, audit_messages
 from tacit.audit.privatizers import audit_privatizer
 from tacit.mechanisms.table import MECHANISMS as TABLE
-from tacit.privatizers.adversarial import make_adversarial
-from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.privatizers.registry import MECHANISMS, NEVER_PURE, PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.request import PrivacyRequest, gradient_request
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
+from tacit.privatizers.table import MECHANISMS, NEVER_PURE, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
@@ -161,7 +161,7 @@ def _mechanism(name: str, epsilon: float, delta: float, trials: int, alarm: floa
 def _stage(
     layer: int | None, epsilon: float, delta: float, trials: int, alarm: float, seed: int
 ) -> tuple[Finding, ...]:
-    shuffle = BatchShuffle(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight")
+    shuffle = Shuffled(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight")
     planned = PlannedBatch(users=BATCH, query=BatchQuery(layer=layer, failure_prob=None))
     name = "shuffle/batch of all layers" if layer is None else "shuffle/batch of one layer"
     count = _share(trials, PRIVATIZER_SHARE)
@@ -197,7 +197,7 @@ def _gradient(
     seed: int,
 ) -> tuple[Finding, ...]:
     asked: dict[str, Any] = {"clip": None, **options}
-    request = GradientRequest(
+    request = gradient_request(
         shape=GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4),
         trust="central",
         epsilon=epsilon,
@@ -208,7 +208,7 @@ def _gradient(
         **asked,
     )
     count = _share(trials, PRIVATIZER_SHARE)
-    return (audit_gradient(make_gradient_privatizer(request), trials=count, false_alarm=alarm, seed=seed, name=name),)
+    return (audit_gradient(make_privatizer(request), trials=count, false_alarm=alarm, seed=seed, name=name),)
 
 
 def _messages(kind: str, epsilon: float, delta: float, trials: int, alarm: float, seed: int) -> tuple[Finding, ...]:

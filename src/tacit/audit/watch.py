@@ -22,7 +22,7 @@ from tacit.errors import UnknownName
 from tacit.privatizers.central import Central
 from tacit.privatizers.conformance import NonConformant, check_privatizer
 from tacit.privatizers.local import Local
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.privatizer import Shuffled
 
 __all__ = ["WATCHMEN", "Caught", "Mutation", "Watchman", "examine"]
 

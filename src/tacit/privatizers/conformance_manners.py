@@ -26,7 +26,7 @@ from tacit.privatizers.conformance_probe import (
     stacked,
     users_at,
 )
-from tacit.privatizers.shuffle_encoder import Trajectory
+from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
 
 __all__ = ["batch_size", "messages", "noise_source", "replay", "shapes", "silence", "spent", "state"]

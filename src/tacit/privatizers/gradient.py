@@ -22,8 +22,9 @@ true.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +36,31 @@ from tacit.accounting.families import Family
 from tacit.data.doses import Dosed, add_dose_gradients
 from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.gradient_sensitivity import Reach
+from tacit.privatizers.contract import require_answer
+from tacit.privatizers.gradient_noise import (
+    Calibrated,
+    GradientSpec,
+    Reach,
+    open_gradient,
+    paper_gradient,
+    tight_gradient,
+)
 from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
-__all__ = ["DoseGradients", "GradientNoise", "GradientPrivatizer", "GradientState", "SoftmaxGradients", "both_claims"]
+__all__ = [
+    "DoseGradients",
+    "GradientNoise",
+    "GradientPrivatizer",
+    "GradientState",
+    "SoftmaxGradients",
+    "both_claims",
+    "make_gradients",
+]
 
 Users = TypeVar("Users")
 Asked = TypeVar("Asked", bound=Query)
@@ -157,7 +174,7 @@ def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientPrivatizer(Generic[Users, Asked]):
-    """The only door from users to gradients; every field is public. Make one with `make_gradient_privatizer`."""
+    """The only door from users to gradients; every field is public. Make one with `make_gradients`."""
 
     shape: GradientShape
     claim: PrivacyClaim
@@ -274,8 +291,7 @@ class GradientPrivatizer(Generic[Users, Asked]):
         self, state: GradientState, users: Users, query: Asked, noise: Noise
     ) -> tuple[GradientState, Private[GradientStatistics]]:
         """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
-        if not isinstance(query, self.answers):
-            raise InvalidInput(f"{self.name} answers {self.answers.words()}, it was asked for {type(query).__name__}")
+        require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
         given, m = self.kernel_users(users), self.users_per_batch
@@ -319,3 +335,32 @@ class DoseGradients(GradientPrivatizer[Dosed, DoseQuery]):
         """Contexts in the public range."""
         contexts = np.clip(users.states, 0, self.shape.num_states - 1)
         return Dosed(np.ascontiguousarray(contexts, dtype=np.int64), users.actions, users.rewards)
+
+
+CALIBRATED: Final[Mapping[Calibration, Callable[..., Calibrated]]] = {
+    "none": open_gradient,
+    "tight": tight_gradient,
+    "paper": paper_gradient,
+}
+
+
+def make_gradients(
+    shape: GradientShape, claim: PrivacyClaim, calibration: Calibration, users_per_batch: int, spec: GradientSpec
+) -> SoftmaxGradients | DoseGradients:
+    """Build and calibrate the privatizer of gradients of batches of so many users."""
+    found = CALIBRATED[calibration](spec, shape, claim, users_per_batch)
+    kind = SoftmaxGradients if shape.num_actions > 0 else DoseGradients
+    return kind(
+        shape=shape,
+        claim=claim,
+        calibration=calibration,
+        users_per_batch=users_per_batch,
+        bounds=found.bounds,
+        reach=found.reach,
+        sigma=found.sigma,
+        epochs=spec.epochs,
+        rate=spec.rate,
+        reward_weight=found.reward_weight,
+        says=found.says,
+        width=0 if spec.tabular or shape.num_actions == 0 else shape.dimension // shape.stages,
+    )

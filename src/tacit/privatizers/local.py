@@ -28,10 +28,8 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.protocol import EncoderParameters, Randomizer, require_randomizer
-from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
-from tacit.privatizers.layout import add_vector, dimension_of
-from tacit.privatizers.statistics import Encoding, count_families
+from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
+from tacit.privatizers.statistics import Encoding, add_vector, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -178,7 +176,7 @@ class Local:
         delta = "" if self.mechanism.PURE else f" at delta {self.claim.delta:g}"
         printed = f"epsilon {self.claim.epsilon:g}-LDP{delta}, {self.name} noise"
         paper = printed if self.calibration == "paper" else None
-        return certificate_of(self, noise=self.mechanism.NAME, paper_says=paper)
+        return certificate_of(self, noise=self.mechanism.NAME, std=self.noise_std(), paper_says=paper)
 
     @property
     def dimension(self) -> int:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import InvalidInput
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
-from tacit.privatizers.batch_none import BatchUnprotected
-from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.contract import CountPrivatizer, count_precision, sampling_of
-from tacit.privatizers.local import Local
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import make_claim, make_privatizer
-from tacit.protocol import Learner
-from tacit.runs.kind import Chosen, privacy_request, tabular_environment
+from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Learner, Privatizer, Totals
+from tacit.released.batches import BatchQuery
+from tacit.runs.kind import Chosen, count_shape, privacy_request, tabular_environment
 
 __all__ = ["BatchKind", "CountKind"]
 
@@ -31,9 +29,10 @@ class CountKind:
         """Any tabular environment."""
         return tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> CountPrivatizer:
-        """Every trust model has one."""
-        return make_privatizer(privacy_request(chosen, environment, squares=chosen.row.squares(chosen.options)))
+    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+        """Of the totals that the learner needs."""
+        request = privacy_request(chosen, Totals, count_shape(chosen, environment))
+        return make_privatizer(replace(request, squares=chosen.row.squares(chosen.options)))
 
     def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told the precision of the totals."""
@@ -47,7 +46,7 @@ class CountKind:
                 z=config.z,
                 users_per_batch=config.users_per_batch,
                 noisy=config.trust != "none",
-                precision=privatizer.precision() if isinstance(privatizer, Local | Unprotected) else None,
+                precision=sum_precision(privatizer),
                 counts=count_precision(privatizer),
                 sampling=sampling_of(privatizer),
                 options=chosen.options,
@@ -55,7 +54,7 @@ class CountKind:
             )
         )
 
-    def fitted(self, privatizer: CountPrivatizer, learner: Any) -> CountPrivatizer:
+    def fitted(self, privatizer: Privatizer[Any, Any, Any], learner: Any) -> Privatizer[Any, Any, Any]:
         """Totals need no schedule."""
         return privatizer
 
@@ -67,30 +66,13 @@ class BatchKind:
         """Any tabular environment."""
         return tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> BatchShuffle | BatchUnprotected:
-        """Every batch through the shuffler, or exact."""
-        config, name = chosen.config, chosen.name
-        if config.trust not in ("shuffle", "none"):
-            raise NotSupported(f"{name} comes in batches that a shuffler mixes: use trust 'shuffle' (or 'none')")
-        if config.batch is not None:
-            raise InvalidInput(f"{name} plans the sizes of its batches itself; leave batch out")
-        request = privacy_request(chosen, environment)
-        if config.trust == "none":
-            make_privatizer(request)  # it refuses an epsilon that protects nobody
-            return BatchUnprotected(shape=request.shape)
-        if config.mechanism not in (None, "binomial"):
-            raise InvalidInput(f"a shuffler mixes noise bits: mechanism must be 'binomial', got {config.mechanism!r}")
-        if not config.delta:
-            raise NotSupported(
-                "trust 'shuffle' cannot give pure differential privacy (delta 0); give a delta such as 1e-6, "
-                "or choose trust central or local with another learner"
-            )
-        return BatchShuffle(
-            shape=request.shape,
-            claim=make_claim(request),
-            calibration=config.calibration,
-            variant="2024" if chosen.options.get("variant") == "2024" else "2025",
-        )
+    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+        """Of batches of any size, until the learner has planned them."""
+        if chosen.config.batch is not None:
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+        request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
+        printed: Any = chosen.options.get("variant", request.variant)
+        return make_privatizer(replace(request, variant=printed))
 
     def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
@@ -107,9 +89,9 @@ class BatchKind:
             )
         )
 
-    def fitted(self, privatizer: Any, learner: Any) -> BatchShuffle | BatchUnprotected:
+    def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
         """The noise of exactly the planned batches."""
-        found: BatchShuffle | BatchUnprotected = privatizer.planned(learner.batches)
+        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches)
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,18 +13,19 @@ from tacit.accounting.claims import Trust
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, require
 from tacit.learners.gradient import GradientParameters
 from tacit.learners.gradient import GradientRequest as LearnerRequest
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
 from tacit.privatizers.gradient import GradientPrivatizer
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.protocol import Constants, Learner
-from tacit.released.gradients import GradientShape
+from tacit.privatizers.gradient_noise import GradientSpec
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Constants, Learner, Privatizer
+from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.runs.config import RunConfig
-from tacit.runs.kind import Chosen, refuse_losses, tabular_environment
+from tacit.runs.kind import Chosen, privacy_request, refuse_losses, tabular_environment
 
 __all__ = ["GradientKind"]
 
@@ -44,34 +46,25 @@ class GradientKind:
         found = make_environment(given) if isinstance(given, str) else given
         return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> Gradients:
-        """Gaussian noise under central trust, or none."""
+    def privatizer(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> Privatizer[Any, Any, Any]:
+        """Of gradients at the learner's kind of policy."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
-        if config.mechanism not in (None, "gaussian"):
-            raise NotSupported(f"gradients are released with gaussian noise, not with {config.mechanism}")
         shape, _ = _shape(settings, environment)
-        # An epsilon asks for privacy, and gradients have one trust model that gives it.
-        trust: Trust = "central" if config.trust == "none" and config.epsilon is not None else config.trust
         m = config.batch or theory_batch(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
         require(m <= config.episodes, "a batch must not be larger than the number of episodes", given=m)
         baseline = _baseline(settings, config, shape)
-        return make_gradient_privatizer(
-            GradientRequest(
-                shape=shape,
-                trust=trust,
-                epsilon=config.epsilon,
-                delta=config.delta,
-                calibration=config.calibration,
-                users_per_batch=m,
-                clip=_clip(settings, environment),
-                tabular=settings.policy == "softmax",
-                baseline=None if baseline == "released" else float(baseline),
-                epochs=settings.epochs,
-                rate=settings.rate,
-                surrogate=settings.radius,
-                allow_large_delta=config.allow_large_delta,
-            )
+        spec = GradientSpec(
+            clip=_clip(settings, environment),
+            tabular=settings.policy == "softmax",
+            baseline=None if baseline == "released" else float(baseline),
+            epochs=settings.epochs,
+            rate=settings.rate,
+            surrogate=settings.radius,
         )
+        request = privacy_request(chosen, SoftmaxQuery if shape.num_actions > 0 else DoseQuery, shape)
+        # An epsilon asks for privacy, and gradients have one trust model that gives it.
+        trust: Trust = "central" if config.trust == "none" and config.epsilon is not None else config.trust
+        return make_privatizer(replace(request, trust=trust, users_per_batch=m, gradient=spec))
 
     def learner(
         self, chosen: Chosen, environment: TabularMDP | DoseBandit, privatizer: Gradients

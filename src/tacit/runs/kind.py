@@ -1,9 +1,11 @@
 """How a run is put together: what the user chose, and what a kind of queries makes of it.
 
-Totals         running totals        any tabular environment, every trust model
-BatchQuery     single batches        any tabular environment, trust shuffle or none
-LossQuery      counts and losses     a layered world with an adversary, trust central, local or none
-SoftmaxQuery   gradients             a tabular environment or a dose bandit, trust central or none
+Totals         running totals        any tabular environment
+BatchQuery     single batches        any tabular environment
+LossQuery      counts and losses     a layered world with an adversary
+SoftmaxQuery   gradients             a tabular environment or a dose bandit
+
+Which trust models answer such queries stands in `tacit.privatizers.table`.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.table import LEARNERS, LearnerRow
-from tacit.privatizers.registry import PrivacyRequest
-from tacit.protocol import Learner, Privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.protocol import Learner, Privatizer, Query
 from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig
 
-__all__ = ["Chosen", "Kind", "privacy_request", "refuse_losses", "tabular_environment"]
+__all__ = ["Chosen", "Kind", "count_shape", "privacy_request", "refuse_losses", "tabular_environment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +89,30 @@ def refuse_losses(chosen: Chosen) -> None:
         raise InvalidInput(f"{what} belong{'' if config.public_losses else 's'} to learners of adversarial losses")
 
 
-def privacy_request(chosen: Chosen, mdp: TabularMDP | None, *, squares: bool = False) -> PrivacyRequest:
-    """The privacy that a configuration asks for, of counts of this size."""
-    config = chosen.config
-    shape = CountShape(
-        horizon=1 if mdp is None else mdp.horizon,
-        num_states=1 if mdp is None else mdp.num_states,
-        num_actions=1 if mdp is None else mdp.num_actions,
+def count_shape(chosen: Chosen, mdp: TabularMDP) -> CountShape:
+    """The sizes of counts in this environment; the learner decides whether steps are kept apart."""
+    return CountShape(
+        horizon=mdp.horizon,
+        num_states=mdp.num_states,
+        num_actions=mdp.num_actions,
         staged=chosen.options.get("staged", "true") != "false",
     )
+
+
+def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyRequest:
+    """The privacy that a configuration asks for, of such queries about statistics of this shape."""
+    config = chosen.config
     return PrivacyRequest(
+        asks=asks,
         trust=config.trust,
         shape=shape,
         episodes=config.episodes,
         epsilon=config.epsilon,
         delta=config.delta,
-        calibration=None if config.trust == "none" else config.calibration,
+        calibration=config.calibration,
         mechanism=config.mechanism,
         users_per_batch=config.users_per_batch,
         allow_large_delta=config.allow_large_delta,
-        squares=squares,
     )
 
 

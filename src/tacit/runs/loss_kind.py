@@ -7,15 +7,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tacit.accounting.claims import no_privacy
 from tacit.environments.adversaries import make_adversary
 from tacit.environments.layered_worlds import LossGame, loss_world
 from tacit.environments.registry import make_layered
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
 from tacit.planning.layered import layered_geometry, layered_shape
-from tacit.privatizers.adversarial import AdversarialPrivatizer, make_adversarial
-from tacit.privatizers.registry import make_claim, make_privatizer
+from tacit.privatizers.losses import AdversarialPrivatizer
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Privatizer
+from tacit.released.losses import LossQuery
 from tacit.runs.kind import Chosen, privacy_request
 
 __all__ = ["LossKind"]
@@ -36,37 +37,19 @@ class LossKind:
         world = make_layered(given) if isinstance(given, str) else loss_world(given)
         return LossGame(world=world, adversary=make_adversary(config.adversary, world, config.episodes))
 
-    def privatizer(self, chosen: Chosen, environment: LossGame) -> AdversarialPrivatizer:
-        """Central, local or none; one mechanism each."""
+    def privatizer(self, chosen: Chosen, environment: LossGame) -> Privatizer[Any, Any, Any]:
+        """Of what the learner is shown."""
         config, name = chosen.config, chosen.name
         facts = chosen.row.losses
         if facts is None:
             raise InvalidInput(f"the row of learner '{name}' must say which losses it is shown (losses=LossFacts(...))")
-        if config.mechanism is not None:
-            raise NotSupported(f"{name} has one mechanism per trust model; leave {config.mechanism} out")
-        if config.batch not in (None, 1):
-            raise NotSupported(f"users of {name} come one by one; leave the batch out")
         if config.estimator is not None and "radius" not in chosen.row.options:
             raise InvalidInput(f"only uob-lbps has a choice of estimators; leave '{config.estimator}' out")
-        if config.public_losses and facts.feedback == "bandit":
-            raise InvalidInput(
-                "bandit losses tell where a user was; only full-information tables can be declared public (uc-o-reps)"
-            )
         if facts.private is not None and config.trust != "none":
             raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
-        if config.trust == "shuffle":
-            raise NotSupported(f"adversarial losses are released under trust central or local, not {config.trust}")
-        mdp, request = environment.world.mdp, privacy_request(chosen, None)
-        if config.trust == "none":
-            make_privatizer(request)  # it refuses an epsilon that protects nobody
-        return make_adversarial(
-            shape=layered_shape(layered_geometry(mdp.widths, mdp.num_actions)),
-            claim=no_privacy() if config.trust == "none" else make_claim(request),
-            episodes=config.episodes,
-            feedback=facts.feedback,
-            calibration="tight" if config.trust == "none" else config.calibration,
-            public_losses=config.public_losses,
-        )
+        mdp = environment.world.mdp
+        request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
+        return make_privatizer(replace(request, feedback=facts.feedback, public_losses=config.public_losses))
 
     def learner(self, chosen: Chosen, environment: LossGame, privatizer: AdversarialPrivatizer) -> LossLearner:
         """Told the precision of counts and losses, and how far the noise of one loss goes."""

@@ -14,10 +14,10 @@ from tacit.data.trajectories import Trajectories
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.mechanisms.noise.layout import exact_vector, outcome_cell, transition_cells
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
-from tacit.privatizers.layout import add_vector
 from tacit.privatizers.local import Local
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.statistics import count_families
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.statistics import add_vector, count_families
+from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 
 __all__ = [

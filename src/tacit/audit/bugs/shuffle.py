@@ -9,9 +9,9 @@ import numpy as np
 
 from tacit.audit.bugs.local import configured, twin
 from tacit.audit.messages import IntegerMessages
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_messages import Messages
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
 
 __all__ = ["CalibratedForMore", "HalfTheBits", "NotShuffled", "UnpaddedMessages", "shuffled"]
 

@@ -1,4 +1,4 @@
-"""What batches of their own have in common, with and without noise: which counters they need, and what they release."""
+"""Single batches, with and without noise: which counters they need, and what they release."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tacit.data.counts import ExactCounts
 from tacit.errors import BudgetSpent, require
-from tacit.privatizers.consistency import consistent_counts, repair_visits
-from tacit.privatizers.shuffle_spec import NoisyCounts, ReleaseSpec
+from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
 from tacit.protocol import Calibration
 from tacit.released.batches import BatchQuery, PlannedBatch
+from tacit.released.consistency import consistent_counts, repair_visits
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["BatchState", "batch_kind", "batch_spec", "batch_statistics", "exact_statistics", "next_users"]

@@ -30,12 +30,10 @@ from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require, require_real
 from tacit.mechanisms.protocol import require_simulation
-from tacit.privatizers.shuffle_analyzer import analyze
-from tacit.privatizers.shuffle_encoder import Trajectory, TrajectoryLike, encode
-from tacit.privatizers.shuffle_messages import MessageCost, MessageKind, Messages, Transport, overflow_slack
-from tacit.privatizers.shuffle_noise import BitNoise, PaperVariant, least_bit_noise, paper_bit_noise
-from tacit.privatizers.shuffle_spec import NoisyCounts, ReleaseSpec
-from tacit.privatizers.shuffler import require_complete, shuffle
+from tacit.privatizers.shuffle.messages import MessageCost, MessageKind, Messages, Transport, overflow_slack
+from tacit.privatizers.shuffle.noise import BitNoise, PaperVariant, least_bit_noise, paper_bit_noise
+from tacit.privatizers.shuffle.roles import Trajectory, TrajectoryLike, analyze, encode, require_complete, shuffle
+from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["Shuffle"]

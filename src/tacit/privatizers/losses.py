@@ -12,13 +12,16 @@ G1  Central: transitions, visits and full-information losses are continual count
 G2  Everything that one user can change is covered by `events()`; `tight` meets the claim.
 G3  Losses are clipped to [0, 1] here, whatever a user reports.
 
-The calibrations `tight` and `paper` stand in `tacit.privatizers.loss_parts`, the kernel in `loss_kernel`.
+One kernel serves every trust model: what is released after a user is exact totals plus streams of noise, whose
+calibrations `tight` and `paper` stand in `tacit.privatizers.loss_noise`; bandit losses are released once, with the
+fresh noise of the user's own episode.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,38 +31,179 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.data.layered import LossUser
-from tacit.errors import InvalidInput, NotSupported, require, require_count
-from tacit.privatizers.loss_kernel import (
-    COMPLEMENTS,
-    OWN,
-    SUMS,
-    ExactLosses,
-    LossLayout,
-    LossParameters,
-    LossState,
-    Stream,
-    release_losses,
-    stream_of,
-)
-from tacit.privatizers.loss_parts import (
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
+from tacit.kernels import kernel, lean_kernel
+from tacit.privatizers.contract import require_answer
+from tacit.privatizers.loss_noise import (
+    PARTS,
     Feedback,
     LossNoise,
-    paper_parts,
+    NoiseParams,
+    NoiseState,
+    Stream,
+    loss_parts,
+    noise_step,
     source_name,
     source_scale,
     source_std,
-    tight_central,
-    tight_local,
+    stream_of,
 )
 from tacit.protocol import Calibration, Kernel, Noise, Private, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.released.precision import CountPrecision
 
-__all__ = ["AdversarialPrivatizer", "Feedback", "LossNoise", "LossState", "LossUser", "make_adversarial"]
+__all__ = ["AdversarialPrivatizer", "LossState", "make_adversarial", "release_losses"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+OWN, SUMS, COMPLEMENTS = 0, 1, 2
+"""Where visits come from: a stream of their own, sums of transitions, or losses plus complements."""
+
+
+class LossLayout(NamedTuple):
+    """What is counted and how it is shown; the same type under every trust model."""
+
+    pair_of: Ints
+    """[triples]"""
+    full: bool
+    visits_from: int
+    releases: int
+    variance: Floats
+    """[3]: of the noise in transitions, visits, losses: of one release, or of one user's share of it."""
+    growth: Floats
+    """[3]: 1 where the noise of all users adds up, else 0."""
+
+
+class LossParameters(NamedTuple):
+    """Public parameters of the kernel: the layout and those of the four streams."""
+
+    layout: LossLayout
+    transitions: NoiseParams
+    visits: NoiseParams
+    losses: NoiseParams
+    complements: NoiseParams
+
+
+class ExactLosses(NamedTuple):
+    """Sensitive: totals over all users so far, and the losses of the last one."""
+
+    transitions: Floats
+    visits: Floats
+    losses: Floats
+    """[pairs]: Σ_k l_k(x,a), with bandit feedback over visited pairs."""
+    own: Floats
+    """[pairs]: the losses of the current user."""
+    users: Ints
+
+    def __repr__(self) -> str:
+        return "ExactLosses()"  # never its contents
+
+
+class LossState(NamedTuple):
+    """The memory of whoever counts: exact totals (sensitive), noise streams (secret) and what was released."""
+
+    exact: ExactLosses
+    transitions: NoiseState
+    visits: NoiseState
+    losses: NoiseState
+    complements: NoiseState
+    released: LossStatistics
+
+    def __repr__(self) -> str:
+        return f"LossState({int(self.exact.users[0])} users)"  # never what they did
+
+
+@kernel
+def release_losses(
+    parameters: LossParameters, state: LossState, users: LossUser, query: LossQuery, generator: np.random.Generator
+) -> None:
+    """Take in one user and release anew, in place."""
+    if state.exact.users[0] >= parameters.layout.releases:
+        raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
+    take_in(parameters.layout, state.exact, users.pairs, users.triples, users.losses)
+    noise_step(parameters.transitions, state.transitions, generator)
+    noise_step(parameters.visits, state.visits, generator)
+    noise_step(parameters.losses, state.losses, generator)
+    noise_step(parameters.complements, state.complements, generator)
+    # Bandit losses are shown with the fresh noise of their own episode, everything else with that of the totals.
+    publish(
+        parameters.layout, state.exact, state.transitions.noise, state.visits.noise, state.losses.noise,
+        state.losses.draws[0], state.complements.noise, state.released,
+    )  # fmt: skip
+
+
+@lean_kernel
+def take_in(layout: LossLayout, exact: ExactLosses, pairs: Ints, triples: Ints, losses: Floats) -> None:
+    """Add one user to the exact totals, clipped into range: nothing here raises on data (G3)."""
+    size = exact.own.shape[0]
+    exact.users[0] += 1
+    for pair in range(size):
+        exact.own[pair] = 0.0
+    if layout.full:
+        for pair in range(min(size, losses.shape[0])):
+            exact.own[pair] = clipped(losses[pair])
+    for h in range(pairs.shape[0]):
+        pair = min(max(pairs[h], 0), size - 1)
+        triple = min(max(triples[h], 0), exact.transitions.shape[0] - 1)
+        new_pair, new_triple = True, True
+        for g in range(h):
+            # A layered trajectory visits a pair at most once; whoever reports one twice counts once.
+            if min(max(pairs[g], 0), size - 1) == pair:
+                new_pair = False
+            if min(max(triples[g], 0), exact.transitions.shape[0] - 1) == triple:
+                new_triple = False
+        if new_pair:
+            exact.visits[pair] += 1.0
+        if new_triple:
+            exact.transitions[triple] += 1.0
+        if not layout.full and h < losses.shape[0]:
+            exact.own[pair] = clipped(losses[h])
+    for pair in range(size):
+        exact.losses[pair] += exact.own[pair]
+
+
+@lean_kernel
+def clipped(loss: float) -> float:
+    """A loss in [0, 1]; NaN is 0."""
+    if loss >= 1.0:
+        return 1.0
+    return loss if loss > 0.0 else 0.0
+
+
+@lean_kernel
+def publish(
+    layout: LossLayout,
+    exact: ExactLosses,
+    transition_noise: Floats,
+    visit_noise: Floats,
+    loss_noise: Floats,
+    fresh_noise: Floats,
+    complement_noise: Floats,
+    released: LossStatistics,
+) -> None:
+    """Released numbers = exact numbers + the streams' current noise."""
+    for pair in range(released.visits.shape[0]):
+        released.visits[pair] = 0.0
+    for triple in range(released.transitions.shape[0]):
+        released.transitions[triple] = exact.transitions[triple] + transition_noise[triple]
+        # Ñ(x,a) = Σ_x' Ñ(x,a,x')
+        released.visits[layout.pair_of[triple]] += released.transitions[triple]
+    for pair in range(released.visits.shape[0]):
+        if layout.visits_from == OWN:
+            released.visits[pair] = exact.visits[pair] + visit_noise[pair]
+        elif layout.visits_from == COMPLEMENTS:
+            # Ñ(x,a) = Σ_k l̃_k 1 + Σ_k (1-l_k)~ 1
+            released.visits[pair] = exact.visits[pair] + loss_noise[pair] + complement_noise[pair]
+        if layout.full:
+            released.losses[pair] = exact.losses[pair] + loss_noise[pair]
+        else:
+            released.losses[pair] = exact.own[pair] + fresh_noise[pair]
+    released.users[0] = exact.users[0]
+    for i in range(3):
+        grown = 1.0 + layout.growth[i] * (exact.users[0] - 1.0)
+        released.variance[i] = layout.variance[i] * grown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +318,7 @@ class AdversarialPrivatizer:
         self, state: LossState, users: LossUser, query: LossQuery, noise: Noise
     ) -> tuple[LossState, Private[LossStatistics]]:
         """Take in one user; the given state is left as it was."""
+        require_answer(self, query)
         full = self.feedback == "full"
         require(query == LossQuery(full=full), f"{self.name} answers for {self.feedback} information", query)
         if not isinstance(noise, SimulationNoise):
@@ -220,41 +365,19 @@ def make_adversarial(
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
     if public_losses and claim.trust == "none":
         raise InvalidInput("public losses make no sense with trust 'none', which protects nobody; leave them out")
-    if claim.trust not in ("none", "central", "local"):
+    if (calibration, claim.trust) not in PARTS:
         raise NotSupported(f"adversarial MDPs have central and local privatizers, not {claim.trust!r}")
     if public_losses and feedback == "bandit":
         raise InvalidInput("bandit losses tell where a user was; only full-information tables can be declared public")
-    H = shape.horizon
-    moves = Family(name="transitions", up=H, down=H, shift=1.0)
-    loss = Family(name="losses", up=shape.pairs, down=0, shift=1.0)
-    if feedback == "bandit":
-        loss = Family(name="losses", up=H, down=H, shift=1.0)
-    families = [moves] if public_losses else [moves, loss]
     steps = max(2, episodes)
-    if claim.trust == "none":
-        visits = Family(name="visits", up=H, down=H, shift=1.0)
-        open_parts = {f.name: LossNoise(family=f, source=None) for f in (moves, visits, loss)}
-        return AdversarialPrivatizer(
-            shape=shape,
-            claim=claim,
-            calibration="none",
-            feedback=feedback,
-            public_losses=False,
-            episodes=steps,
-            parts=open_parts,
-        )
-    build = paper_parts if calibration == "paper" else tight_central if claim.trust == "central" else tight_local
-    parts = build(families, claim, steps, feedback, H)
-    if public_losses:
-        parts["losses"] = LossNoise(family=None, source=None)
     return AdversarialPrivatizer(
         shape=shape,
         claim=claim,
-        calibration=calibration,
+        calibration="none" if claim.trust == "none" else calibration,
         feedback=feedback,
         public_losses=public_losses,
         episodes=steps,
-        parts=parts,
+        parts=loss_parts(shape, claim, steps, feedback, calibration, public_losses=public_losses),
     )
 
 

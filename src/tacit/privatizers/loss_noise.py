@@ -1,42 +1,63 @@
-"""What each statistic of an adversarial MDP is covered by: the noise as printed, and the least for the claim.
+"""The noise of adversarial counts and losses: what covers each statistic, and the stream of it that a kernel moves.
 
 `paper` is [bai2024adversarial] Sec. 5 as printed: scale 3H⌈log₂K⌉/ε in every tree, 3H/ε for single losses and for local
 messages. Its claim of pure ε is false (2 ε with bandit feedback, (4/3 + X'A/3H) ε with full information): the proof
 counts H differences per family where a replacement makes 2H, and a loss table as if it were one trajectory.
 `tight` drops the visits (they are sums of transitions) and shares the budget for the least error.
+
+Noise never depends on data, so every statistic is a stream of noise beside exact totals: a continual counter, fresh
+noise per user that adds up in the totals (local messages), or silence (nothing protected, or declared public).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
-from tacit.accounting.claims import PrivacyClaim
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
+from tacit.errors import NotSupported
+from tacit.kernels import kernel
+from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
 from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
 from tacit.mechanisms.continual.counter import ContinualCounter
-from tacit.mechanisms.continual.factorization import BufferedToeplitz
-from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.continual.factorization import BufferedParams, BufferedState, BufferedToeplitz, buffered_step
+from tacit.mechanisms.continual.tree import LaplaceTree, TreeParams, TreeState, laplace_tree_step, tree_levels
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
+from tacit.protocol import Calibration
+from tacit.released.losses import LayeredShape
 
 __all__ = [
+    "PARTS",
     "Feedback",
     "LossNoise",
+    "NoiseParams",
+    "NoiseState",
     "Source",
-    "paper_parts",
+    "Stream",
+    "loss_parts",
+    "noise_step",
     "source_name",
     "source_scale",
     "source_std",
-    "tight_central",
-    "tight_local",
+    "stream_of",
 ]
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Feedback = Literal["full", "bandit"]
+
+SILENT, SINGLE, TREE, BUFFERED = 0, 1, 2, 3
+"""Kinds of streams."""
 
 _ROUNDING = 1e-12  # tight scales are widened by this much, so that rounding stays on the private side
 Source = ContinualCounter | Laplace | Gaussian
@@ -50,7 +71,35 @@ class LossNoise:
     source: Source | None
 
 
-def paper_parts(
+def loss_parts(
+    shape: LayeredShape,
+    claim: PrivacyClaim,
+    steps: int,
+    feedback: Feedback,
+    calibration: Calibration,
+    *,
+    public_losses: bool,
+) -> dict[str, LossNoise]:
+    """Every released statistic with the noise that covers it, calibrated to the claim."""
+    H = shape.horizon
+    moves, loss = Family(name="transitions", up=H, down=H, shift=1.0), Family(name="losses", up=H, down=H, shift=1.0)
+    if feedback == "full":
+        loss = Family(name="losses", up=shape.pairs, down=0, shift=1.0)
+    families = [moves] if public_losses else [moves, loss]
+    parts = PARTS[calibration, claim.trust](families, claim, steps, feedback, H)
+    return parts | {"losses": LossNoise(family=None, source=None)} if public_losses else parts
+
+
+def _open_parts(
+    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
+) -> dict[str, LossNoise]:
+    """Nothing is protected."""
+    moves, loss = families
+    visits = Family(name="visits", up=H, down=H, shift=1.0)
+    return {family.name: LossNoise(family=family, source=None) for family in (moves, visits, loss)}
+
+
+def _paper_parts(
     families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
 ) -> dict[str, LossNoise]:
     """As printed."""
@@ -69,7 +118,7 @@ def paper_parts(
     return parts
 
 
-def tight_central(
+def _tight_central(
     families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
 ) -> dict[str, LossNoise]:
     """The least noise of a curator: factorizations for delta > 0, trees for delta = 0."""
@@ -102,7 +151,7 @@ def tight_central(
     return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
 
 
-def tight_local(
+def _tight_local(
     families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
 ) -> dict[str, LossNoise]:
     """The least noise of single messages: Laplace for delta = 0; else Laplace or Gaussian, whatever varies least."""
@@ -146,6 +195,17 @@ def _least_local(families: list[Family], claim: PrivacyClaim, pure: tuple[float,
     return laplace(min(1.0, least_real(excess, min(1.0, level), tolerance=1e-5)))
 
 
+PARTS: Final[Mapping[tuple[Calibration, Trust], Callable[..., dict[str, LossNoise]]]] = {
+    ("tight", "none"): _open_parts,
+    ("paper", "none"): _open_parts,
+    ("tight", "central"): _tight_central,
+    ("paper", "central"): _paper_parts,
+    ("tight", "local"): _tight_local,
+    ("paper", "local"): _paper_parts,
+}
+"""What covers each statistic, by calibration and trust model."""
+
+
 def source_std(source: Source | None) -> float:
     """The deviation of the largest prefix, or of one release or message."""
     if source is None:
@@ -161,3 +221,76 @@ def source_scale(source: Source | None) -> float:
 def source_name(source: Source | None) -> str:
     """For tables."""
     return "none" if source is None else str(getattr(source, "NAME", type(source).__name__.lower()))
+
+
+class NoiseParams(NamedTuple):
+    """Public parameters of one stream of noise, whatever its kind."""
+
+    kind: int
+    releases: int
+    scale: float
+    levels: int
+    flag: bool
+    """Tree: padded. Single noises: Laplace, not Gaussian."""
+    rates: Floats
+    weights: Floats
+
+
+class NoiseState(NamedTuple):
+    """The noise of d counters, whatever the kind of stream."""
+
+    time: Ints  # [1], users so far
+    memory: Floats  # [levels or buffers, d]
+    draws: Floats  # [1 or levels, d], fresh noise of this user
+    noise: Floats  # [d], noise of the current totals
+
+
+class Stream(NamedTuple):
+    """A stream of noise: its parameters and the shape of its memory."""
+
+    params: NoiseParams
+    memory: int
+    draws: int
+
+    def begin(self, dimension: int) -> NoiseState:
+        """The stream before the first user."""
+        return NoiseState(
+            time=np.zeros(1, dtype=np.int64),
+            memory=np.zeros((self.memory, dimension)),
+            draws=np.zeros((self.draws, dimension)),
+            noise=np.zeros(dimension),
+        )
+
+
+def stream_of(source: Source | None, steps: int) -> Stream:
+    """The stream of a source over so many users; single noises add up (`noise`) and are kept (`draws`)."""
+    none = np.zeros(0)
+    if source is None:
+        return Stream(NoiseParams(SILENT, 0, 0.0, 0, False, none, none), memory=1, draws=1)
+    if isinstance(source, Laplace | Gaussian):
+        pure = isinstance(source, Laplace)
+        scale = source.scale if isinstance(source, Laplace) else source.sigma
+        return Stream(NoiseParams(SINGLE, steps, scale, 0, pure, none, none), memory=1, draws=1)
+    if isinstance(source, LaplaceTree):
+        tree = source.params
+        params = NoiseParams(TREE, tree.releases, tree.scale, tree.levels, tree.padded, none, none)
+        return Stream(params, memory=tree.levels, draws=tree.levels if tree.padded else 1)
+    if isinstance(source, BufferedToeplitz):
+        kept = source.params
+        params = NoiseParams(BUFFERED, kept.releases, kept.sigma, 0, False, kept.rates, kept.weights)
+        return Stream(params, memory=len(kept.rates), draws=1)
+    raise NotSupported(f"losses are counted with trees and factorizations, not with {type(source).__name__}")
+
+
+@kernel
+def noise_step(params: NoiseParams, state: NoiseState, generator: np.random.Generator) -> None:
+    """Move a stream by one user: the step kernel of its mechanism. One type for all, so that one loop serves all."""
+    if params.kind == TREE:
+        tree = TreeParams(params.releases, params.scale, params.levels, params.flag, False)
+        laplace_tree_step(tree, TreeState(state.time, state.memory, state.draws, state.noise), generator)
+    elif params.kind == BUFFERED:
+        buffered = BufferedParams(params.releases, params.scale, params.rates, params.weights)
+        buffered_step(buffered, BufferedState(state.time, state.memory, state.draws, state.noise), generator)
+    elif params.kind == SINGLE:
+        single = AccumulatedParams(params.releases, params.scale, params.flag)
+        accumulated_step(single, AccumulatedState(state.time, state.draws, state.noise), generator)
