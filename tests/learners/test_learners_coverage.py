@@ -73,8 +73,8 @@ def misses(world, trust, kind, factors, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_optimistic_values_cover_the_optimum_and_shrunk_widths_do_not(trust, kind):
-    # 200 runs. The lemmas allow 5% of them to miss (more than 23 with probability < 1e-4). They are not that tight: 0 of
-    # 12 x 1,000 runs missed, with 0.7 of the widths 2 and with 0.6 of them 12, all without noise; so none is
+    # 200 runs. The lemmas allow 5% of them to miss (more than 23 with probability < 1e-4). They are not that tight: of
+    # 12 x 1,000 runs none missed, with 0.7 of the widths 2 and with 0.6 of them 12, all without noise; so none is
     # asserted, on fixed seeds, with false alarms below 1e-3 by extrapolation. Power: the shrunk widths, which missed in
     # at least 76% of 1,000 runs, must miss in half of these; and most rows must be below the ceiling, which covers all.
     found = [misses(world, trust, kind, (1.0, SHRUNK[trust, kind]), seed) for world in (0, 1) for seed in range(RUNS)]
