@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
-from slow_private import hoeffding_rows, optimistic_values
+from slow_private import optimistic_values, po_rows
 
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
@@ -36,15 +36,8 @@ def test_evaluation_and_mirror_steps_are_those_of_the_slow_twin(std):
         released = released._replace(transitions=moved, variance=np.full(3, std**2))
         E = now_radius(precision, released.variance, 0, L)
         belief = told(learner, belief, released)
-        P, r, bonus = hoeffding_rows(
-            released.transitions,
-            released.visits,
-            released.rewards,
-            episodes=K,
-            failure_prob=0.05,
-            kind="po",
-            E1=E,
-            E2=E,
+        P, r, bonus = po_rows(
+            released.transitions, released.visits, released.rewards, episodes=K, failure_prob=0.05, E1=E, E2=E
         )
         Q, V = optimistic_values(P, r, bonus, pi)
         np.testing.assert_allclose(belief.Q, Q, rtol=0, atol=1e-11)
