@@ -11,7 +11,7 @@ from tacit.data.gradients import draw_users
 from tacit.data.world import prepare_world
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.gradient import plan_gradient
-from tacit.audit.final_parameters import final_parameters, matched_distinguisher
+from tacit.checks.runs import final_parameters, matched_distinguisher
 from tacit.loop.gradient_run import simulate_gradient
 from tacit.loop.simulate import log_checkpoints
 from tacit.policies.softmax import public_features, tabular_features

@@ -17,7 +17,7 @@ from tacit.mechanisms.accumulated import AccumulatedNoise
 from tacit.mechanisms.factorization import BufferedToeplitz
 from tacit.mechanisms.tree import tree_levels
 from tacit.privatizers.central_batches import geometric_ends
-from tacit.privatizers.conformance import check_privatizer
+from tacit.checks.conformance import check_privatizer
 from tacit.privatizers.precision import count_precision
 from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
 from tacit.randomness import SimulationNoise

@@ -1,0 +1,237 @@
+"""The general harness: rules about what is released, for every kind of privatizer and written for none of them.
+
+    rule       what must hold                                                                    statistical
+    fields     every released field is in the view; public ones are the same whoever is replaced  no
+    shift      at replayed noise a user moves the same numbers by the same amounts                no
+    measured   every number has the exact mean and the stated noise variance                      yes
+    exposed    with the noise as measured, no linear distinguisher is better than the events admit   yes
+    coins      who is sampled is drawn anew for every release, at the stated rate                 yes
+    length     one sampled user adds no more than the sampled events say                          yes
+    lattice    digits and residues of released numbers say no more about data than is certified   yes
+
+Mean and variance are judged as in `tacit.checks.noise`. For the rest, with m comparisons at a false-alarm rate of α in
+all: the variance of a fixed combination w·x of released numbers is at least that of Lemma K3 (linear distinguishers),
+
+    Var(w·x) ≥ (w·d)² / admitted(events)        d = what the replaced user moves
+
+and is refuted below (1 − √(2κ ln(m/α)/N)) times that (Lemma K1 (too little noise)); w is fixed, or chosen on other
+releases. Participation of one user in two releases is compared by Fisher's exact test. A residue of a number, any digit
+from the tens to the eleventh decimal, is an event like any other: (ε, δ)-privacy bounds how much more often it can come
+in one world than in the other, and Clopper-Pearson bounds say when it does (`tacit.checks.bounds`, G1). So no lattice
+is assumed, and a right certificate is never refuted more often than stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from tacit.accounting.composition import epsilon_of
+from tacit.checks.bounds import Errors, event_epsilon
+from tacit.checks.exposure import admitted
+from tacit.checks.probes import Probe
+from tacit.errors import InvalidInput
+
+__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "worst_pair"]
+
+Floats = NDArray[np.float64]
+
+_TOLERANCE: Final = 1e-6
+"""Replayed noise cancels up to rounding."""
+_DIGITS: Final = range(-1, 12)
+"""Residues modulo 10⁻ᵏ that are looked at."""
+_SEEDS: Final = 400
+"""How often it is looked who takes part."""
+
+
+def fields(probe: Probe) -> Iterator[str]:
+    """Every released field is in the view, and the public ones do not depend on anybody's data."""
+    privatizer, seen = probe.privatizer, set[tuple[bytes, ...]]()
+    for person in probe.persons():
+        users = probe.given(person, 0)
+        _, released = privatizer.release(privatizer.begin(), users, probe.asked(0), probe.noise(0))
+        try:
+            found = probe.fields(released.statistics)
+        except InvalidInput as error:
+            yield str(error)
+            return
+        seen.add(tuple(found[name].tobytes() for name in probe.public))
+    if len(seen) != 1:
+        yield f"{' or '.join(probe.public)} beside the release depend on users"
+
+
+def shift(probe: Probe) -> Iterator[str]:
+    """What a user moves does not depend on the noise, unless users are sampled or randomize their answers."""
+    if not probe.additive or probe.sampled is not None:
+        return
+    one, other = worst_pair(probe)
+    moved = [_moved(probe, one, other, number) for number in range(4)]
+    largest = max(1.0, float(np.abs(moved[0]).max()))
+    if not all(np.abs(again - moved[0]).max() <= _TOLERANCE * largest for again in moved[1:]):
+        yield "what a user moves depends on the noise"
+
+
+def measured(probe: Probe) -> Iterator[str]:
+    """Every number has the exact value for its mean, and noise of the stated size around it."""
+    if not probe.additive:
+        return
+    person, count = probe.persons()[1], probe.affordable(probe.replicates)
+    stated = probe.transcript(person, 0)[1]
+    z = probe.transcripts(person, count) - probe.exact(person)
+    tests = 3 * z[0].size
+    score = np.abs(z.sum(axis=0)) / np.sqrt(np.maximum((z**2).sum(axis=0), 1e-300))
+    silent = np.abs(z).max(axis=0) <= _TOLERANCE * (1.0 + np.abs(z).max())
+    if score[~silent].max(initial=0.0) > math.sqrt(2.0 * math.log(2.0 * tests / probe.false_alarm)):
+        yield "a released number is biased"
+    if np.any(silent & (np.abs(z).max(axis=0) > _TOLERANCE)):
+        yield "a released number is off by a constant"
+    covered = stated > 0.0
+    ratio = (z**2).mean(axis=0)[covered] / stated[covered]
+    room = math.sqrt(2.0 * _kurtosis(z[:, covered]) * math.log(tests / probe.false_alarm) / count)
+    if probe.sampled is None and not ratio.max(initial=0.0) <= 1.0 + 2.0 * room:
+        yield f"a number has {ratio.max():.3g} times the stated noise variance"
+    if probe.exact_noise and not ratio.min(initial=1.0) >= 1.0 - room:
+        yield f"a number has only {ratio.min():.3g} of the stated noise variance"
+
+
+def exposed(probe: Probe) -> Iterator[str]:
+    """Measured noise against the events, from above: whole transcripts, single fields and single releases."""
+    one, other = worst_pair(probe)
+    moved = _moved(probe, one, other, 0) if probe.additive and probe.sampled is None else _expected(probe, one, other)
+    count = probe.affordable(2 * probe.replicates)
+    seen = probe.transcripts(one, count).reshape(count, -1)
+    directions = _directions(probe, moved, seen[: count // 2])
+    most, rest = admitted(probe.privatizer.events()), seen[count // 2 :]
+    for name, weights in directions.items():
+        signal = float(weights @ moved.ravel()) ** 2
+        values = rest @ weights
+        values = values - values.mean()
+        room = 2.0 * _kurtosis(values) * math.log(len(directions) / probe.false_alarm) / len(values)
+        least = signal / most if most > 0.0 else math.inf
+        noise = float(np.mean(values**2)) * len(values) / (len(values) - 1.0)
+        if signal > 0.0 and not noise >= least * (1.0 - math.sqrt(min(1.0, room))):
+            ratio = signal / noise if noise > 0.0 else math.inf
+            yield (
+                f"a linear distinguisher of {name} reaches a squared signal-to-noise ratio of {ratio:.4g}, "
+                f"the events admit {most:.4g}"
+            )
+
+
+def coins(probe: Probe) -> Iterator[str]:
+    """Where users are sampled, each release draws its own sample, at most at the stated rate."""
+    if probe.sampled is None:
+        return
+    one, other = worst_pair(probe)
+    moved = np.array([np.abs(_moved(probe, one, other, 3000 + i)).max(axis=1) > 0.0 for i in range(_SEEDS)])
+    tests = probe.releases + probe.releases**2
+    rarely = stats.binom.sf(moved.sum(axis=0) - 1, _SEEDS, probe.sampled[0])
+    if rarely.min() < probe.false_alarm / tests:
+        yield f"a user takes part in {moved.mean(axis=0).max():.3g} of the releases, stated are {probe.sampled[0]:.3g}"
+    for k, j in combinations(range(probe.releases), 2):
+        table = [[np.sum(moved[:, k] & moved[:, j]), np.sum(moved[:, k] & ~moved[:, j])],
+                 [np.sum(~moved[:, k] & moved[:, j]), np.sum(~moved[:, k] & ~moved[:, j])]]  # fmt: skip
+        if stats.fisher_exact(table).pvalue < probe.false_alarm / tests:
+            yield "whoever takes part in one release takes part in another: the sample is not drawn anew"
+            return
+
+
+def length(probe: Probe) -> Iterator[str]:
+    """One sampled user adds at most the stated length: the mean of a batch in which all do the same tells how much."""
+    if probe.sampled is None:
+        return
+    rate, most = probe.sampled
+    persons, count = _corners(probe), probe.affordable(2 * probe.replicates)
+    for person in persons:
+        stated = probe.transcript(person, 0)[1]
+        whitened = np.where(stated > 0.0, 1.0 / np.sqrt(np.where(stated > 0.0, stated, 1.0)), 0.0)
+        seen = probe.transcripts(person, count, first=5000, everybody=True) * whitened / (rate * probe.batch_size)
+        seen = seen[:, 0]
+        chosen = seen[: count // 2].mean(axis=0)
+        if not (norm := float(np.linalg.norm(chosen))) > 0.0:
+            continue
+        along = seen[count // 2 :] @ (chosen / norm)
+        sure = math.sqrt(2.0 * math.log(len(persons) / probe.false_alarm) / len(along)) * float(along.std(ddof=1))
+        if not float(along.mean()) - sure <= most * (1.0 + _TOLERANCE):
+            yield f"a user adds {along.mean():.4g} times the noise to a release, the sampled events say {most:.4g}"
+            return
+
+
+def lattice(probe: Probe) -> Iterator[str]:
+    """No digit and no residue of a released number says more about data than is certified."""
+    claim, count = probe.privatizer.claim, probe.affordable(probe.replicates)
+    certified = epsilon_of(probe.privatizer.events(), claim.delta)
+    one, other = worst_pair(probe)
+    seen = [probe.transcripts(who, count, first=first).reshape(count, -1)
+            for who, first in ((one, 7000), (other, 7000 + count))]  # fmt: skip
+    tests = 20.0 * len(_DIGITS) * seen[0].shape[1]
+    for k in _DIGITS:
+        near = np.maximum(np.abs(seen[0]).max(axis=0), np.abs(seen[1]).max(axis=0)) * 10.0**k < 1e14
+        digits = [np.floor(10.0 * np.mod(np.round(np.abs(values[:, near]) * 10.0**k, 3), 1.0)) for values in seen]
+        for d in range(10):
+            hits = [(values == d).sum(axis=0) for values in digits]
+            for column in np.flatnonzero(np.abs(hits[0] - hits[1]) > count / 3):
+                errors = Errors(first=count, first_hits=int(hits[0][column]), second=count,
+                                second_hits=int(hits[1][column]))  # fmt: skip
+                if event_epsilon(errors, claim.delta, probe.false_alarm / tests) > certified:
+                    yield f"a digit of a released number (10^{-k - 1}) tells users apart"
+                    return
+
+
+def worst_pair(probe: Probe) -> tuple[Any, Any]:
+    """Of the corners, the two users whose releases are farthest apart, in units of the stated noise."""
+    persons = _corners(probe)
+    exact = [_expected(probe, person, persons[0]) for person in persons]
+    stated = np.maximum(probe.transcript(persons[0], 0)[1], 1e-12)
+    pairs = list(combinations(range(len(persons)), 2))
+    far = [float((((exact[i] - exact[j]) ** 2) / stated).sum()) for i, j in pairs]
+    i, j = pairs[int(np.argmax(far))]
+    return persons[i], persons[j]
+
+
+def _corners(probe: Probe) -> list[Any]:
+    """The ordinary users."""
+    return list(probe.persons()[: probe.ordinary])
+
+
+def _moved(probe: Probe, one: Any, other: Any, number: int) -> Floats:
+    """[releases, numbers]: by how much replacing `one` by `other` moves what is released, at replayed noise."""
+    plain = probe.seeded()
+    return np.asarray(plain.transcript(other, number)[0] - plain.transcript(one, number)[0])
+
+
+def _expected(probe: Probe, one: Any, other: Any) -> Floats:
+    """The same in the mean."""
+    return np.asarray(probe.exact(other) - probe.exact(one))
+
+
+def _directions(probe: Probe, moved: Floats, pilot: Floats) -> dict[str, Floats]:
+    """Combinations of numbers that may tell two users apart: by the noise of `pilot`, one by one and together."""
+    spread = pilot.var(axis=0).reshape(moved.shape)
+    floor = _TOLERANCE * max(1e-300, float(np.abs(moved).max())) ** 2
+    plain = np.where(moved != 0.0, moved / np.maximum(spread, floor), 0.0)
+    found = {"whole transcripts": plain}
+    at = 0
+    for name, size in probe.sizes().items():
+        only = np.zeros_like(plain)
+        only[:, at : at + size] = plain[:, at : at + size]
+        found[name], at = only, at + size
+    for k in range(len(moved)):
+        numbers = pilot.reshape(len(pilot), *moved.shape)[:, k]
+        covariance = np.atleast_2d(np.cov(numbers, rowvar=False)) + np.eye(moved.shape[1]) * (
+            floor + 0.02 * float(spread[k].mean())
+        )
+        fitted = np.zeros_like(plain)
+        fitted[k] = np.linalg.solve(covariance, moved[k])
+        found[f"release {k + 1}"] = fitted
+    return {name: weights.ravel() for name, weights in found.items() if np.any(weights)}
+
+
+def _kurtosis(values: Floats) -> float:
+    """What the data say, and at least that of Laplace noise."""
+    return max(6.0, float(np.mean(values**4)) / max(float(np.mean(values**2)) ** 2, 1e-300)) if values.size else 6.0

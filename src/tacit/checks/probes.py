@@ -1,0 +1,361 @@
+"""Probes: how any privatizer is examined, through nothing but its query and the arrays that it releases.
+
+A probe knows, for one type of query, which query to ask, who the users are (ordinary and hostile ones), how a batch is
+made in which one of them is replaced, and what would be released without noise. Everything else is the same for all:
+
+- A `transcript` is every number of every release that the replaced user has a part in. Released tuples are flattened
+  field by field; a field that the probe does not know is an error, so nothing can be missing from the view.
+- The same number of a noise source replays the noise, so that the difference of two transcripts is what the replaced
+  user moves: exactly, without knowing the noise.
+- `secure=True` draws from the operating system instead, where the privatizer takes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.claims import no_privacy
+from tacit.data.doses import Dosed
+from tacit.data.layered import LossUser
+from tacit.data.trajectories import Trajectories
+from tacit.errors import InvalidInput
+from tacit.policies.softmax import public_features, softmax_table, tabular_features
+from tacit.protocol import Noise
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.gradients import DoseQuery, SoftmaxQuery
+from tacit.released.losses import LossQuery
+
+__all__ = ["CANARY", "HOSTILE", "DoseProbe", "LossProbe", "Probe", "SoftmaxProbe", "Transcript"]
+
+Floats = NDArray[np.float64]
+Transcript = tuple[Floats, Floats]
+"""[releases, numbers]: what was released, and the noise variance that was stated beside it."""
+
+CANARY = 0.8315927406
+"""A reward that occurs nowhere else: if its digits turn up in words, somebody talked."""
+HOSTILE = (7.0, -3.0, np.nan, np.inf, -np.inf, 1e300)
+"""Rewards that nobody may report."""
+_PREFIXES = 7  # of a continual counter: three levels of a binary tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A privatizer under examination; everything is drawn from `seed`, unless it is `secure`."""
+
+    privatizer: Any
+    seed: int = 0
+    replicates: int = 300
+    false_alarm: float = 1e-6
+    secure: bool = False
+    query: Any = None
+    """What is asked; None: what the probe asks by itself."""
+
+    columns: ClassVar[Mapping[str, int]] = {}
+    """The released fields that depend on users, and where their noise variance stands."""
+    public: ClassVar[tuple[str, ...]] = ()
+    """The released fields that must not."""
+    euclidean: ClassVar[bool] = False
+    """Whether families bound the length of a vector, not single counters."""
+    ordinary: ClassVar[int] = 0
+    """How many of the persons report nothing odd; they come first."""
+    exact_noise: ClassVar[bool] = False
+    """Whether the stated variance is that of every number; otherwise it bounds it from above."""
+
+    def asked(self, k: int) -> Any:
+        """The query of the k-th release."""
+        raise NotImplementedError
+
+    @property
+    def releases(self) -> int:
+        """How many releases the replaced user has a part in, as far as they are examined."""
+        return 1
+
+    def persons(self) -> Sequence[Any]:
+        """Users of every kind: ordinary ones first, then those who report what they must not."""
+        raise NotImplementedError
+
+    def given(self, person: Any, k: int, *, everybody: bool = False) -> Any:
+        """The users of the k-th release: `person` first, the crowd behind; or a crowd that does as `person` does."""
+        raise NotImplementedError
+
+    def exact(self, person: Any) -> Floats:
+        """The transcript without noise."""
+        raise NotImplementedError
+
+    @property
+    def additive(self) -> bool:
+        """Whether a release is what users did plus symmetric noise that has nothing to do with them."""
+        return True
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """The numbers of one release by family; what no family covers stands under "uncovered"."""
+        raise NotImplementedError
+
+    def quiet(self) -> Self:
+        """The same with randomized answers switched off."""
+        return self
+
+    def seeded(self) -> Self:
+        """The same with noise that can be replayed."""
+        return replace(self, secure=False)
+
+    def affordable(self, count: int) -> int:
+        """How many transcripts of so many that are asked for can be paid."""
+        return count
+
+    def sizes(self) -> dict[str, int]:
+        """How many numbers each field has."""
+        statistics = self.privatizer.begin().released
+        return {name: self.fields(statistics)[name].size for name in self.columns}
+
+    def variants(self) -> tuple[Self, ...]:
+        """The probes to be examined: one for each thing that can be asked."""
+        return (self,)
+
+    @property
+    def batch_size(self) -> int:
+        """How many users the first release takes."""
+        return int(getattr(self.privatizer, "users_per_batch", 1))
+
+    @property
+    def sampled(self) -> tuple[float, float] | None:
+        """The stated sampling rate, and the greatest length of one user in units of the noise; None: all take part."""
+        for event, _ in self.privatizer.events():
+            if hasattr(event, "rate"):
+                return float(event.rate), float(event.norm / event.sigma)
+        return None
+
+    def noise(self, number: int) -> Noise:
+        """The number-th source of noise; the same number replays it, unless it is secure."""
+        return SecureNoise() if self.secure else SimulationNoise(np.random.default_rng([self.seed, number]))
+
+    def fields(self, statistics: Any) -> dict[str, Floats]:
+        """Every field of a release, flat; a field that is missing from the view, or from the release, is an error."""
+        names = set(getattr(statistics, "_fields", ()))
+        if names != {*self.columns, *self.public}:
+            odd = ", ".join(sorted(names ^ {*self.columns, *self.public}))
+            raise InvalidInput(f"every released field must be in the view of {type(self).__name__}, got {odd}")
+        return {name: np.asarray(part, dtype=np.float64).ravel() for name, part in statistics._asdict().items()}
+
+    def numbers(self, statistics: Any) -> Floats:
+        """The numbers of one release that depend on users."""
+        fields = self.fields(statistics)
+        return np.concatenate([fields[name] for name in self.columns])
+
+    def split(self, numbers: Floats) -> dict[str, Floats]:
+        """The numbers of one release by field."""
+        ends = np.cumsum(list(self.sizes().values()))[:-1]
+        return dict(zip(self.columns, np.split(numbers, ends), strict=True))
+
+    def moved(self, number: int) -> dict[str, Floats]:
+        """By family: the counters [persons, counters] of the first release when each of the persons comes first."""
+        rows = [self.parts(self.transcript(person, number, releases=1)[0][0]) for person in self.persons()]
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def transcript(
+        self, person: Any, number: int, *, everybody: bool = False, releases: int | None = None
+    ) -> Transcript:
+        """Everything that is released of `person`."""
+        state, noise, shown, stated = self.privatizer.begin(), self.noise(number), [], []
+        for k in range(self.releases if releases is None else releases):
+            users = self.given(person, k, everybody=everybody)
+            state, released = self.privatizer.release(state, users, self.asked(k), noise)
+            fields = self.fields(released.statistics)
+            shown.append(np.concatenate([fields[name] for name in self.columns]))
+            variance = [np.full(fields[name].size, fields["variance"][at]) for name, at in self.columns.items()]
+            stated.append(np.concatenate(variance))
+        return np.array(shown), np.array(stated)
+
+    def transcripts(self, person: Any, count: int, *, first: int = 1000, everybody: bool = False) -> Floats:
+        """[count, releases, numbers]: independent transcripts."""
+        return np.array([self.transcript(person, first + i, everybody=everybody)[0] for i in range(count)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossProbe(Probe):
+    """Counts and losses of adversarial MDPs."""
+
+    columns: ClassVar[Mapping[str, int]] = {"transitions": 0, "visits": 1, "losses": 2}
+    public: ClassVar[tuple[str, ...]] = ("variance", "users")
+
+    @property
+    def full(self) -> bool:
+        """Whether users bring the losses of all pairs."""
+        return bool(self.privatizer.feedback == "full")
+
+    def asked(self, k: int) -> Any:
+        """Counts and losses, with the feedback of the privatizer."""
+        return LossQuery(full=self.full) if self.query is None else self.query
+
+    @property
+    def releases(self) -> int:
+        """Prefixes of the counters; one message under local trust."""
+        return 1 if self.privatizer.claim.trust == "local" else min(self.privatizer.episodes - 1, _PREFIXES)
+
+    def persons(self) -> list[LossUser]:
+        """Walks over the first and over the last pairs, with all losses alike."""
+        shape = self.privatizer.shape
+        last = [t for t in range(shape.triples) if t + 1 == shape.triples or shape.pair_of[t + 1] > shape.pair_of[t]]
+        walks = [last[: shape.horizon], last[-shape.horizon :], [0] * shape.horizon]
+        ordinary = [self._person(walk, loss) for walk in walks for loss in (0.0, 1.0, CANARY)]
+        strangers = [
+            LossUser(np.full_like(ordinary[0].pairs, far), np.full_like(ordinary[0].triples, far), ordinary[0].losses)
+            for far in (-5, 2**40)
+        ]
+        return [*ordinary, *(self._person(walks[1], loss) for loss in HOSTILE), *strangers]
+
+    ordinary: ClassVar[int] = 9
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """Transitions, losses, and what visits say beyond them."""
+        fields, pair_of = self.split(numbers), np.array(self.privatizer.shape.pair_of)
+        stated = {family.name for family in self.privatizer.families()}
+        visits, losses = fields["visits"], fields["losses"]
+        sums = np.bincount(pair_of, weights=fields["transitions"], minlength=len(visits))
+        known = {**fields, "losses and complements": np.concatenate([losses, visits - losses])}
+        rest = {"transitions": fields["transitions"], "losses": losses, "visits": visits - sums}
+        gone = stated | ({"losses", "visits"} if "losses and complements" in stated else set())
+        found = {name: known[name] for name in known if name in stated}
+        return {**found, "uncovered": np.concatenate([v for n, v in rest.items() if n not in gone] or [np.zeros(0)])}
+
+    def _person(self, triples: Sequence[int], loss: float) -> LossUser:
+        shape = self.privatizer.shape
+        loss = 0.0 if self.privatizer.public_losses else loss  # a public table is the same for everybody
+        moved = np.array(triples, dtype=np.int64)
+        pairs = np.array([shape.pair_of[t] for t in triples], dtype=np.int64)
+        return LossUser(pairs, moved, np.full(shape.pairs if self.full else shape.horizon, loss))
+
+    def given(self, person: LossUser, k: int, *, everybody: bool = False) -> LossUser:
+        """The person, then a crowd that goes the first way and loses nothing."""
+        return person if k == 0 or everybody else self.persons()[0]
+
+    def exact(self, person: LossUser) -> Floats:
+        """Totals, but single losses under bandit feedback; each pair and triple counts once for a user."""
+        shape, rows = self.privatizer.shape, []
+        moves, visits, losses = np.zeros(shape.triples), np.zeros(shape.pairs), np.zeros(shape.pairs)
+        for k in range(self.releases):
+            user = self.given(person, k)
+            own, met = np.zeros(shape.pairs), np.clip(np.nan_to_num(user.losses, nan=0.0), 0.0, 1.0)
+            pairs, triples = np.clip(user.pairs, 0, shape.pairs - 1), np.clip(user.triples, 0, shape.triples - 1)
+            own[np.arange(shape.pairs) if self.full else pairs] = met
+            moves[np.unique(triples)] += 1.0
+            visits[np.unique(pairs)] += 1.0
+            losses = losses + own if self.full else own
+            rows.append(np.concatenate([moves, visits, losses]))
+        return np.array(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GradientProbe(Probe):
+    """What both kinds of batch gradients share: a batch is asked once for each of its epochs."""
+
+    columns: ClassVar[Mapping[str, int]] = {"gradient": 0, "reward": 1}
+    public: ClassVar[tuple[str, ...]] = ("variance", "releases")
+    exact_noise: ClassVar[bool] = True
+    euclidean: ClassVar[bool] = True
+
+    @property
+    def releases(self) -> int:
+        """The epochs of a batch."""
+        return int(self.privatizer.epochs)
+
+    def exact(self, person: Any) -> Floats:
+        """The gradient of the whole batch without noise."""
+        silent = replace(self.privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None, rate=1.0)
+        return replace(self, privatizer=silent, secure=False).transcript(person, 0)[0]
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """One vector: the gradient and, in units of its noise, the mean reward."""
+        fields, weight = self.split(numbers), self.privatizer.reward_weight
+        return {
+            "gradient": np.concatenate([fields["gradient"], weight * fields["reward"]]),
+            "uncovered": fields["reward"] if weight == 0.0 else np.zeros(0),
+        }
+
+    @property
+    def _baseline(self) -> Floats:
+        # A released baseline may be anywhere in the interval; a public one is 0 unless a query says otherwise.
+        return np.array([self.privatizer.bounds.low if self.privatizer.reward_weight > 0.0 else 0.0])
+
+    @property
+    def _rewards(self) -> tuple[float, ...]:
+        low, high = self.privatizer.bounds.low, self.privatizer.bounds.high
+        return (low, high, low + CANARY * (high - low))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxProbe(_GradientProbe):
+    """Batch gradients at softmax policies."""
+
+    ordinary: ClassVar[int] = 12
+
+    def asked(self, k: int) -> Any:
+        """The gradient at a policy that is almost sure of the first action: there scores are longest."""
+        if self.query is not None:
+            return self.query
+        shape, width = self.privatizer.shape, self.privatizer.width
+        features = public_features(shape.num_states, shape.num_actions, width) if width else tabular_features()
+        table, theta = np.zeros((shape.stages, shape.num_states, shape.num_actions)), np.zeros(shape.dimension)
+        if width:
+            theta.reshape(shape.stages, width)[:] = 40.0 * features[0, 0]
+        else:
+            theta.reshape(table.shape)[..., 0] = 40.0
+        softmax_table(features, theta, table)
+        return SoftmaxQuery(features, table, table, self._baseline)
+
+    def persons(self) -> list[Trajectories]:
+        """Users who stay in one state with one action and always earn the same."""
+        S, A = self.privatizer.shape.num_states, self.privatizer.shape.num_actions
+        corners = [(s, a) for s in (0, S - 1) for a in (0, A - 1)]
+        ordinary = [self._person(s, a, r) for s, a in corners for r in self._rewards]
+        odd = [self._person(s, a, r) for s, a in ((0, 0), (S - 1, A - 1)) for r in HOSTILE]
+        return [*ordinary, *odd, *(self._person(s, a, 1.0) for s, a in ((-5, 0), (2**40, -(2**40))))]
+
+    def _person(self, state: int, action: int, reward: float) -> Trajectories:
+        H = self.privatizer.shape.horizon
+        states, actions = np.full((1, H + 1), state, dtype=np.int64), np.full((1, H), action, dtype=np.int64)
+        return Trajectories(states, actions, np.full((1, H), reward))
+
+    def given(self, person: Trajectories, k: int, *, everybody: bool = False) -> Trajectories:
+        """A whole batch: the others earn as little as they can."""
+        crowd, m = person if everybody else self._person(0, 0, self.privatizer.bounds.low), self.batch_size
+        both = ((getattr(person, part), getattr(crowd, part)) for part in ("states", "actions", "rewards"))
+        return Trajectories(*(np.concatenate([one, np.repeat(other, m - 1, axis=0)]) for one, other in both))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoseProbe(_GradientProbe):
+    """Batch gradients at Gaussian policies over doses."""
+
+    ordinary: ClassVar[int] = 18
+
+    def asked(self, k: int) -> Any:
+        """The gradient at a policy that prefers dose 0 everywhere."""
+        if self.query is not None:
+            return self.query
+        shape = self.privatizer.shape
+        features = public_features(shape.num_states, 1, shape.dimension)[:, 0]
+        norms = np.sqrt((features**2).sum(axis=1))
+        return DoseQuery(features, norms, np.zeros(shape.num_states), self._baseline, 1.0)
+
+    def persons(self) -> list[Dosed]:
+        """Users of both ends of the contexts, with doses of every size."""
+        S = self.privatizer.shape.num_states
+        ordinary = [self._person(s, d, r) for s in (0, S - 1) for d in (-0.5, 0.0, 3.0) for r in self._rewards]
+        odd = [self._person(S - 1, d, r) for d in (1.0, np.nan, np.inf, 1e300) for r in HOSTILE]
+        return [*ordinary, *odd, self._person(-5, 1.0, 1.0), self._person(2**40, 1.0, 1.0)]
+
+    def _person(self, state: int, dose: float, reward: float) -> Dosed:
+        return Dosed(np.array([state], dtype=np.int64), np.array([dose]), np.array([reward]))
+
+    def given(self, person: Dosed, k: int, *, everybody: bool = False) -> Dosed:
+        """A whole batch: the others have the preferred dose and earn as little as they can."""
+        crowd, m = person if everybody else self._person(0, 0.0, self.privatizer.bounds.low), self.batch_size
+        return Dosed(
+            *(np.concatenate([one, np.repeat(other, m - 1)]) for one, other in zip(person, crowd, strict=True))
+        )

@@ -1,0 +1,383 @@
+"""What an adversary sees of a privatizer, as numbers, and the best known score of it: every kind of privatizer.
+
+White-box: the adversary knows everybody else's data and the law of the noise and sees every release. The user who is
+replaced comes first and is chosen to be told apart: always in the rarest state with the last action, or always in the
+first state with the first action, and the largest reward either way (Lemma S4 (staged counts)).
+
+    trust      what is seen                              trials go through     score
+    local      the message of the replaced user          the release kernel    exact likelihood ratio
+    central    every prefix after the replaced user      the release kernel    exact or best linear (`ratios`)
+    shuffle    the sums of all bits of the batch         the aggregate path    exact (messages: `messages`)
+    losses     all counts and losses of the user         the release kernel    best linear, by measured noise
+    gradients  all gradients and rewards of the batch    the release kernel    best linear, by measured noise
+
+A record of one trial holds every number of every release, one after the other: all fields, in their order.
+
+G1  A privatizer that is as stated is called refuted with probability at most `false_alarm`.
+G2  Half the noise is found in every row (a test plants it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.families import Family
+from tacit.checks.attack import Finding, Target, attack
+from tacit.checks.conformance import probe_of
+from tacit.checks.harness import worst_pair
+from tacit.checks.probes import Probe
+from tacit.checks.ratios import bit_ratio, log_ratio, stream_score
+from tacit.data.counts import ExactCounts, count_trajectories
+from tacit.data.trajectories import Trajectories, Walked
+from tacit.errors import NotSupported, require_count
+from tacit.kernels import kernel
+from tacit.mechanisms.one_slot import OneSlot
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.central import Central
+from tacit.privatizers.central_batches import CentralBatches
+from tacit.privatizers.local import Local
+from tacit.privatizers.shuffle import Shuffle
+from tacit.privatizers.shuffled import Shuffled
+from tacit.protocol import TOTALS, copy_state
+from tacit.randomness import SimulationNoise
+from tacit.released.batches import BatchQuery, PlannedBatch
+from tacit.released.counts import CountShape
+
+__all__ = [
+    "View",
+    "audit_privatizer",
+    "canaries",
+    "counters_of",
+    "exact_record",
+    "record_releases",
+    "record_width",
+    "sums_score",
+    "view_of",
+]
+
+Floats = NDArray[np.float64]
+Record = Callable[[Any, int, SimulationNoise], Floats]
+"""(users, trials, noise) -> records [trials, releases, width]."""
+
+_CHUNK: Final = 5_000_000  # numbers that are kept at once
+_PILOT: Final = 4000  # trials that show how large the noise is
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class View:
+    """Two neighbouring worlds, what is seen of them, and how it is scored."""
+
+    seen: str
+    worlds: tuple[Any, Any]
+    record: Record
+    score: Callable[[Floats], Floats]
+    width: int
+
+    def scores(self, trials: int, seed: int) -> tuple[Floats, Floats]:
+        """Scores of so many trials in each world."""
+        noise = SimulationNoise(np.random.default_rng([seed, 11]))
+        found = [
+            np.concatenate([self.score(self.record(users, count, noise)) for count in _chunks(trials, self.width)])
+            for users in self.worlds
+        ]
+        return found[0], found[1]
+
+
+def audit_privatizer(
+    privatizer: Any, *, trials: int = 100_000, false_alarm: float = 0.01, seed: int = 0, name: str | None = None
+) -> Finding:
+    """Attack a privatizer of any kind through everything it releases.
+
+    >>> from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+    >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
+    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
+    ...                          mechanism="oue", users_per_batch=1)
+    >>> found = audit_privatizer(make_privatizer(request), trials=20_000)
+    >>> found.verdict, found.attacked > 1.5
+    ('holds', True)
+    """
+    view = view_of(privatizer)
+    target = Target(
+        kind="privatizer",
+        name=privatizer.name if name is None else name,
+        trust=privatizer.claim.trust,
+        calibration=privatizer.calibration,
+        view=view.seen,
+        claimed=privatizer.claim.epsilon,
+        delta=privatizer.claim.delta,
+        events=privatizer.events(),
+    )
+    return attack(target, *view.scores(trials, seed), false_alarm=false_alarm)
+
+
+def view_of(privatizer: Any) -> View:
+    """What the adversary of this privatizer's trust model sees."""
+    if privatizer.claim.trust == "none":
+        raise NotSupported(f"nothing is claimed by a {type(privatizer).__name__}, so nothing can be refuted")
+    if isinstance(privatizer, Local):
+        return _message(privatizer)
+    if isinstance(privatizer, Central | CentralBatches):
+        return _prefixes(privatizer)
+    if isinstance(privatizer, Shuffled | BatchShuffle):
+        return _sums(privatizer)
+    return _measured(probe_of(privatizer))
+
+
+def _message(privatizer: Local) -> View:
+    shape, parameters = privatizer.shape, privatizer.parameters
+    first, second = canaries(shape, 1)
+    worlds = (_walked(first), _walked(second))
+    families = privatizer.families()
+    was, became = (counters_of(families, shape, exact_record(shape, users)[0]) for users in (first, second))
+
+    def score(records: Floats) -> Floats:
+        seen = counters_of(families, shape, records[:, 0])
+        total = np.zeros(len(records))
+        for name, values in seen.items():
+            noise: Any = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
+            moved = was[name] != became[name]
+            values, x0, x1 = values[:, moved], was[name][moved], became[name][moved]
+            if isinstance(noise, RandomizedResponse | OneSlot):
+                bits = parameters.transition_bits if name == "transitions" else parameters.outcome_bits
+                # A subset is judged by the same two bits: its log-likelihood ratio is a multiple of theirs.
+                # The server knows the gain: a de-biased bit is 0 or 1 again; 0 means that another slot was sent.
+                sent = values / noise.gain + bits.rise > 0.5
+                ratio = bit_ratio(sent, x0 == 1.0, x1 == 1.0, bits.keep, bits.rise) * (np.abs(values) > 1e-12)
+            else:
+                ratio = log_ratio(noise, values - x0, x1 - x0)
+            total += ratio.sum(axis=1)
+        return total
+
+    width = record_width(shape)
+    return View(
+        seen="the user's message", worlds=worlds, record=record_releases(privatizer, TOTALS), score=score, width=width
+    )
+
+
+def _prefixes(privatizer: Central | CentralBatches) -> View:
+    shape, counter = privatizer.shape, privatizer.counter
+    shown = np.array(privatizer.ends) - 1 if isinstance(privatizer, CentralBatches) else np.arange(counter.releases)
+    first, second = canaries(shape, int(shown[-1]) + 1)
+    families = privatizer.families()
+    was, became = (_joined(counters_of(families, shape, exact_record(shape, u)[shown])) for u in (first, second))
+    moved = np.abs(became - was).max(axis=0) > 0.0
+    best = stream_score(counter, len(shown))
+
+    def score(records: Floats) -> Floats:
+        seen = _joined(counters_of(families, shape, records[:, shown]))
+        return best(seen[..., moved] - was[:, moved], became[:, moved] - was[:, moved])
+
+    width = record_width(shape)
+    return View(
+        seen=f"all {len(shown)} releases",
+        worlds=(_walked(first), _walked(second)),
+        record=record_releases(privatizer, TOTALS),
+        score=score,
+        width=width * len(first),
+    )
+
+
+def _sums(privatizer: Shuffled | BatchShuffle) -> View:
+    shape = privatizer.shape
+    if isinstance(privatizer, Shuffled):
+        protocol, state = privatizer.protocol, privatizer.begin()
+
+        def release(counts: Any, noise: Any) -> Any:
+            return privatizer.release(state, counts, TOTALS, noise)[1].statistics
+    else:
+        worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.query.layer is None)
+        request = BatchQuery(layer=worst.query.layer, failure_prob=None)
+        alone = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
+        protocol, start = privatizer.protocol(worst.users, request), alone.begin()
+
+        def release(counts: Any, noise: Any) -> Any:
+            return alone.release(start, counts, request, noise)[1].statistics
+
+    first, second = canaries(shape, protocol.bit_noise.users)
+    sizes = (shape.num_states, shape.num_actions)
+    best = sums_score(protocol, shape, count_trajectories(first, *sizes), count_trajectories(second, *sizes))
+
+    def score(records: Floats) -> Floats:
+        return best(records[:, 0])
+
+    def record(users: Trajectories, trials: int, noise: SimulationNoise) -> Floats:
+        counts, out = count_trajectories(users, *sizes), np.empty((trials, 1, record_width(shape)))
+        for row in out:
+            released = release(counts, noise)
+            parts = (released.transitions, released.visits, released.rewards, released.squares)
+            row[0] = np.concatenate([part.ravel() for part in parts])
+        return out
+
+    return View(
+        seen="the sums of the batch",
+        worlds=(first, second),
+        record=record,
+        score=score,
+        width=record_width(shape),
+    )
+
+
+def sums_score(
+    protocol: Shuffle, shape: CountShape, first: ExactCounts, second: ExactCounts
+) -> Callable[[Any], Floats]:
+    """The likelihood ratio of two batches given the released sums: records [trials, width], or one `NoisyCounts`."""
+    families = protocol.families()
+    was, became = (_joined(counters_of(families, shape, _record(shape, batch))) for batch in (first, second))
+    moved = was != became
+    law = protocol.bit_noise.total
+
+    def score(seen: Any) -> Floats:
+        records = seen if isinstance(seen, np.ndarray) else _record(shape, seen)[np.newaxis]
+        values = _joined(counters_of(families, shape, records))[:, moved] - was[moved]
+        return np.asarray(log_ratio(law, values, became[moved] - was[moved]).sum(axis=1))
+
+    return score
+
+
+def _record(shape: CountShape, counts: Any) -> Floats:
+    """Counts of a batch as one record; pooled over the steps where the release is."""
+    moves = np.array(counts.transitions, dtype=np.float64)
+    moves[shape.horizon - 1] = 0.0  # nobody releases the successors of the last step
+    parts = [moves, counts.visits, counts.rewards, counts.rewards]
+    if not shape.staged:
+        parts = [part.sum(axis=0, keepdims=True) for part in parts]
+    return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in parts])
+
+
+def _joined(parts: dict[str, Floats]) -> Floats:
+    return np.concatenate(list(parts.values()), axis=-1)
+
+
+def _measured(probe: Probe) -> View:
+    """Every number of every release, scored along Σ⁻¹ d: d is what the worst replacement moves, Σ measured noise."""
+    pair = worst_pair(probe)
+    worlds = tuple(tuple(_flat(probe, probe.given(one, k)) for k in range(probe.releases)) for one in pair)
+    moved = (probe.exact(pair[1]) - probe.exact(pair[0])) / (1.0 if probe.sampled is None else probe.sampled[0])
+    size, record = moved.shape[1], record_releases(probe.privatizer, probe.asked(0))
+    pilot = record(worlds[0], _PILOT, SimulationNoise(np.random.default_rng([probe.seed, 23])))[:, :, :size]
+    used = np.flatnonzero(moved.ravel())
+    numbers = pilot.reshape(_PILOT, -1)[:, used]
+    signal = moved.ravel()[used]
+    # A number without noise of its own decides alone.
+    floor = 1e-9 * max(1e-300, float(np.abs(signal).max())) ** 2
+    weights = np.linalg.solve(np.atleast_2d(np.cov(numbers, rowvar=False)) + floor * np.eye(len(used)), signal)
+
+    def score(records: Floats) -> Floats:
+        return np.asarray(records[:, :, :size].reshape(len(records), -1)[:, used] @ weights)
+
+    width = sum(part.size for part in probe.privatizer.begin().released)
+    seen = "everything released of the user" if probe.releases == 1 else f"all {probe.releases} releases"
+    return View(seen=seen, worlds=(worlds[0], worlds[1]), record=record, score=score, width=width * probe.releases)
+
+
+def _flat(probe: Probe, users: Any) -> Any:
+    """Users as the kernel takes them."""
+    convert = getattr(probe.privatizer, "kernel_users", None)
+    return users if convert is None else convert(users)
+
+
+def canaries(shape: CountShape, users: int) -> tuple[Trajectories, Trajectories]:
+    """Two neighbouring sequences of users that differ in the first; all others sit in a middle state."""
+    H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    states, actions = np.full((users, H + 1), S // 2, dtype=np.int64), np.zeros((users, H), dtype=np.int64)
+    rewards = np.zeros((users, H))
+    first = Trajectories(states.copy(), actions.copy(), rewards.copy())
+    first.states[0], first.actions[0], first.rewards[0] = 0, 0, 1.0
+    second = Trajectories(states, actions, rewards)
+    second.states[0], second.actions[0], second.rewards[0] = S - 1, A - 1, 1.0
+    return first, second
+
+
+def exact_record(shape: CountShape, users: Trajectories) -> Floats:
+    """The records [users, width] that would be made without any noise."""
+    H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    T, N, R = (np.zeros((len(users), shape.stages, S, A, *more)) for more in ((S,), (), ()))
+    for k in range(len(users)):
+        for h in range(H):
+            stage = h if shape.staged else 0
+            s, a = users.states[k, h], users.actions[k, h]
+            N[k:, stage, s, a] += 1.0
+            R[k:, stage, s, a] += users.rewards[k, h]
+            if h < H - 1:
+                T[k:, stage, s, a, users.states[k, h + 1]] += 1.0
+    return np.concatenate([part.reshape(len(users), -1) for part in (T, N, R, R)], axis=1)
+
+
+def counters_of(families: Sequence[Family], shape: CountShape, records: Floats) -> dict[str, Floats]:
+    """Records [..., width] as independent counters [..., counters], by the families that were released."""
+    S, A = shape.num_states, shape.num_actions
+    cells = shape.stages * S * A
+    moves = (shape.stages - 1 if shape.staged else min(1, shape.horizon - 1)) * S * A * S
+    ends = np.cumsum([cells * S, cells, cells, cells])
+    visits, rewards, squares = (records[..., ends[i] : ends[i + 1]] for i in range(3))
+    known = {
+        "transitions": records[..., :moves],
+        "visits": visits,
+        "rewards": rewards,
+        "squares": squares,
+    }
+    both = np.concatenate([rewards, visits - rewards], axis=-1)
+    return {family.name: known.get(family.name, both) for family in families}
+
+
+def record_releases(privatizer: Any, query: Any) -> Record:
+    """Every release of a privatizer to the users of each, through its own kernel: the fields that hold numbers."""
+    release, parameters, before = privatizer.kernel, privatizer.parameters, privatizer.begin()
+    write = _writer(release) if hasattr(release, "py_func") else _writing(release)
+    width = sum(part.size for part in before.released if part.dtype == np.float64)
+
+    def record(users: Sequence[Any], trials: int, noise: SimulationNoise) -> Floats:
+        out = np.empty((trials, len(users), width))
+        for row in out:
+            state = copy_state(before)
+            shown = tuple(part.reshape(-1) for part in state.released if part.dtype == np.float64)
+            write(parameters, state, tuple(users), query, noise.generator, shown, row)
+        return out
+
+    return record
+
+
+def _writing(release: Callable[..., None]) -> Callable[..., None]:
+    """One trial: the users of each release in turn, and what is released after each."""
+
+    def write(
+        parameters: Any, state: Any, users: Any, query: Any, coins: np.random.Generator, shown: Any, out: Floats
+    ) -> None:
+        for k, given in enumerate(users):
+            release(parameters, state, given, query, coins)
+            c = 0
+            for part in shown:
+                for x in part:
+                    out[k, c] = x
+                    c += 1
+
+    return write
+
+
+@cache
+def _writer(release: Callable[..., None]) -> Callable[..., None]:
+    """The same, compiled."""
+    return kernel(_writing(release))
+
+
+def record_width(shape: CountShape) -> int:
+    """The counts in one release."""
+    cells = shape.stages * shape.num_states * shape.num_actions
+    return cells * (shape.num_states + 3)
+
+
+def _chunks(trials: int, width: int) -> Iterator[int]:
+    most = max(1, _CHUNK // max(1, width))
+    for start in range(0, require_count("trials", trials, least=10), most):
+        yield min(most, trials - start)
+
+
+def _walked(users: Trajectories) -> tuple[Walked, ...]:
+    return tuple(Walked(*row) for row in zip(users.states, users.actions, users.rewards, strict=True))
