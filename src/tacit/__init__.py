@@ -17,8 +17,7 @@ from tacit._version import __version__
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-    from tacit.environments.registry import list_environments
-    from tacit.environments.registry import make as make_environment
+    from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
     from tacit.experiments.bundle import Bundle, export_bundle, load_bundle
@@ -69,7 +68,7 @@ _HOMES = {
     "list_environments": ("tacit.environments.registry", "list_environments"),
     "load": ("tacit.experiments.comparison", "load"),
     "load_bundle": ("tacit.experiments.bundle", "load_bundle"),
-    "make_environment": ("tacit.environments.registry", "make"),
+    "make_environment": ("tacit.environments.registry", "make_environment"),
     "reproduce": ("tacit.experiments.catalogue", "reproduce"),
     "run": ("tacit.experiments.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),

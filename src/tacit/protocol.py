@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tacit.accounting.families import Family
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.types import Calibration, Constants
 
 __all__ = [
     "Calibration",
@@ -52,10 +53,6 @@ __all__ = [
 ]
 
 Noise = SimulationNoise | SecureNoise
-Calibration = Literal["none", "tight", "paper"]
-"""Where the noise comes from: there is none, the least for the claim, or as a paper prints it."""
-Constants = Literal["theory", "practical", "none"]
-"""Which confidence widths a learner uses: the theorem's, the one practical rule, or none at all."""
 Kernel = Callable[..., Any]
 """A compiled function over NamedTuples of arrays, which it changes in place."""
 
@@ -290,8 +287,12 @@ class Judge(Protocol[UsersIn]):
         ...
 
 
+@runtime_checkable
 class World(Protocol):
     """Simulation only: an environment that users live in and that a learner can play in."""
+
+    environment: Any
+    """What it was made from: it has horizon, num_states, num_actions and a fingerprint()."""
 
     @property
     def name(self) -> str | None:
@@ -300,6 +301,10 @@ class World(Protocol):
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless learners and privatizers of this shape belong here: kernels do not check their indices."""
+        ...
+
+    def values(self) -> tuple[float, float]:
+        """The value of an episode under the best policy, and when every action is alike."""
         ...
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> Sampler[Any]:

@@ -32,6 +32,7 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias, get_args
 
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.types import Trust
 
 __all__ = [
     "LARGEST_DELTA",
@@ -45,7 +46,6 @@ __all__ = [
     "no_privacy",
 ]
 
-Trust: TypeAlias = Literal["none", "central", "shuffle", "local"]
 Neighbours: TypeAlias = Literal["replace-one", "zero-out"]
 Output: TypeAlias = Literal[
     "nothing-protected", "other-users-actions", "final-policy", "shuffled-transcript", "every-message"

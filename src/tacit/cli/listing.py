@@ -34,12 +34,11 @@ def _list(
 
 
 def _environments() -> list[dict[str, Any]]:
-    from tacit.environments.layered_worlds import list_layered
     from tacit.environments.registry import list_environments
 
     return [
         {"name": info.name, "summary": info.summary, "parameters": dict(info.parameters)}
-        for info in (*list_environments(), *list_layered())
+        for info in list_environments()
     ]
 
 
@@ -52,18 +51,17 @@ def _adversaries() -> list[dict[str, Any]]:
 
 
 def _learners() -> list[dict[str, Any]]:
-    from tacit.learners.gradient_registry import GRADIENT_LEARNERS
-    from tacit.learners.loss_registry import LOSS_LEARNERS
-    from tacit.learners.registry import LEARNERS, REFERENCE_LEARNERS
-    from tacit.learners.stage_registry import STAGE_LEARNERS
+    from tacit.learners.table import LEARNERS
 
-    tables: tuple[Mapping[str, Any], ...] = (LEARNERS, STAGE_LEARNERS, GRADIENT_LEARNERS, LOSS_LEARNERS)
-    learners = [
-        {"name": name, "summary": entry.summary, "options": {key: list(v) for key, v in entry.options.items()}}
-        for table in tables
-        for name, entry in table.items()
+    return [
+        {
+            "name": name,
+            "summary": row.summary + (f" (unverified: {row.unverified})" if row.unverified else ""),
+            "asks": row.asks.words(),
+            "options": {key: list(values) for key, values in row.options.items()},
+        }
+        for name, row in LEARNERS.items()
     ]
-    return [*learners, *({"name": name, "summary": text, "options": {}} for name, text in REFERENCE_LEARNERS.items())]
 
 
 def _experiments() -> list[dict[str, Any]]:

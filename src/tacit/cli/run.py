@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,67 +14,23 @@ from tacit.errors import require_count
 
 __all__ = ["register"]
 
+PLAIN: Final[dict[str, type]] = {"int": int, "float": float, "bool": bool}
+"""Types on a command line; everything else is written as text, and checked where it is used."""
+
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run")(_run)
+    """Add the command, whose options are the fields of `RunConfig`."""
+    app.command("run")(_with_options())
 
 
 def _run(
-    context: typer.Context,
-    environment: Annotated[str, typer.Option(help="For instance riverswim:states=4,horizon=6.")],
-    learner: Annotated[str, typer.Option(help="For instance ucbvi:bonus=bernstein,staged=false.")],
-    episodes: Annotated[int, typer.Option(help="How many users come.")],
-    seeds: Annotated[int, typer.Option(help="How often the whole is repeated.")] = 1,
-    first_seed: Annotated[int, typer.Option(help="Seeds count from here.")] = 0,
-    constants: Annotated[str | None, typer.Option(help="theory or practical; the learner's own by default.")] = None,
-    z: Annotated[float | None, typer.Option(help="The parameter of the practical constants.")] = None,
-    trust: Annotated[str, typer.Option(help="none, central, shuffle or local.")] = "none",
-    epsilon: Annotated[float | None, typer.Option(help="The claim's epsilon.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The claim's delta; 0 is pure differential privacy.")] = None,
-    calibration: Annotated[str, typer.Option(help="tight, or paper for the constants as printed.")] = "tight",
-    mechanism: Annotated[str | None, typer.Option(help="See 'tacit list mechanisms'.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
-    checkpoints: Annotated[int, typer.Option(help="How many episode numbers are recorded.")] = 100,
-    allow_large_delta: Annotated[bool, typer.Option("--allow-large-delta", help="Accept a delta above 1e-3.")] = False,
-    adversary: Annotated[
-        str | None, typer.Option(help="Who chooses the losses, for learners such as uc-o-reps: iid, switching, ...")
-    ] = None,
-    estimator: Annotated[
-        str | None, typer.Option(help="How uob-lbps estimates losses: centred (the default) or as-written.")
-    ] = None,
-    public_losses: Annotated[
-        bool, typer.Option("--public-losses", help="Declare full-information loss tables to be nobody's data.")
-    ] = False,
-    workers: Workers = None,
-    out: Out = None,
-    json: AsJson = False,
+    context: typer.Context, first_seed: int, workers: int | None, out: Path | None, json: bool, options: dict[str, Any]
 ) -> None:
-    """Simulate a learner in an environment, once per seed, and print its regret and its privacy certificate."""
     from tacit.experiments.config import RunConfig
     from tacit.experiments.runner import Cell, run_cells
 
-    count, first = require_count("seeds", seeds), require_count("first seed", first_seed, least=0)
-    asked: dict[str, Any] = {
-        "environment": environment,
-        "learner": learner,
-        "episodes": episodes,
-        "seeds": list(range(first, first + count)),
-        "constants": constants,
-        "z": z,
-        "trust": trust,
-        "epsilon": epsilon,
-        "delta": delta,
-        "calibration": calibration,
-        "mechanism": mechanism,
-        "batch": batch,
-        "checkpoints": checkpoints,
-        "allow_large_delta": allow_large_delta,
-        "adversary": adversary,
-        "estimator": estimator,
-        "public_losses": public_losses,
-    }
-    config = RunConfig.from_dict(asked)
+    count, first = require_count("seeds", options["seeds"]), require_count("first seed", first_seed, least=0)
+    config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
     cell = Cell(label=config.label, config=config, directory=out)
     with resumable(out):
         (result,) = run_cells(
@@ -87,3 +46,40 @@ def _run(
         return
     say(result.summary())
     say(f"saved in {out}" if out is not None else "not saved; --out DIR keeps it")
+
+
+def _with_options() -> Any:
+    """The command as a function that has every option of a run in its signature, as typer reads it."""
+
+    def command(context: typer.Context, first_seed: int, workers: Any, out: Any, json: bool, **options: Any) -> None:
+        """Simulate a learner in an environment, once per seed, and print its regret and its privacy certificate."""
+        _run(context, first_seed, workers, out, json, options)
+
+    first_seed = Annotated[int, typer.Option(help="Seeds count from here.")]
+    keyword = Parameter.KEYWORD_ONLY
+    parameters = [
+        Parameter("context", keyword, annotation=typer.Context),
+        *_options(),
+        Parameter("first_seed", keyword, default=0, annotation=first_seed),
+        Parameter("workers", keyword, default=None, annotation=Workers),
+        Parameter("out", keyword, default=None, annotation=Out),
+        Parameter("json", keyword, default=False, annotation=AsJson),
+    ]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _options() -> list[Parameter]:
+    """The fields of `RunConfig` as options of a command line."""
+    from tacit.experiments.config import RunConfig
+
+    found = []
+    for item in fields(RunConfig):
+        kind = item.metadata["text"] or PLAIN.get(str(item.type).removesuffix(" | None"), str)
+        default = 1 if item.name == "seeds" else Parameter.empty if item.default is MISSING else item.default
+        flag = [f"--{item.name.replace('_', '-')}"]
+        annotation: Any = kind if default is not None else kind | None
+        described = Annotated[annotation, typer.Option(*flag, help=item.metadata["help"])]
+        found.append(Parameter(item.name, Parameter.KEYWORD_ONLY, default=default, annotation=described))
+    return found

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.loss_sequences import Adversary, LossTable
-from tacit.environments.registry import read_parameters
+from tacit.environments.parameters import read_parameters
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 
 __all__ = ["ADVERSARIES", "AdversaryInfo", "list_adversaries", "make_adversary"]

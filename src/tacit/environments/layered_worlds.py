@@ -13,32 +13,25 @@ Any `TabularMDP` is a layered world, too (`loss_world`): unrolled, with losses 1
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.loss_sequences import Adversary
-from tacit.environments.registry import BUILDERS, EnvironmentInfo, make, read_parameters
 from tacit.environments.tabular import TabularMDP
 from tacit.environments.validation import floats, frozen
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.errors import require, require_count, require_real
 
 __all__ = [
-    "LAYERED_WORLDS",
     "LossGame",
     "LossWorld",
     "layered",
     "layered_support",
     "layered_trap",
-    "list_layered",
     "loss_world",
-    "make_layered",
 ]
 
 Floats = NDArray[np.float64]
@@ -173,61 +166,18 @@ def layered_support(
     return LossWorld(mdp=LayeredMDP(transitions=tuple(steps), name="layered-support"), base=base)
 
 
-LAYERED_WORLDS: Mapping[str, Callable[..., LossWorld]] = MappingProxyType(
-    {"layered": layered, "layered-support": layered_support, "layered-trap": layered_trap}
-)
-
-
-def make_layered(spec: str) -> LossWorld:
-    """Build the layered world that a specification names; tabular environments are unrolled.
-
-    >>> make_layered("layered:layers=3,states=2").mdp.widths
-    (1, 2, 2, 1)
-    >>> make_layered("riverswim").mdp.horizon
-    6
-    """
-    if not isinstance(spec, str):
-        raise InvalidInput(f"a layered world must be named like 'layered:layers=4,states=3,actions=2', got {spec!r}")
-    name, colon, listed = (part.strip() for part in spec.partition(":"))
-    if name not in LAYERED_WORLDS:
-        if name not in BUILDERS:
-            raise UnknownName("environment", name, [*LAYERED_WORLDS, *BUILDERS])
-        return loss_world(make(spec))
-    if colon and not listed:
-        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
-    builder = LAYERED_WORLDS[name]
-    try:
-        return builder(**read_parameters(name, builder, listed))
-    except MemoryError as error:
-        raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
-
-
-def loss_world(model: TabularMDP | LayeredMDP, base: ArrayLike | None = None) -> LossWorld:
+def loss_world(model: TabularMDP | LayeredMDP | LossWorld, base: ArrayLike | None = None) -> LossWorld:
     """A model as a world for adversaries: a `TabularMDP` is unrolled, and its mean losses are 1 - r.
 
     A `LayeredMDP` has no losses of its own: `base` [X - 1, A] says around what an adversary moves, else it is 0.5.
     """
+    if isinstance(model, LossWorld):
+        return model
     if isinstance(model, TabularMDP):
         unrolled = LayeredMDP.from_tabular(model)
         return LossWorld(mdp=unrolled, base=1.0 - unrolled.lift(model.r, fill=0.5)[:-1])
     around = np.full((model.num_states - 1, model.num_actions), 0.5) if base is None else floats("base losses", base)
     return LossWorld(mdp=model, base=around)
-
-
-def list_layered() -> tuple[EnvironmentInfo, ...]:
-    """The named layered worlds with a one-line summary and their parameters with defaults.
-
-    >>> [info.name for info in list_layered()]
-    ['layered', 'layered-support', 'layered-trap']
-    """
-    return tuple(
-        EnvironmentInfo(
-            name=name,
-            summary=(inspect.getdoc(builder) or "").partition("\n")[0],
-            parameters=MappingProxyType({p.name: p.default for p in inspect.signature(builder).parameters.values()}),
-        )
-        for name, builder in LAYERED_WORLDS.items()
-    )
 
 
 def _widths(layers: int, states: int) -> list[int]:

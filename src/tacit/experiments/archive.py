@@ -109,6 +109,7 @@ def read_result(directory: str | Path) -> Result:
         batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
         objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
+        policies=place.policies(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

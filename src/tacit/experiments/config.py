@@ -1,30 +1,37 @@
 """`RunConfig`: everything that decides the rows of a run, frozen, hashable and checked before anything is written.
 
-Where it runs and how fast (workers, directory, progress) is not part of it: it cannot change a row.
+Its fields are the options of `tacit.run` and of `tacit run`, declared here and nowhere else (`run_parameters`). Where a
+run is made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, cast, get_args
+from dataclasses import MISSING, dataclass, field, fields, replace
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
-from tacit.accounting.claims import Trust
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.loss_sequences import LossTable
-from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.learners.loss_contract import Estimator
-from tacit.protocol import Calibration, Constants
+from tacit.types import Calibration, Constants, Estimator, Trust
 
-__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "parse_learner"]
+if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.tabular import TabularMDP
+
+__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "option_lines", "parse_learner", "run_parameters"]
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
 
 Seeds = int | Iterable[int]
 """A number of seeds (0, 1, ...), or the seeds themselves."""
+
+
+def option(words: str, default: Any = MISSING, *, text: type | None = None) -> Any:
+    """An option of a run: its meaning, its default, and its type on a command line where that differs."""
+    return field(default=default, metadata={"help": words, "text": text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,39 +45,40 @@ class RunConfig:
     True
     """
 
-    environment: str | TabularMDP | LayeredMDP
-    learner: str
-    episodes: int
-    seeds: tuple[int, ...]
-    constants: Constants | None = None
-    """None: the learner's own default."""
-    z: float | None = None
-    trust: Trust = "none"
-    epsilon: float | None = None
-    delta: float | None = None
-    calibration: Calibration = "tight"
-    """Plays no part without a trust model."""
-    mechanism: str | None = None
-    batch: int | None = None
-    """Users per batch; None: one by one, or `DEFAULT_BATCH` with trust 'shuffle'."""
-    checkpoints: int = 100
-    """How many episode numbers, evenly spaced on a log scale, are recorded (fewer where they coincide)."""
-    allow_large_delta: bool = False
-    adversary: str | LossTable | None = None
-    """Who chooses the losses, for learners of adversarial losses."""
-    estimator: Estimator | None = None
-    """How bandit learners estimate losses; None: centred."""
-    public_losses: bool = False
-    """Whether full-information loss tables are declared to be nobody's data."""
+    environment: str | TabularMDP | LayeredMDP = option(
+        "Name with options, for instance riverswim:states=4,horizon=6; in Python also a TabularMDP.", text=str
+    )
+    learner: str = option(
+        "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines."
+    )
+    episodes: int = option("How many users come.")
+    seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
+    constants: Constants | None = option("theory or practical widths; the learner's own by default.", None)
+    z: float | None = option("The parameter of the practical constants.", None)
+    trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
+    epsilon: float | None = option("The claim's epsilon.", None)
+    delta: float | None = option("The claim's delta; 0 is pure differential privacy.", None)
+    calibration: Calibration = option("tight, or paper for the constants as printed.", "tight")
+    mechanism: str | None = option("See 'tacit list mechanisms'; the best one by default.", None)
+    batch: int | None = option("Users per batch; one by one, or 1000 with trust shuffle, by default.", None)
+    checkpoints: int = option("How many episode numbers, evenly spaced on a log scale, are recorded.", 100)
+    allow_large_delta: bool = option("Accept a delta above 1e-3.", False)
+    adversary: str | LossTable | None = option(
+        "Who chooses the losses, for learners such as uc-o-reps: iid, switching:segments=20, ...; in Python also an "
+        "array [episodes, states, actions].",
+        None,
+        text=str,
+    )
+    estimator: Estimator | None = option("How uob-lbps estimates losses: centred (the default) or as-written.", None)
+    public_losses: bool = option("Declare full-information loss tables to be nobody's data.", False)
 
     def __post_init__(self) -> None:
         given: object = self.environment
-        if not isinstance(given, str | TabularMDP | LayeredMDP):
-            kind = type(given).__name__
-            raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+        if not isinstance(given, str):
+            _require_model(given)
         foe: object = self.adversary
-        if foe is not None and not isinstance(foe, str | LossTable):
-            self._keep("adversary", LossTable(cast("Any", foe)))
+        if foe is not None and not isinstance(foe, str):
+            self._keep("adversary", _losses(foe))
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
@@ -107,7 +115,7 @@ class RunConfig:
     @property
     def adversary_name(self) -> str | None:
         """The specification, or "given" for a table that was handed over."""
-        return "given" if isinstance(self.adversary, LossTable) else self.adversary
+        return self.adversary if self.adversary is None or isinstance(self.adversary, str) else "given"
 
     @property
     def users_per_batch(self) -> int:
@@ -138,9 +146,9 @@ class RunConfig:
             # Runs that know no adversary are written as before there were any.
             if plain[name] == default:
                 plain.pop(name)
-        if isinstance(self.adversary, LossTable):
+        if self.adversary is not None and not isinstance(self.adversary, str):
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
-        if isinstance(self.environment, TabularMDP | LayeredMDP):
+        if not isinstance(self.environment, str):
             plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
         return plain
 
@@ -168,7 +176,7 @@ class RunConfig:
 
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
-        handed = isinstance(self.environment, TabularMDP | LayeredMDP) or isinstance(self.adversary, LossTable)
+        handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
@@ -232,3 +240,42 @@ def _require_choice(name: str, value: object, known: Iterable[str]) -> None:
     known = list(known)
     if value is not None and value not in known:
         raise UnknownName(name, str(value), known)
+
+
+def _require_model(given: object) -> None:
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.tabular import TabularMDP
+
+    if not isinstance(given, TabularMDP | LayeredMDP):
+        kind = type(given).__name__
+        raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+
+
+def _losses(given: object) -> LossTable:
+    from tacit.environments.loss_sequences import LossTable
+
+    return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
+
+
+def run_parameters() -> list[Parameter]:
+    """The options of a run as parameters of a function, in their order."""
+    from tacit.environments.layered import LayeredMDP
+    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.tabular import TabularMDP
+
+    models = {"LayeredMDP": LayeredMDP, "LossTable": LossTable, "TabularMDP": TabularMDP}
+    types = get_type_hints(RunConfig, localns=models)
+    return [
+        Parameter(
+            item.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if item.default is MISSING else item.default,
+            annotation=types[item.name],
+        )
+        for item in fields(RunConfig)
+    ]
+
+
+def option_lines() -> str:
+    """The options of a run, one line each, for docstrings."""
+    return "\n".join(f"    {item.name}: {item.metadata['help']}" for item in fields(RunConfig))

@@ -30,7 +30,7 @@ from typing import Any, Final
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.experiments.comparison import Comparison, Run, run_comparison
 from tacit.experiments.config import RunConfig, parse_learner
-from tacit.learners.registry import REFERENCE_LEARNERS
+from tacit.learners.table import LEARNERS
 
 __all__ = ["compare", "read_comparison"]
 
@@ -82,7 +82,7 @@ def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     _known("entry of [[run]]", table, (*ENTRIES, "name"))
     learner = table.get("learner", defaults.get("learner"))
     require(isinstance(learner, str), "every [[run]] must name its learner", dict(table))
-    reference = parse_learner(str(learner))[0] in REFERENCE_LEARNERS
+    reference = _is_reference(parse_learner(str(learner))[0])
     shared = {key: value for key, value in defaults.items() if not reference or key in SHARED_BY_ALL}
     merged = {**shared, **{key: value for key, value in table.items() if key != "name"}}
     if merged.get("constants") == "none" and "z" not in table:
@@ -98,3 +98,7 @@ def _known(kind: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in given:
         if key not in known:
             raise UnknownName(kind, key, known)
+
+
+def _is_reference(name: str) -> bool:
+    return name in LEARNERS and LEARNERS[name].reference

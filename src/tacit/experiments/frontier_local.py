@@ -117,7 +117,7 @@ def _transition_std(result: Result, *, sampling: bool) -> float:
     privatizer = assemble(result.config).privatizer
     if not sampling:
         return privatizer.noise_std()["transitions"]
-    return float(privatizer.parameters.variance[0] ** 0.5)  # type: ignore[attr-defined]
+    return float(privatizer.parameters.variance[0] ** 0.5)
 
 
 FIGURES: Final = (

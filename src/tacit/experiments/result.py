@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput, require
 from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig
 from tacit.experiments.loss_report import adversarial_lines, losses_json
 from tacit.loop.judges.games import LossMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.simulate import SeedRun
+from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
 
@@ -96,10 +98,25 @@ class Result:
     """Simulation only: one per seed for policy gradients, else empty."""
     losses: tuple[LossMeasures, ...]
     """Simulation only: one per seed for adversarial losses, else empty."""
+    policies: tuple[AnyPolicy | None, ...]
+    """The last policy of each seed; None where an older version did not keep it."""
     experiment: str
     label: str
     version: str
     command: str
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """The last policy of the first seed."""
+        return self.policy_of(self.seeds[0])
+
+    def policy_of(self, seed: int) -> AnyPolicy:
+        """The last policy of one seed."""
+        require(seed in self.seeds, f"seed must be one of the run's {list(self.seeds)}", seed)
+        found = self.policies[self.seeds.index(seed)]
+        if found is None:
+            raise InvalidInput(f"this result of tacit {self.version} holds no policies; run it again: {self.command}")
+        return found
 
     @property
     def seconds_per_episode(self) -> float:
@@ -224,6 +241,7 @@ class Result:
                 seconds=seconds,
                 objective=self.objectives[i] if self.objectives else None,
                 losses=self.losses[i] if self.losses else None,
+                policy=self.policies[i],
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]
@@ -252,8 +270,8 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         calibration=parts.privatizer.calibration,
         privatizer=parts.privatizer.name,
         users_per_batch=parts.largest_batch or config.users_per_batch,
-        optimal_value=parts.optimal_value,
-        uniform_value=parts.uniform_value,
+        optimal_value=parts.values[0],
+        uniform_value=parts.values[1],
         settings=parts.settings,
     )
 
@@ -275,6 +293,7 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         batches=parts.batches,
         objectives=tuple(run.objective for run in ordered if run.objective is not None),
         losses=tuple(run.losses for run in ordered if run.losses is not None),
+        policies=tuple(run.policy for run in ordered),
         experiment=experiment,
         label=label,
         version=__version__,

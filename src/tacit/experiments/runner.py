@@ -10,26 +10,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from numpy.typing import ArrayLike
-
-from tacit.accounting.claims import Trust
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.loss_sequences import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, require, require_count
 from tacit.experiments.archive import make_header, make_labels, make_privacy, read_result
 from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig, Seeds, as_seeds
+from tacit.experiments.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.experiments.progress import progress_bar
 from tacit.experiments.result import Result, resolve, result_of
 from tacit.experiments.schedule import Task, run_tasks
 from tacit.experiments.storage import RunDirectory
-from tacit.learners.loss_contract import Estimator
 from tacit.loop.simulate import SeedRun
-from tacit.protocol import Calibration, Constants
 
 __all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
 
@@ -48,91 +44,49 @@ class Cell:
     directory: Path | None = None
 
 
-def run(
-    *,
-    environment: str | TabularMDP | LayeredMDP,
-    learner: str,
-    episodes: int,
-    seeds: Seeds = 1,
-    constants: Constants | None = None,
-    z: float | None = None,
-    trust: Trust = "none",
-    epsilon: float | None = None,
-    delta: float | None = None,
-    calibration: Calibration = "tight",
-    mechanism: str | None = None,
-    batch: int | None = None,
-    workers: int | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-    checkpoints: int = 100,
-    allow_large_delta: bool = False,
-    adversary: str | ArrayLike | None = None,
-    estimator: Estimator | None = None,
-    public_losses: bool = False,
-) -> Result:
+def run(*, workers: int | None = None, out: str | Path | None = None, progress: bool = False, **options: Any) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
-    Parameters
-    ----------
-    environment, learner
-        Names with options, `"riverswim:states=4,horizon=6"` and `"ucbvi:bonus=bernstein,staged=false"`; the environment
-        may also be a `TabularMDP`. The learners `"uniform"` and `"optimal"` are reference lines.
-    episodes, seeds
-        How many users come, and how often the whole is repeated: a number of seeds, or the seeds themselves.
-    constants, z
-        `"theory"` or `"practical"` confidence widths and the parameter of the practical rule; None: the learner's own.
-    trust, epsilon, delta, calibration, mechanism, batch, allow_large_delta
-        The trust model and its claim; `"none"` protects nobody. `batch` is the number of users the shuffler mixes.
-    workers
-        Processes; None: one per core, at most one per seed, and none for what takes a second or two. The rows do not
-        depend on it.
-    out
-        A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed; a
-        finished one is read back; a different one is refused.
-    progress
-        Whether to draw a bar when stderr is a terminal.
-    checkpoints
-        How many episode numbers are recorded.
-    adversary, estimator, public_losses
-        For learners of adversarial losses, such as `"uc-o-reps"` in `"layered:layers=4,states=3,actions=2"`: who
-        chooses the losses (`"iid"`, `"switching:segments=20"`, ... or an array [episodes, states, actions] of your own
-        in [0, 1]); `"centred"` or `"as-written"` for `"uob-lbps"`; and whether full-information loss tables are
-        declared to be nobody's data. Regret is then against the best policy in hindsight and may be negative.
+        The options are those of `RunConfig`:
 
-    Returns
-    -------
-    Result
-        With `.regret[seed, checkpoint]`, which is simulation-only.
+    OPTIONS
 
-    Examples
-    --------
-    >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
-    >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
-    (2, True, inf)
+        and where it runs:
+
+        workers: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+        out: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed; a
+            finished one is read back; a different one is refused.
+        progress: Whether to draw a bar when stderr is a terminal.
+
+        Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
+        adversarial, regret is against the best policy in hindsight and may be negative.
+
+        >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
+        >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
+        (2, True, inf)
     """
-    config = RunConfig(
-        environment=environment,
-        learner=learner,
-        episodes=episodes,
-        seeds=as_seeds(seeds),
-        constants=constants,
-        z=z,
-        trust=trust,
-        epsilon=epsilon,
-        delta=delta,
-        calibration=calibration,
-        mechanism=mechanism,
-        batch=batch,
-        checkpoints=checkpoints,
-        allow_large_delta=allow_large_delta,
-        adversary=cast("Any", adversary),
-        estimator=estimator,
-        public_losses=public_losses,
-    )
+    known = [item.name for item in run_parameters()]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"run() has no option {name!r}; its options are {', '.join(known)}")
+    for item in run_parameters():
+        if item.default is Parameter.empty and item.name not in (*options, "seeds"):
+            raise TypeError(f"run() needs the option {item.name!r}")
+    config = RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))})
     cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
     (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress)
     return result
+
+
+def _signature() -> Signature:
+    """The options of a run, then where it runs."""
+    mine = [item for item in signature(run).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+    options = [item.replace(default=1) if item.name == "seeds" else item for item in run_parameters()]
+    return Signature([*options, *mine], return_annotation=Result)
+
+
+run.__doc__ = (run.__doc__ or "").replace("OPTIONS", option_lines())
+run.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def run_cells(

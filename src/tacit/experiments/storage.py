@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.loop.simulate import SeedRun
+from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,11 +63,12 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
 
-CONFIG, PRIVACY, RESULTS, TIMING, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
     "timing.json",
+    "policies.json",
     "environment.npz",
 )
 TEMPORARY: Final = ".tmp-"
@@ -149,6 +151,8 @@ class RunDirectory:
             details["objective"] = asdict(run.objective)
         if run.losses is not None:
             details["losses"] = asdict(run.losses)
+        if run.policy is not None:
+            details["policy"] = policy_to_dict(run.policy)
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
             write_whole(part, _parquet_bytes(_rows(run, labels)))
@@ -164,6 +168,8 @@ class RunDirectory:
         with writing_to(self.path):
             for left_by_a_kill in self.path.rglob(f"{TEMPORARY}*"):
                 left_by_a_kill.unlink(missing_ok=True)
+            policies = {seed: kept.pop("policy") for seed, kept in details.items() if "policy" in kept}
+            write_json(self.path / POLICIES, policies, indent=None)
             write_json(self.path / TIMING, details)
             write_whole(self.path / RESULTS, _parquet_bytes(pa.concat_tables(parts)))
 
@@ -172,6 +178,13 @@ class RunDirectory:
         table = _read_parquet(self.path / RESULTS)
         seed, episode, regret = (table.column(name).to_numpy() for name in ("seed", "episode", "regret"))
         return seed, episode, regret
+
+    def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
+        """The last policy of each seed; None in directories of versions that did not keep it."""
+        if not (self.path / POLICIES).is_file():
+            return (None,) * len(seeds)
+        kept = read_json(self.path / POLICIES)
+        return tuple(policy_from_dict(kept[str(seed)]) if str(seed) in kept else None for seed in seeds)
 
     def timing(self) -> dict[str, Any]:
         """Seconds and changes of policy per seed."""
@@ -217,9 +230,9 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Write valid JSON (no NaN, no Infinity), whole or not at all."""
-    write_whole(path, (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode())
+    write_whole(path, (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,20 +9,85 @@ else and leave the belief they were given untouched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, NotSupported
 from tacit.kernels import lean_kernel
-from tacit.policies import AnyPolicy, DeterministicPolicy
+from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Query, Totals, copy_state
+from tacit.released.batches import BatchNoise
+from tacit.released.counts import CountShape
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
-__all__ = ["KernelLearner", "PlanningLearner", "ask_nothing", "plan_nothing"]
+__all__ = ["CountRequest", "KernelLearner", "PlanningLearner", "StageRequest", "ask_nothing", "plan_nothing"]
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
 Statistics = TypeVar("Statistics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRequest:
+    """What a learner of running totals may know before it starts: public sizes and the user's choices."""
+
+    name: str
+    shape: CountShape
+    episodes: int
+    constants: Constants | None
+    """None: the learner's own default."""
+    z: float | None
+    users_per_batch: int
+    noisy: bool
+    """Whether the statistics carry privacy noise."""
+    precision: SumPrecision | None = None
+    """How far the noise of sums over users can go, if the privatizer releases such sums."""
+    counts: CountPrecision | None = None
+    """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
+    sampling: Sampling | None = None
+    """What it costs that users send a random part of their trajectory; None: they send everything."""
+    options: Mapping[str, str]
+    given: Policy | None = None
+    """The policy of a reference line (simulation only)."""
+
+    @property
+    def practical(self) -> Constants:
+        """Theory constants learn nothing at published sizes under noise: there the practical rule is the default."""
+        return self.constants or ("practical" if self.noisy else "theory")
+
+    def refuse_widths(self, name: str) -> None:
+        """Raise if widths are chosen for a learner that has none."""
+        if self.constants is not None or self.z is not None:
+            raise InvalidInput(f"{name} has a prior instead of confidence widths; leave constants and z out")
+
+    def sums(self, name: str) -> SumPrecision:
+        """The precision of sums over users, without which this learner cannot run."""
+        if self.precision is None:
+            raise NotSupported(f"{name} adds up messages of single users: use trust 'local' (or 'none', without noise)")
+        return self.precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRequest:
+    """What a learner in stages may know before it starts: public sizes, the user's choices, the noise of batches."""
+
+    shape: CountShape
+    episodes: int
+    constants: Constants | None
+    """None: the learner's own default."""
+    z: float | None
+    noise: BatchNoise
+    options: Mapping[str, str]
+
+    def practical_only(self, name: str) -> None:
+        """Raise if a learner without a theorem is asked for its constants."""
+        if self.constants not in (None, "practical"):
+            raise InvalidInput(
+                f"no theorem gives constants for {name}; use constants 'practical', or sdp-pe with 'theory'"
+            )
 
 
 @lean_kernel

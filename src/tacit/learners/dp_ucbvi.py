@@ -26,14 +26,14 @@ Cost: O(H S² A) per plan and per update; nothing but coins for ties while no ne
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.planning.ties import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
@@ -41,7 +41,7 @@ from tacit.released.consistency import repair_row
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
-__all__ = ["DPUCBVI", "Rows"]
+__all__ = ["DPUCBVI", "Rows", "make_dp_ucbvi"]
 
 Rows = Literal["projected", "kept"]
 """Rows of the practical rule: by the closed form on their best total, or cells above half a deviation as in UCBVI."""
@@ -301,3 +301,16 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
             fresh=np.ones(1, dtype=np.int64),
             ties=np.full((H, S), A, dtype=np.int64),
         )
+
+
+def make_dp_ucbvi(request: CountRequest) -> DPUCBVI:
+    """The learner that a request amounts to."""
+    return DPUCBVI(
+        shape=request.shape,
+        episodes=request.episodes,
+        precision=request.counts,
+        constants=request.practical,
+        rows=cast("Rows", request.options.get("rows", "projected")),
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+    )

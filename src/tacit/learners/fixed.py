@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.learners.contract import PlanningLearner
+from tacit.errors import InvalidInput
+from tacit.learners.contract import CountRequest, PlanningLearner
 from tacit.policies import Policy
 from tacit.protocol import Constants, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["FixedPolicy"]
+__all__ = ["FixedPolicy", "make_fixed"]
 
 
 class FixedPolicy(PlanningLearner[None, Totals]):
@@ -38,3 +39,12 @@ class FixedPolicy(PlanningLearner[None, Totals]):
     def update(self, belief: None, released: Private[CountStatistics]) -> None:
         """Nothing is learned."""
         return belief
+
+
+def make_fixed(request: CountRequest) -> FixedPolicy:
+    """The reference line whose policy the simulator hands over."""
+    if request.constants not in (None, "none") or request.z is not None or request.options:
+        raise InvalidInput(f"{request.name} is one fixed policy: it takes no options, no constants and no z")
+    if request.given is None:
+        raise InvalidInput(f"{request.name} is a policy that the simulator hands over; it must be given")
+    return FixedPolicy(name=request.name, policy=request.given, shape=request.shape)

@@ -8,6 +8,8 @@ update kernel           takes a released gradient in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -21,7 +23,16 @@ from tacit.policies.softmax import softmax_table
 from tacit.protocol import Constants, Kernel, LearnerKernels, Plan, Query, copy_state
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery
 
-__all__ = ["DoseLearner", "GradientBelief", "GradientLearner", "GradientParameters", "SoftmaxLearner", "plan_gradient"]
+__all__ = [
+    "DoseLearner",
+    "GradientBelief",
+    "GradientLearner",
+    "GradientParameters",
+    "GradientRequest",
+    "SoftmaxLearner",
+    "make_gradient",
+    "plan_gradient",
+]
 
 Floats = NDArray[np.float64]
 Asked = TypeVar("Asked", bound=Query)
@@ -188,3 +199,39 @@ class DoseLearner(GradientLearner[DoseQuery]):
         """The Gaussian policy of the present parameters."""
         means = self.query(belief).means
         return GaussianPolicy(belief.theta.copy(), means, self._deviation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRequest:
+    """What a policy gradient learner may know before it starts: public sizes, constants and the user's choices."""
+
+    name: str
+    shape: GradientShape
+    parameters: GradientParameters
+    constants: Constants
+    """'theory': step sizes of the theorems; 'practical': tuned; 'none': the user's own."""
+    users_per_batch: int
+    releases: int
+    doses: tuple[Floats, float] | None = None
+    """Features [S,k] of the contexts and the deviation of the policy, where actions are real numbers."""
+
+
+def make_gradient(update: Kernel) -> Callable[[GradientRequest], SoftmaxLearner | DoseLearner]:
+    """The builder of a policy gradient learner with this update kernel."""
+
+    def build(request: GradientRequest) -> SoftmaxLearner | DoseLearner:
+        made: dict[str, Any] = {
+            "name": request.name,
+            "shape": request.shape,
+            "parameters": request.parameters,
+            "update_kernel": update,
+            "constants": request.constants,
+            "users_per_batch": request.users_per_batch,
+            "releases": request.releases,
+        }
+        if request.doses is None:
+            return SoftmaxLearner(**made)
+        features, deviation = request.doses
+        return DoseLearner(doses=features, deviation=deviation, **made)
+
+    return build

@@ -24,14 +24,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import require, require_real
+from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
+from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
 
-__all__ = ["LDPOBI"]
+__all__ = ["LDPOBI", "make_ldp_obi"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -187,3 +188,12 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
             bonus_r=np.full(rows, np.inf),
             bonus_p=np.full(rows, np.inf),
         )
+
+
+def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
+    """The learner that a request amounts to."""
+    if request.constants == "practical":
+        return practical_ucbvi(request, "ldp-obi")
+    if request.z is not None:
+        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+    return LDPOBI(shape=request.shape, precision=request.sums("ldp-obi"))

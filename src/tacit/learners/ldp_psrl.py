@@ -22,20 +22,21 @@ without noise all priors are 1 and this is PSRL. Cost: as PSRL, O(H S² A) per p
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.learners.psrl import RewardPosterior, beta_draw, gamma_draw, normal_gamma_draw
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, VISIT, SumPrecision
 
-__all__ = ["LDPPSRL", "CountPrior", "printed_prior"]
+__all__ = ["LDPPSRL", "CountPrior", "make_ldp_psrl", "printed_prior", "uses_squares"]
 
 CountPrior = Literal["printed", "noise-aware"]
 FLOOR = 1.0
@@ -262,3 +263,24 @@ def printed_prior(
     alpha = 2.0 * float(std[CELL]) * max(math.sqrt(K * S), cells) * math.sqrt(cells)
     spread = 2.0 * max(math.sqrt(K), pairs) * math.sqrt(pairs)
     return max(FLOOR, alpha), max(FLOOR, spread * float(std[VISIT])), max(FLOOR, 5.0 * spread * float(std[REWARD]))
+
+
+def make_ldp_psrl(request: CountRequest) -> LDPPSRL:
+    """The learner that a request amounts to."""
+    request.refuse_widths("ldp-psrl")
+    return LDPPSRL(
+        shape=request.shape,
+        precision=request.sums("ldp-psrl"),
+        episodes=request.episodes,
+        reward_posterior=cast("RewardPosterior", request.options.get("rewards", "normal-gamma")),
+        prior=cast("CountPrior", request.options.get("prior", "printed")),
+    )
+
+
+def uses_squares(options: Mapping[str, str]) -> bool:
+    """Whether devices must release squares of rewards as a fourth family.
+
+    >>> uses_squares({}), uses_squares({"rewards": "beta"})
+    (True, False)
+    """
+    return options.get("rewards", "normal-gamma") == "normal-gamma"

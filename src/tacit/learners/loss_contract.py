@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner, ask_nothing, plan_nothing
 from tacit.planning.flow_report import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL
@@ -32,6 +32,7 @@ from tacit.policies import AnyPolicy, LayeredPolicy
 from tacit.protocol import Constants, Kernel, LearnerKernels
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.released.precision import CountPrecision
+from tacit.types import Estimator
 
 __all__ = [
     "TALLY",
@@ -45,7 +46,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Feedback = Literal["full", "bandit"]
-Estimator = Literal["centred", "as-written"]
 
 TALLY: Final = ("solves", "unconverged", "iterations", "fallbacks", "worst_gap", "worst_residual", "infeasible")
 """The entries of `belief.tally`."""
@@ -69,6 +69,7 @@ class Multipliers(NamedTuple):
 class LossRequest:
     """What a learner of adversarial losses may know before it starts: public sizes and the user's choices."""
 
+    name: str
     geometry: LayeredGeometry
     episodes: int
     constants: Constants | None
@@ -83,6 +84,11 @@ class LossRequest:
     estimator: Estimator
     known: Floats | None = None
     """P(x'|x,a), for learners that are told the transitions."""
+
+    def number(self, option: str) -> float:
+        """An option of the learner, read as a number."""
+        text = self.options[option]
+        return require_real(f"{self.name}:{option}", text, low=0.0, high=math.inf, open_low=option == "eta")
 
     @property
     def failure_prob(self) -> float:
@@ -157,11 +163,9 @@ def note_solve(tally: Floats, report: Floats) -> None:
     tally[WORST_RESIDUAL] = max(tally[WORST_RESIDUAL], report[RESIDUAL])
 
 
-def read_multipliers(
-    request: LossRequest, defaults: Mapping[str, float], read: Callable[[str, str], float]
-) -> tuple[Constants, Multipliers]:
-    """The constants that a request amounts to, and their multipliers; `read` turns an option's text into a number."""
-    given = {name: read(name, request.options[name]) for name in ("eta", "cb", "ce") if name in request.options}
+def read_multipliers(request: LossRequest, defaults: Mapping[str, float]) -> tuple[Constants, Multipliers]:
+    """The constants that a request amounts to, and their multipliers."""
+    given = {name: request.number(name) for name in ("eta", "cb", "ce") if name in request.options}
     constants: Constants = request.constants or "practical"
     if constants == "theory":
         if given or request.z is not None:

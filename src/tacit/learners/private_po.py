@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.policies import StochasticPolicy
 from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
-__all__ = ["PrivateUCBPO"]
+__all__ = ["PrivateUCBPO", "make_private_ucb_po"]
 
 HOEFFDING, PRACTICAL = 0, 1
 
@@ -237,3 +237,15 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
             return super().plan(belief, coins)
         policy = StochasticPolicy(belief.pi / belief.pi.sum(axis=2, keepdims=True))
         return copy_state(belief), Plan(policy=policy, users=self.users_per_batch, query=TOTALS)
+
+
+def make_private_ucb_po(request: CountRequest) -> PrivateUCBPO:
+    """The learner that a request amounts to."""
+    return PrivateUCBPO(
+        shape=request.shape,
+        episodes=request.episodes,
+        precision=request.counts,
+        constants=request.practical,
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+    )

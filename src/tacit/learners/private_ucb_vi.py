@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 
-from tacit.errors import require_count, require_real
+from tacit.errors import InvalidInput, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import ask_nothing
+from tacit.learners.contract import CountRequest, ask_nothing
 from tacit.learners.fixed_bonus import (
     FixedBonusBelief,
     FixedBonusLearner,
@@ -26,11 +26,12 @@ from tacit.learners.fixed_bonus import (
     is_news,
     plan_with_fixed_bonus,
 )
+from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
-__all__ = ["PrivateUCBVI"]
+__all__ = ["PrivateUCBVI", "make_private_ucb_vi"]
 
 
 @lean_kernel
@@ -86,3 +87,13 @@ class PrivateUCBVI(FixedBonusLearner):
             precision=precision or exact_counts(),
         )
         super().__init__(name="private-ucb-vi", shape=shape, parameters=parameters, users_per_batch=users_per_batch)
+
+
+def make_private_ucb_vi(request: CountRequest) -> PrivateUCBVI | UCBVI:
+    """The learner that a request amounts to."""
+    if request.practical == "practical":
+        return practical_ucbvi(request, "private-ucb-vi")
+    if request.z is not None:
+        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+    users = request.users_per_batch
+    return PrivateUCBVI(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)

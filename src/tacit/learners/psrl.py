@@ -10,18 +10,18 @@ Cost: one gamma variate per cell of the posterior, O(H S² A) (stage-dependent) 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import require, require_real
 from tacit.kernels import inlined, lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["PSRL", "RewardPosterior", "beta_draw", "gamma_draw", "normal_gamma_draw"]
+__all__ = ["PSRL", "RewardPosterior", "beta_draw", "gamma_draw", "make_psrl", "normal_gamma_draw"]
 
 RewardPosterior = Literal["beta", "normal-gamma"]
 
@@ -238,3 +238,13 @@ class PSRL(KernelLearner[PSRLBelief, Totals, CountStatistics]):
             P_sample=np.zeros((S, A, S)),
             r_sample=np.zeros((S, A)),
         )
+
+
+def make_psrl(request: CountRequest) -> PSRL:
+    """The learner that a request amounts to."""
+    request.refuse_widths("psrl")
+    return PSRL(
+        shape=request.shape,
+        reward_posterior=cast("RewardPosterior", request.options.get("rewards", "beta")),
+        users_per_batch=request.users_per_batch,
+    )

@@ -17,9 +17,9 @@ import math
 
 import numpy as np
 
-from tacit.errors import require_count, require_real
+from tacit.errors import InvalidInput, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import ask_nothing
+from tacit.learners.contract import CountRequest, ask_nothing
 from tacit.learners.fixed_bonus import (
     FixedBonusBelief,
     FixedBonusLearner,
@@ -27,11 +27,12 @@ from tacit.learners.fixed_bonus import (
     is_news,
     plan_with_fixed_bonus,
 )
+from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
-__all__ = ["PUCB"]
+__all__ = ["PUCB", "make_pucb"]
 
 
 @lean_kernel
@@ -87,3 +88,13 @@ class PUCB(FixedBonusLearner):
             precision=precision or exact_counts(),
         )
         super().__init__(name="pucb", shape=shape, parameters=parameters, users_per_batch=users_per_batch)
+
+
+def make_pucb(request: CountRequest) -> PUCB | UCBVI:
+    """The learner that a request amounts to."""
+    if request.practical == "practical":
+        return practical_ucbvi(request, "pucb")
+    if request.z is not None:
+        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+    users = request.users_per_batch
+    return PUCB(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)

@@ -10,15 +10,19 @@ one message of their own (or is not protected at all).
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tacit.learners.contract import KernelLearner, PlanningLearner
-from tacit.protocol import TOTALS, Constants, Plan, Private, Totals
+from tacit.errors import NotSupported
+from tacit.learners.contract import CountRequest, KernelLearner, PlanningLearner
+from tacit.protocol import TOTALS, Constants, Learner, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["LAG", "RareBelief", "RarelyReplanned"]
+__all__ = ["LAG", "RareBelief", "RarelyReplanned", "replanned_rarely"]
+
+Make: TypeAlias = Callable[[CountRequest], Learner[Any, Totals, CountStatistics]]
 
 LAG: Final = 200
 """One over the growth between two plans."""
@@ -63,3 +67,19 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
     def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
         """The learner's own update."""
         return RareBelief(self.inner.update(belief.belief, released), int(released.statistics.users[0]))
+
+
+def replanned_rarely(make: Callable[[CountRequest], KernelLearner[Any, Totals, CountStatistics]]) -> Make:
+    """The builder of a learner that has the option `replan`."""
+
+    def build(request: CountRequest) -> Learner[Any, Totals, CountStatistics]:
+        learner = make(request)
+        if request.options.get("replan") != "rarely":
+            return learner
+        if request.precision is None or request.users_per_batch != 1:
+            raise NotSupported(
+                "replan=rarely needs trust 'local' or 'none', users one by one: others have batches of their own"
+            )
+        return RarelyReplanned(learner)
+
+    return build

@@ -21,13 +21,13 @@ from released counts.
 from __future__ import annotations
 
 import math
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import PlanningLearner
+from tacit.learners.contract import PlanningLearner, StageRequest
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.planning.confidence import add_widths, estimate_rows, first_states
 from tacit.planning.mixture import cover_by_mixture
@@ -38,7 +38,7 @@ from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["SDPPE", "SDPPEBelief", "Step", "Variant", "stage_lengths"]
+__all__ = ["SDPPE", "SDPPEBelief", "Step", "Variant", "make_sdp_pe", "stage_lengths"]
 
 Variant = Literal["2024", "2025"]
 Floats = NDArray[np.float64]
@@ -268,3 +268,15 @@ def _schedule(episodes: int, shape: CountShape, variant: Variant) -> list[Step]:
     # What does not make another stage joins the last batch.
     steps[-1] = steps[-1]._replace(users=steps[-1].users + episodes - cost * sum(lengths))
     return steps
+
+
+def make_sdp_pe(request: StageRequest) -> SDPPE:
+    """The learner that a request amounts to."""
+    return SDPPE(
+        shape=request.shape,
+        episodes=request.episodes,
+        noise=request.noise,
+        variant=cast("Variant", request.options.get("variant", "2025")),
+        constants=request.constants or "practical",
+        z=request.z,
+    )

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tacit.errors import require, require_count, require_real
-from tacit.learners.contract import PlanningLearner
+from tacit.learners.contract import PlanningLearner, StageRequest
 from tacit.learners.schedules import backward_geometric, exploration_budget, least_stage
 from tacit.planning.confidence import ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.planning.coverage import cover, policy_of
@@ -117,3 +117,9 @@ def inverse_variance_weights(batches: tuple[CountStatistics, ...]) -> tuple[floa
         signal = 0.25 * float(batch.users[0]) / (S * A)
         weights.append(signal / (float(batch.variance[0]) + signal))
     return tuple(weights)
+
+
+def make_sdp_pe_plus(request: StageRequest) -> SDPPEPlus:
+    """The learner that a request amounts to."""
+    request.practical_only("sdp-pe-plus")
+    return SDPPEPlus(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)

@@ -13,7 +13,6 @@ the transitions (Lemma F7 (vacuous sets are myopic)): the myopic policy which ev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -75,15 +74,15 @@ def update_uc_o_reps(parameters: EntropyParameters, belief: EntropyBelief, relea
     note_solve(belief.tally, belief.report)
 
 
-def uc_o_reps(name: str, request: LossRequest, read: Callable[[str, str], float]) -> LossLearner:
+def uc_o_reps(request: LossRequest) -> LossLearner:
     """Build the learner; with `request.known` it is O-REPS."""
-    constants, multipliers = read_multipliers(request, PRACTICAL, read)
+    constants, multipliers = read_multipliers(request, PRACTICAL)
     X, A, H = request.num_states, request.geometry.actions, len(request.geometry.layers) - 2
     # η = √(ln(XA/H)/K)
     eta = multipliers.eta * math.sqrt(math.log(X * A / H) / request.episodes)
     parameters = EntropyParameters(set=set_parameters(request, multipliers), eta=eta)
     return LossLearner(
-        name=name,
+        name=request.name,
         geometry=request.geometry,
         feedback="full",
         constants=constants,

@@ -16,21 +16,21 @@ Cost: O(H S² A) per plan, O(H S A) per update plus O(S) per changed row.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.planning.ties import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import Sampling, everything_sent
 
-__all__ = ["UCBVI", "Bonus"]
+__all__ = ["UCBVI", "Bonus", "make_ucbvi", "practical_ucbvi"]
 
 Bonus = Literal["hoeffding", "bernstein"]
 HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
@@ -262,3 +262,33 @@ class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
             plans=np.zeros(1, dtype=np.int64),
             changed=np.zeros((math.prod(model), 3), dtype=np.uintp),
         )
+
+
+def make_ucbvi(request: CountRequest) -> UCBVI:
+    """The learner that a request amounts to."""
+    if request.noisy and request.practical == "theory":
+        raise InvalidInput(
+            "the theory constants of ucbvi know nothing of privacy noise; use constants 'practical' under a trust model"
+        )
+    return UCBVI(
+        shape=request.shape,
+        episodes=request.episodes,
+        constants=request.practical,
+        bonus=cast("Bonus", request.options.get("bonus", "hoeffding")),
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+        sampling=request.sampling,
+    )
+
+
+def practical_ucbvi(request: CountRequest, name: str) -> UCBVI:
+    """Under the shared practical rule the widths are those of UCBVI, and so is the learner."""
+    return UCBVI(
+        shape=request.shape,
+        episodes=request.episodes,
+        constants="practical",
+        z=request.z,
+        users_per_batch=request.users_per_batch,
+        sampling=request.sampling,
+        name=name,
+    )

@@ -22,7 +22,6 @@ Regret Õ(H C_M √K + H X⁴ A E + A E' √(X³K)) is claimed with η = √(X/K
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -97,12 +96,12 @@ def update_uob_lbps(parameters: BarrierParameters, belief: BarrierBelief, releas
     note_solve(belief.tally, belief.report)
 
 
-def uob_lbps(name: str, request: LossRequest, read: Callable[[str, str], float]) -> LossLearner:
+def uob_lbps(request: LossRequest) -> LossLearner:
     """Build the learner."""
-    constants, multipliers = read_multipliers(request, PRACTICAL, read)
+    constants, multipliers = read_multipliers(request, PRACTICAL)
     E, centred = request.loss_radius, request.estimator == "centred"
     if "radius" in request.options:
-        E = read("radius", request.options["radius"])
+        E = request.number("radius")
     # η = √(X/K)
     eta = multipliers.eta * math.sqrt(request.num_states / request.episodes)
     if centred and E > 0.0:
@@ -110,7 +109,7 @@ def uob_lbps(name: str, request: LossRequest, read: Callable[[str, str], float])
         eta = min(eta, 0.5 / (1.0 + E))
     parameters = BarrierParameters(set=set_parameters(request, multipliers), eta=eta, radius=E, centred=centred)
     return LossLearner(
-        name=name,
+        name=request.name,
         geometry=request.geometry,
         feedback="bandit",
         constants=constants,

@@ -9,7 +9,6 @@ with η = γ = √(H ln(HXA/δ)/(KXA)). The ancestor of UOB-LBPS, without privac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -73,15 +72,15 @@ def update_uob_reps(parameters: ExploringParameters, belief: ExploringBelief, re
     note_solve(belief.tally, belief.report)
 
 
-def uob_reps(name: str, request: LossRequest, read: Callable[[str, str], float]) -> LossLearner:
+def uob_reps(request: LossRequest) -> LossLearner:
     """Build the learner."""
-    constants, multipliers = read_multipliers(request, PRACTICAL, read)
+    constants, multipliers = read_multipliers(request, PRACTICAL)
     X, A, H = request.num_states, request.geometry.actions, len(request.geometry.layers) - 2
     # η = γ = √(H ln(HXA/δ)/(KXA))
     rate = math.sqrt(H * math.log(H * X * A / request.failure_prob) / (request.episodes * X * A))
     eta = multipliers.eta * rate
     return LossLearner(
-        name=name,
+        name=request.name,
         geometry=request.geometry,
         feedback="bandit",
         constants=constants,

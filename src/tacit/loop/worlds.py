@@ -29,11 +29,12 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.loop.judges.doses import DoseJudge
-from tacit.loop.judges.games import GameJudge
+from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.loop.judges.softmax import SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
+from tacit.planning.dynamic import backward_induction, evaluate_stochastic
 from tacit.planning.layered import layered_geometry, layered_shape
-from tacit.policies import LayeredPolicy, tabular
+from tacit.policies import LayeredPolicy, tabular, uniform_policy
 from tacit.protocol import Kernel, Plan, Query, Totals, World
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
@@ -237,81 +238,101 @@ class TabularWorld:
     """A tabular MDP for learners of counts."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.mdp, self.name = mdp, mdp.name
+        self.environment, self.name = mdp, mdp.name
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless horizon, states and actions agree."""
-        _require_sizes(self.mdp, shape, part)
+        _require_sizes(self.environment, shape, part)
+
+    def values(self) -> tuple[float, float]:
+        """V* and the value of the uniform policy, averaged over first states."""
+        return _tabular_values(self.environment)
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> TabularSampler:
         """One by one where the learner plans after every user."""
-        return TabularSampler(self.mdp, alone=getattr(learner, "users_per_batch", None) == 1)
+        return TabularSampler(self.environment, alone=getattr(learner, "users_per_batch", None) == 1)
 
     def judge(self, learner: Any, marks: Ints) -> TabularJudge:
         """Pseudo-regret."""
-        return TabularJudge(self.mdp, marks)
+        return TabularJudge(self.environment, marks)
 
 
 class SoftmaxWorld:
     """A tabular MDP for policy gradients."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self.mdp, self.name = mdp, mdp.name
+        self.environment, self.name = mdp, mdp.name
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless horizon, states and actions agree."""
-        _require_sizes(self.mdp, shape, part)
+        _require_sizes(self.environment, shape, part)
+
+    def values(self) -> tuple[float, float]:
+        """J* and the value of the uniform policy, averaged over first states."""
+        return _tabular_values(self.environment)
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> SoftmaxSampler:
         """Batches of the learner's size."""
-        return SoftmaxSampler(self.mdp, learner.users_per_batch)
+        return SoftmaxSampler(self.environment, learner.users_per_batch)
 
     def judge(self, learner: Any, marks: Ints) -> SoftmaxJudge:
         """Pseudo-regret, and the exact objective."""
-        return SoftmaxJudge(self.mdp, learner.shape.stages, learner.shape.dimension, marks)
+        return SoftmaxJudge(self.environment, learner.shape.stages, learner.shape.dimension, marks)
 
 
 class GameWorld:
     """A layered world with an adversary."""
 
     def __init__(self, game: LossGame) -> None:
-        self.game, self.name = game, game.world.mdp.name
+        self.environment, self.name = game, game.world.mdp.name
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless layers, pairs and triples agree."""
-        mdp = self.game.world.mdp
+        mdp = self.environment.world.mdp
         same = shape == _shape_of(mdp)
         rule = f"the {part} must have the layers {mdp.widths} and {mdp.num_actions} actions of the world"
         require(same, rule, "others")
 
+    def values(self) -> tuple[float, float]:
+        """Minus the expected losses per episode of the best fixed and of the uniform policy."""
+        truth, mean = loss_truth(self.environment.world.mdp), np.array(self.environment.adversary.mean)
+        states, policy = np.zeros(self.environment.num_states), np.zeros(len(mean))
+        best = hindsight(truth, mean, states, policy)
+        uniform = expected_loss(truth, np.full(len(mean), 1.0 / self.environment.num_actions), mean, states)
+        return -best, -uniform
+
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> GameSampler:
         """One by one, with the losses that the learner is allowed to see."""
-        return GameSampler(self.game, full=learner.feedback == "full", episodes=episodes, seed=seed)
+        return GameSampler(self.environment, full=learner.feedback == "full", episodes=episodes, seed=seed)
 
     def judge(self, learner: Any, marks: Ints) -> GameJudge:
         """Regret in hindsight."""
-        return GameJudge(self.game.world.mdp, marks)
+        return GameJudge(self.environment.world.mdp, marks)
 
 
 class DoseWorld:
     """A dose bandit for Gaussian policies."""
 
     def __init__(self, bandit: DoseBandit) -> None:
-        self.bandit, self.name = bandit, bandit.name
+        self.environment, self.name = bandit, bandit.name
 
     def fits(self, shape: Any, part: str) -> None:
         """Raise unless contexts and parameters agree."""
-        S, k = self.bandit.features.shape
+        S, k = self.environment.features.shape
         given = (shape.num_states, shape.num_actions, shape.dimension)
         require(given == (S, 0, k), f"the {part} must have {S} contexts, real actions and {k} parameters", given)
 
+    def values(self) -> tuple[float, float]:
+        """J* and J of the first policy."""
+        return self.environment.optimal_value, self.environment.objective(np.zeros(self.environment.dimension))
+
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> DoseSampler:
         """Batches of the learner's size."""
-        return DoseSampler(self.bandit, learner.users_per_batch)
+        return DoseSampler(self.environment, learner.users_per_batch)
 
     def judge(self, learner: Any, marks: Ints) -> DoseJudge:
         """The exact objective in closed form."""
-        return DoseJudge(self.bandit, marks)
+        return DoseJudge(self.environment, marks)
 
 
 WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
@@ -326,8 +347,8 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
 
 def world_of(environment: object, asks: type[Query]) -> World:
     """The world that an environment is for a learner with these queries."""
-    if hasattr(environment, "sampler") and hasattr(environment, "judge"):
-        return environment  # type: ignore[return-value]
+    if isinstance(environment, World):
+        return environment
     found = WORLDS.get((type(environment), asks))
     if found is None:
         words = asks.words()
@@ -336,6 +357,14 @@ def world_of(environment: object, asks: type[Query]) -> World:
             "or another learner (see 'tacit list')"
         )
     return found(environment)
+
+
+def _tabular_values(mdp: TabularMDP) -> tuple[float, float]:
+    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+    _, best, _ = backward_induction(P, r, mdp.horizon)
+    uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
+    found = evaluate_stochastic(P, r, uniform.probabilities(mdp.num_actions))
+    return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
 
 
 def _asked(plan: Plan[Asked]) -> Asked:

@@ -12,6 +12,8 @@ from tacit.policies.tables import (
     LayeredPolicy,
     Policy,
     StochasticPolicy,
+    policy_from_dict,
+    policy_to_dict,
     tabular,
     uniform_policy,
 )
@@ -23,6 +25,8 @@ __all__ = [
     "LayeredPolicy",
     "Policy",
     "StochasticPolicy",
+    "policy_from_dict",
+    "policy_to_dict",
     "tabular",
     "uniform_policy",
 ]

@@ -5,12 +5,14 @@ A policy is public (it is computed from released statistics only) and runs on th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, require
+from tacit.errors import InvalidInput, UnknownName, require
 
 __all__ = [
     "AnyPolicy",
@@ -19,6 +21,8 @@ __all__ = [
     "LayeredPolicy",
     "Policy",
     "StochasticPolicy",
+    "policy_from_dict",
+    "policy_to_dict",
     "tabular",
     "uniform_policy",
 ]
@@ -104,3 +108,35 @@ def tabular(policy: AnyPolicy) -> Policy:
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:
     """Every action with the same probability: what "nothing learned" looks like."""
     return StochasticPolicy(np.full((horizon, num_states, num_actions), 1.0 / num_actions))
+
+
+def policy_to_dict(policy: AnyPolicy) -> dict[str, Any]:
+    """JSON-ready values; `policy_from_dict` gives the policy back bit for bit.
+
+    >>> policy_to_dict(DeterministicPolicy(np.array([[0, 1]])))
+    {'kind': 'deterministic', 'actions': [[0, 1]]}
+    """
+    kind = next(name for name, known in KINDS.items() if isinstance(policy, known))
+    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
+    return {"kind": kind, **{name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}}
+
+
+def policy_from_dict(plain: Mapping[str, Any]) -> AnyPolicy:
+    """The policy that `policy_to_dict` wrote."""
+    if plain.get("kind") not in KINDS:
+        raise UnknownName("kind of policy", str(plain.get("kind")), KINDS)
+    kind = KINDS[plain["kind"]]
+    names = {field.name for field in fields(kind)}
+    require(set(plain) == {"kind", *names}, f"a {plain['kind']} policy has {', '.join(sorted(names))}", sorted(plain))
+    values: dict[str, Any] = {
+        name: np.array(v) if isinstance(v, list) else v for name, v in plain.items() if name != "kind"
+    }
+    return kind(**values)
+
+
+KINDS: Final[Mapping[str, type[AnyPolicy]]] = {
+    "deterministic": DeterministicPolicy,
+    "stochastic": StochasticPolicy,
+    "layered": LayeredPolicy,
+    "gaussian": GaussianPolicy,
+}

@@ -275,7 +275,11 @@ class SoftmaxGradients(GradientPrivatizer[Trajectories, SoftmaxQuery]):
 
     __slots__ = ()
     answers = SoftmaxQuery
-    kernel = release_softmax
+
+    @property
+    def kernel(self) -> Kernel:
+        """`(parameters, state, users, query, coins)`: release in place."""
+        return release_softmax
 
     def kernel_users(self, users: Trajectories) -> Walked:
         """Trajectories in the public range."""
@@ -289,7 +293,11 @@ class DoseGradients(GradientPrivatizer[Dosed, DoseQuery]):
 
     __slots__ = ()
     answers = DoseQuery
-    kernel = release_doses
+
+    @property
+    def kernel(self) -> Kernel:
+        """`(parameters, state, users, query, coins)`: release in place."""
+        return release_doses
 
     def kernel_users(self, users: Dosed) -> Dosed:
         """Contexts in the public range."""

@@ -1,0 +1,227 @@
+"""The learners by name: one literal table of every kind; a miss suggests the nearest name.
+
+A learner is written as its name with options, `ucbvi:bonus=bernstein,staged=false`, exactly as environments are. A row
+says what the learner asks for; everything else about it stands in its own file. Learners of other packages join
+through the entry point group `tacit.learners`, which names a `LearnerRow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.dp_npg import natural_ascend
+from tacit.learners.dp_pg import ascend
+from tacit.learners.dp_ucbvi import make_dp_ucbvi
+from tacit.learners.fixed import make_fixed
+from tacit.learners.gradient import make_gradient
+from tacit.learners.gradient_settings import COMMON
+from tacit.learners.ldp_obi import make_ldp_obi
+from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.private_po import make_private_ucb_po
+from tacit.learners.private_ucb_vi import make_private_ucb_vi
+from tacit.learners.psrl import make_psrl
+from tacit.learners.pucb import make_pucb
+from tacit.learners.rarely import replanned_rarely
+from tacit.learners.sdp_bucb import make_sdp_bucb
+from tacit.learners.sdp_pe import make_sdp_pe
+from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
+from tacit.learners.uc_o_reps import uc_o_reps
+from tacit.learners.ucbvi import make_ucbvi
+from tacit.learners.uob_lbps import uob_lbps
+from tacit.learners.uob_reps import uob_reps
+from tacit.plugins import named
+from tacit.protocol import Learner, Query, Totals
+from tacit.released.batches import BatchQuery
+from tacit.released.gradients import SoftmaxQuery
+from tacit.released.losses import LossQuery
+
+__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row"]
+
+Options = Mapping[str, tuple[str, ...]]
+
+
+def no_squares(options: Mapping[str, str]) -> bool:
+    """Most learners need no squares of rewards, whatever their options."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossFacts:
+    """What a learner of adversarial losses is shown."""
+
+    feedback: Literal["full", "bandit"]
+    private: str | None = None
+    """None: it runs under central and local trust; else the learner to use there."""
+    known: bool = False
+    """Whether it is told the transitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerRow:
+    """A row of the table."""
+
+    summary: str
+    asks: type[Query]
+    """What it asks for: this decides which worlds and privatizers fit."""
+    build: Callable[[Any], Learner[Any, Any, Any]]
+    """From the request of its kind to the learner."""
+    options: Options = field(default_factory=dict)
+    """Option -> values it takes, the default first; "number" stands for any number."""
+    unverified: str | None = None
+    """Which of its statements nobody has checked; shown wherever the learner is."""
+    squares: Callable[[Mapping[str, str]], bool] = no_squares
+    """Whether squares of rewards must be released, with these options."""
+    losses: LossFacts | None = None
+    reference: bool = False
+    """Whether it is a reference line: one policy that is given, not learned."""
+
+    def check(self, name: str, given: Mapping[str, str]) -> None:
+        """Raise unless every option is known and has one of its values."""
+        for option, value in given.items():
+            if option not in self.options:
+                raise UnknownName(f"option of learner {name}", option, self.options)
+            values = self.options[option]
+            if value not in values and "number" not in values:
+                raise InvalidInput(f"{name}:{option} must be one of {', '.join(values)}, got {value!r}")
+
+
+STAGED: Final[Options] = {"staged": ("true", "false")}
+"""Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
+REPLAN: Final[Options] = {"replan": ("every", "rarely")}
+"""Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
+TUNING: Final[Options] = {"eta": ("number",), "cb": ("number",), "ce": ("number",)}
+MEMORY: Final = "the numeric constants of its theory widths are not checked against the paper"
+
+LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
+    "ucbvi": LearnerRow(
+        summary="optimistic value iteration on counts (Azar et al. 2017)",
+        asks=Totals,
+        build=replanned_rarely(make_ucbvi),
+        options={**STAGED, **REPLAN, "bonus": ("hoeffding", "bernstein")},
+    ),
+    "ldp-obi": LearnerRow(
+        summary="optimism with locally private counts (Garcelon et al. 2021)",
+        asks=Totals,
+        build=replanned_rarely(make_ldp_obi),
+        options={**STAGED, **REPLAN},
+    ),
+    "dp-ucbvi": LearnerRow(
+        summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
+        asks=Totals,
+        build=make_dp_ucbvi,
+        options={"rows": ("projected", "kept")},
+    ),
+    "private-ucb-vi": LearnerRow(
+        summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
+        asks=Totals,
+        build=make_private_ucb_vi,
+        unverified=MEMORY,
+    ),
+    "private-ucb-po": LearnerRow(
+        summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
+        asks=Totals,
+        build=make_private_ucb_po,
+    ),
+    "pucb": LearnerRow(
+        summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=make_pucb, unverified=MEMORY
+    ),
+    "ldp-psrl": LearnerRow(
+        summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
+        asks=Totals,
+        build=replanned_rarely(make_ldp_psrl),
+        options={**STAGED, **REPLAN, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
+        squares=uses_squares,
+    ),
+    "psrl": LearnerRow(
+        summary="posterior sampling (Osband et al. 2013)",
+        asks=Totals,
+        build=replanned_rarely(make_psrl),
+        options={**STAGED, **REPLAN, "rewards": ("beta", "normal-gamma")},
+    ),
+    "sdp-pe": LearnerRow(
+        summary="policy elimination over an explicit set, as published (Bai et al. 2024, 2025)",
+        asks=BatchQuery,
+        build=make_sdp_pe,
+        options={"variant": ("2025", "2024")},
+    ),
+    "sdp-pe-plus": LearnerRow(
+        summary="policy elimination in polynomial time, the shuffle learner to use",
+        asks=BatchQuery,
+        build=make_sdp_pe_plus,
+    ),
+    "sdp-bucb": LearnerRow(
+        summary="optimism in shuffled batches, with hallucinated visits", asks=BatchQuery, build=make_sdp_bucb
+    ),
+    "dp-pg": LearnerRow(
+        summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
+        asks=SoftmaxQuery,
+        build=make_gradient(ascend),
+        options=COMMON,
+    ),
+    "dp-npg": LearnerRow(
+        summary="the same release seen through a data-free Fisher matrix: private natural gradient",
+        asks=SoftmaxQuery,
+        build=make_gradient(natural_ascend),
+        options={**COMMON, "damping": ("number",)},
+    ),
+    "dp-ppo": LearnerRow(
+        summary="private PPO-style clipped updates: every batch is used several times, and pays for it",
+        asks=SoftmaxQuery,
+        build=make_gradient(ascend),
+        options={**COMMON, "epochs": ("number",), "radius": ("number",), "rate": ("number",)},
+    ),
+    "uc-o-reps": LearnerRow(
+        summary="adversarial losses, full information: (private) UC-O-REPS (Bai et al. 2024)",
+        asks=LossQuery,
+        build=uc_o_reps,
+        options=TUNING,
+        losses=LossFacts(feedback="full"),
+    ),
+    "uob-lbps": LearnerRow(
+        summary="adversarial losses, bandit feedback: (private) UOB-LBPS (Bai et al. 2024)",
+        asks=LossQuery,
+        build=uob_lbps,
+        options={**TUNING, "radius": ("number",)},
+        losses=LossFacts(feedback="bandit"),
+    ),
+    "o-reps": LearnerRow(
+        summary="adversarial losses, full information, known transitions: O-REPS (Zimin and Neu 2013), no privacy",
+        asks=LossQuery,
+        build=uc_o_reps,
+        options={"eta": ("number",)},
+        losses=LossFacts(feedback="full", private="uc-o-reps", known=True),
+    ),
+    "uob-reps": LearnerRow(
+        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020), no privacy",
+        asks=LossQuery,
+        build=uob_reps,
+        options=TUNING,
+        losses=LossFacts(feedback="bandit", private="uob-lbps"),
+    ),
+    "uniform": LearnerRow(
+        summary="every action alike: what 'nothing learned' costs", asks=Totals, build=make_fixed, reference=True
+    ),
+    "optimal": LearnerRow(
+        summary="the true optimum, given by the simulator (simulation only)",
+        asks=Totals,
+        build=make_fixed,
+        reference=True,
+    ),
+})  # fmt: skip
+
+
+def learner_row(name: str) -> LearnerRow:
+    """The row of a learner; a miss suggests the nearest name.
+
+    >>> learner_row("ucbvi").asks.words()
+    'running totals'
+    """
+    if name not in LEARNERS:
+        raise UnknownName("learner", name, LEARNERS)
+    row = LEARNERS[name]
+    if not isinstance(row, LearnerRow):
+        raise InvalidInput(f"the entry point of learner '{name}' must be a LearnerRow, got {type(row).__name__}")
+    return row
