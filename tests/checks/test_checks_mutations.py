@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tacit.checks.mutations import MUTATIONS, ORIGINALS
-from tacit.checks.pages import render_page
+from tacit.checks.mutations import MUTATIONS, ORIGINALS, examine
+from tacit.checks.pages import render_audit_report, render_page
 from tacit.checks.record import load_audit
-from tacit.checks.pages import render_audit_report
 from tacit.checks.suite import AS_PRINTED, alarming, all_rows
-from tacit.checks.mutations import examine
 from tacit.errors import UnknownName
 
 ROOT = Path(__file__).parents[2]

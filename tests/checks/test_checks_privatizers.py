@@ -6,18 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tacit.checks.bugs_local import HalfTheNoise, local
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.checks.bugs_local import HalfTheNoise, local
-from tacit.checks.views import audit_gradient, gradient_view
-from tacit.checks.views import LAYERED, audit_losses
-from tacit.checks.views import audit_privatizer, view_of
+from tacit.checks.count_probe import counted, exact_counts
 from tacit.checks.suite import privatizer_row
-from tacit.checks.views import canaries, counters_of, exact_record, record_width
+from tacit.checks.views import (
+    LAYERED,
+    audit_gradient,
+    audit_losses,
+    audit_privatizer,
+    canaries,
+    counters_of,
+    exact_record,
+    gradient_view,
+    record_width,
+    view_of,
+)
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.privatizers.adversarial import make_adversarial
-from tacit.checks.count_probe import counted, exact_counts
 from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.statistics import count_families

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -232,17 +232,15 @@ class _EverythingForALayer(BatchShuffle):
         return after, released
 
 
-class _BatchOfAnotherSize(BatchShuffle):
+class _QuietBatch(BatchShuffle):
     def protocol(self, users: int, request: BatchQuery) -> Shuffle:
-        made = super().protocol(users, request)
-        half = max(1, made.bit_noise.bits_per_user // 2)
-        return twin(_QuietBits, made, bit_noise=made.bit_noise) if half < made.bit_noise.bits_per_user else made
+        return cast("Shuffle", twin(_QuietBits, super().protocol(users, request)))
 
 
 class _QuietBits(Shuffle):
     def protocol(self, batch: Any, noise: Any) -> Any:
-        half = replace(self.bit_noise, bits_per_user=self.bit_noise.bits_per_user // 2)
-        return Shuffle(spec=self.spec, bit_noise=half).protocol(batch, noise)
+        quiet = replace(self.bit_noise, probability=self.bit_noise.probability / 10.0)
+        return Shuffle(spec=self.spec, bit_noise=quiet).protocol(batch, noise)
 
 
 def central(kind: type, counter: type = LaplaceTree, **changes: Any) -> Any:
@@ -349,9 +347,9 @@ CURATOR_BUGS: Final[dict[str, Mutation]] = {
         "a batch that is asked for one layer adds the sum of all rewards",
         lambda: batches(_EverythingForALayer), rules=("families",),
     ),
-    "half the bits of a batch": bug(
-        "devices of a single batch add half of the stated noise bits",
-        lambda: batches(_BatchOfAnotherSize), rules=("exposed", "measured"),
+    "quiet batch": bug(
+        "noise bits of a single batch are ten times as rare as stated",
+        lambda: batches(_QuietBatch), rules=("exposed", "measured"),
     ),
 }  # fmt: skip
 """Bugs of curators and shufflers, by name."""

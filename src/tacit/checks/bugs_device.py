@@ -20,7 +20,7 @@ from tacit.privatizers.layout import add_vector, exact_vector, outcome_cell, tra
 from tacit.privatizers.local import Local
 from tacit.privatizers.local_encoders import _send_slot, randomized_response_encoder
 from tacit.privatizers.statistics import count_families
-from tacit.protocol import copy_state
+from tacit.protocol import Private, copy_state
 from tacit.randomness import SimulationNoise
 
 __all__ = ["DEVICES", "DEVICE_BUGS", "HalfTheNoise", "local"]
@@ -86,7 +86,7 @@ class _AnyLength(Local):
             after = copy_state(state)
             for row in zip(users.states, users.actions, users.rewards, strict=True):
                 self.kernel(self.parameters, after, Walked(*row), query, noise.generator)
-            return after, after.released
+            return after, Private(after.released, self.claim)
         return super().release(state, users, query, noise)
 
 
@@ -263,7 +263,8 @@ DEVICE_BUGS: Final[dict[str, Mutation]] = {
         "a state outside the range is an index as it is reported", lambda: local(_UnclippedStates), rules=("silence",)
     ),
     "trajectories of any length": bug(
-        "longer trajectories are counted with the noise of short ones", lambda: local(_AnyLength), rules=("shapes",)
+        "longer trajectories are counted with the noise of short ones",
+        lambda: local(_AnyLength, shape=replace(SHAPE, staged=False)), rules=("shapes",),
     ),
     "wrong number of slots": bug(
         "one slot of H is sent where there are 2H - 1", lambda: local(base="oue", **_same(_SLOT)), rules=("unbiased",)

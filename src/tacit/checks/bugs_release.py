@@ -68,7 +68,7 @@ class _Plain(SoftmaxGradients):
     __slots__ = ()
 
     @property
-    def kernel(self) -> Any:  # type: ignore[override]
+    def kernel(self) -> Any:
         return self.answer
 
     def answer(self, noise: Any, state: Any, users: Any, query: Any, coins: Any) -> None:
@@ -312,7 +312,7 @@ RELEASE_BUGS: Final[dict[str, Mutation]] = {
     ),
     "losses with half the moves": bug(
         "transitions of an adversarial MDP have half of the stated noise",
-        lambda: losses(_HalfTheMoves, "central"), "audit", rules=("exposed",),
+        lambda: losses(_HalfTheMoves, "central"), rules=("exposed",),
     ),
     "loss table as one walk": bug(
         "a whole table of losses is accounted for as if it were one trajectory", _table_as_a_walk, rules=("families",)

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 PREFIXES = 7
 """Of a continual counter: three levels of a binary tree."""
-MESSAGE_BITS = 20_000_000
+MESSAGE_BITS = 100_000_000
 """What examining a shuffled message path may draw in all."""
 _JOINT = ("rewards and complements", "outcomes")
 _NO_NOISE = 60.0  # an epsilon at which randomized response flips nothing: e⁻⁶⁰ vanishes beside 1
@@ -203,6 +203,15 @@ class BatchProbe(CountProbe):
             return 0
         protocol = self.privatizer.protocol(self.batch_size, self.asked(0))
         return self.batch_size * (int(protocol.transport().noise_bits) + 5000)
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """The counters of the stated families; visits that are sums of transitions are no release of their own."""
+        values, H, S = self.split(numbers), self.shape.horizon, self.shape.num_states
+        visits, sums = values["visits"].copy(), values["transitions"].reshape(-1, S).sum(axis=1)
+        derived = np.abs(visits - sums).reshape(H, -1).max(axis=1) <= 1e-9 * (1.0 + np.abs(sums).max())
+        if "visits" not in {family.name for family in self.privatizer.families()}:
+            visits.reshape(H, -1)[derived] = 0.0
+        return CountProbe.parts(self, np.concatenate([{**values, "visits": visits}[name] for name in self.columns]))
 
     def exact(self, person: Trajectories) -> Floats:
         """What the batch would release without noise."""

@@ -17,7 +17,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.checks.probes import Probe
+from tacit.checks.probes import CANARY, Probe
 from tacit.errors import InvalidInput
 from tacit.mechanisms.continual import ContinualCounter, Running, add, begin
 from tacit.protocol import Calibration, Noise, Private
@@ -120,7 +120,7 @@ class CounterProbe(Probe):
     columns: ClassVar[Mapping[str, int]] = {"totals": 0}
     public: ClassVar[tuple[str, ...]] = ("variance",)
     exact_noise: ClassVar[bool] = True
-    ordinary: ClassVar[int] = 4
+    ordinary: ClassVar[int] = 3
 
     def asked(self, k: int) -> Any:
         """The next prefix."""
@@ -135,8 +135,7 @@ class CounterProbe(Probe):
         """Corners of the cube, and vectors outside."""
         family = self.privatizer.family
         up = np.concatenate([np.ones(family.up), np.zeros(family.down)])
-        inside = [1.0 - up, up, np.zeros_like(up) if family.down == 0 else 1.0 - up, up]
-        return [*inside, *(np.where(up > 0.0, far, 0.0) for far in (7.0, np.nan, np.inf, 1e300))]
+        return [1.0 - up, up, CANARY * up, *(np.where(up > 0.0, far, 0.0) for far in (7.0, np.nan, np.inf, 1e300))]
 
     def given(self, person: Floats, k: int, *, everybody: bool = False) -> Floats:
         """The person, then a crowd of zeros."""

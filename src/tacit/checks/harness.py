@@ -84,13 +84,17 @@ def measured(probe: Probe) -> Iterator[str]:
     person, count = probe.persons()[1], probe.affordable(probe.replicates)
     stated = probe.transcript(person, 0)[1]
     z = probe.transcripts(person, count) - probe.exact(person)
-    tests = 3 * z[0].size
+    tests = 4 * z[0].size
     score = np.abs(z.sum(axis=0)) / np.sqrt(np.maximum((z**2).sum(axis=0), 1e-300))
     silent = np.abs(z).max(axis=0) <= _TOLERANCE * (1.0 + np.abs(z).max())
     if score[~silent].max(initial=0.0) > math.sqrt(2.0 * math.log(2.0 * tests / probe.false_alarm)):
         yield "a released number is biased"
+    together = (z / np.sqrt(np.where(stated > 0.0, stated, np.inf))).sum(axis=(1, 2))
+    if abs(together.sum()) > math.sqrt(2.0 * math.log(2.0 * tests / probe.false_alarm) * float((together**2).sum())):
+        yield "released numbers are biased together"
     if np.any(silent & (np.abs(z).max(axis=0) > _TOLERANCE)):
         yield "a released number is off by a constant"
+    yield from _stated(probe, stated)
     covered = stated > 0.0
     ratio = (z**2).mean(axis=0)[covered] / stated[covered]
     room = math.sqrt(2.0 * _kurtosis(z[:, covered]) * math.log(tests / probe.false_alarm) / count)
@@ -100,11 +104,20 @@ def measured(probe: Probe) -> Iterator[str]:
         yield f"a number has only {ratio.min():.3g} of the stated noise variance"
 
 
+def _stated(probe: Probe, variance: Floats) -> Iterator[str]:
+    """The variance beside a release is that of the privatizer's own `noise_std`, which is the largest."""
+    said = probe.privatizer.noise_std()
+    for name, values in probe.split(variance.max(axis=0)).items():
+        largest, most = float(values.max(initial=0.0)), said.get(name, math.inf) ** 2
+        if largest > most * (1.0 + 1e-9) or (probe.exact_noise and most < math.inf and largest < most * (1.0 - 1e-9)):
+            yield f"the noise variance beside {name} is {largest:.6g}, stated are {most:.6g}"
+
+
 def exposed(probe: Probe) -> Iterator[str]:
     """Measured noise against the events, from above: whole transcripts, single fields and single releases."""
     one, other = worst_pair(probe)
     moved = _moved(probe, one, other, 0) if probe.additive and probe.sampled is None else _expected(probe, one, other)
-    count = probe.affordable(2 * probe.replicates)
+    count = probe.affordable(10 * probe.replicates)
     seen = probe.transcripts(one, count).reshape(count, -1)
     directions = _directions(probe, moved, seen[: count // 2])
     most, rest = admitted(probe.privatizer.events()), seen[count // 2 :]
@@ -115,7 +128,7 @@ def exposed(probe: Probe) -> Iterator[str]:
         room = 2.0 * _kurtosis(values) * math.log(len(directions) / probe.false_alarm) / len(values)
         least = signal / most if most > 0.0 else math.inf
         noise = float(np.mean(values**2)) * len(values) / (len(values) - 1.0)
-        if signal > 0.0 and not noise >= least * (1.0 - math.sqrt(min(1.0, room))):
+        if signal > 0.0 and (noise <= 0.0 or not noise >= least * (1.0 - math.sqrt(min(1.0, room)))):
             ratio = signal / noise if noise > 0.0 else math.inf
             yield (
                 f"a linear distinguisher of {name} reaches a squared signal-to-noise ratio of {ratio:.4g}, "
@@ -166,21 +179,28 @@ def lattice(probe: Probe) -> Iterator[str]:
     """No digit and no residue of a released number says more about data than is certified."""
     claim, count = probe.privatizer.claim, probe.affordable(probe.replicates)
     certified = epsilon_of(probe.privatizer.events(), claim.delta)
-    one, other = worst_pair(probe)
-    seen = [probe.transcripts(who, count, first=first).reshape(count, -1)
-            for who, first in ((one, 7000), (other, 7000 + count))]  # fmt: skip
-    tests = 20.0 * len(_DIGITS) * seen[0].shape[1]
+    corners = _corners(probe)
+    for pair in (worst_pair(probe), (corners[0], corners[-1])):
+        seen = [probe.transcripts(who, count, first=7000 + i * count).reshape(count, -1) for i, who in enumerate(pair)]
+        if _digits_tell(seen, certified, claim.delta, probe.false_alarm / 2.0):
+            yield "a digit of a released number tells users apart"
+            return
+
+
+def _digits_tell(seen: list[Floats], certified: float, delta: float, false_alarm: float) -> bool:
+    """Whether a digit comes more often in one world than the certificate admits."""
+    count, numbers = seen[0].shape
+    tests = 20.0 * len(_DIGITS) * numbers
     for k in _DIGITS:
         near = np.maximum(np.abs(seen[0]).max(axis=0), np.abs(seen[1]).max(axis=0)) * 10.0**k < 1e14
         digits = [np.floor(10.0 * np.mod(np.round(np.abs(values[:, near]) * 10.0**k, 3), 1.0)) for values in seen]
         for d in range(10):
             hits = [(values == d).sum(axis=0) for values in digits]
-            for column in np.flatnonzero(np.abs(hits[0] - hits[1]) > count / 3):
-                errors = Errors(first=count, first_hits=int(hits[0][column]), second=count,
-                                second_hits=int(hits[1][column]))  # fmt: skip
-                if event_epsilon(errors, claim.delta, probe.false_alarm / tests) > certified:
-                    yield f"a digit of a released number (10^{-k - 1}) tells users apart"
-                    return
+            for at in np.flatnonzero(np.abs(hits[0] - hits[1]) > count / 3):
+                errors = Errors(first=count, first_hits=int(hits[0][at]), second=count, second_hits=int(hits[1][at]))
+                if event_epsilon(errors, delta, false_alarm / tests) > certified:
+                    return True
+    return False
 
 
 def worst_pair(probe: Probe) -> tuple[Any, Any]:
@@ -229,6 +249,12 @@ def _directions(probe: Probe, moved: Floats, pilot: Floats) -> dict[str, Floats]
         fitted = np.zeros_like(plain)
         fitted[k] = np.linalg.solve(covariance, moved[k])
         found[f"release {k + 1}"] = fitted
+    used = np.flatnonzero(moved.ravel())
+    if len(moved) > 1 and len(pilot) > 4 * len(used):
+        covariance = np.cov(pilot[:, used], rowvar=False) + 1e-3 * float(spread.mean()) * np.eye(len(used))
+        together = np.zeros(moved.size)
+        together[used] = np.linalg.solve(covariance, moved.ravel()[used])
+        found["all releases"] = together.reshape(moved.shape)
     return {name: weights.ravel() for name, weights in found.items() if np.any(weights)}
 
 

@@ -29,24 +29,22 @@ from tacit.experiments.assemble import Assembled, assemble
 from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
-from tacit.learners.gradient_registry import GRADIENT_LEARNERS
-from tacit.learners.loss_registry import LOSS_LEARNERS
-from tacit.learners.registry import LEARNERS
-from tacit.learners.stage_registry import STAGE_LEARNERS
+from tacit.learners.table import LEARNERS
 from tacit.privatizers.adversarial import make_adversarial
 from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.registry import PrivacyRequest, make_claim
 from tacit.privatizers.shuffled import Shuffled
+from tacit.protocol import Totals
 from tacit.released.counts import CountShape
+from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LayeredShape
 
 __all__ = ["AUDITED_LEARNERS", "LAYERED", "audit_learner", "default_environment", "target_of"]
 
-AUDITED_LEARNERS: Final = (
-    *LEARNERS,
-    *STAGE_LEARNERS,
-    *GRADIENT_LEARNERS,
-    *(name for name, entry in LOSS_LEARNERS.items() if entry.private),
+AUDITED_LEARNERS: Final = tuple(
+    name
+    for name, row in LEARNERS.items()
+    if not row.reference and (row.losses is None or (row.losses.private is None and not row.losses.known))
 )
 """Everything that can learn in private, by name."""
 
@@ -67,7 +65,7 @@ def default_environment(learner: str) -> str:
     >>> default_environment("ucbvi"), default_environment("dp-pg")
     ('riverswim:states=3,horizon=2', 'contextual-bandit:contexts=2,actions=2')
     """
-    return BANDIT if parse_learner(learner)[0] in GRADIENT_LEARNERS else SMALL
+    return BANDIT if LEARNERS[parse_learner(learner)[0]].asks is SoftmaxQuery else SMALL
 
 
 def audit_learner(
@@ -90,10 +88,12 @@ def audit_learner(
         raise UnknownName("learner that can be private", name, AUDITED_LEARNERS)
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is claimed")
     require_count("trials", trials, least=100)
-    if name in LOSS_LEARNERS:
-        return _loss_learner(name, trust, epsilon, delta, calibration, trials, false_alarm, seed)
-    batches = trust == "shuffle" or name in GRADIENT_LEARNERS
-    batch = STAGED_USERS // 4 if trust == "shuffle" and name in LEARNERS else 8 if name in GRADIENT_LEARNERS else None
+    row = LEARNERS[name]
+    if row.losses is not None:
+        return _loss_learner(name, row.losses.feedback, trust, epsilon, delta, calibration, trials, false_alarm, seed)
+    batches, batch = trust == "shuffle" or row.asks is SoftmaxQuery, 8 if row.asks is SoftmaxQuery else None
+    if trust == "shuffle" and row.asks is Totals:
+        batch = STAGED_USERS // 4
     config = RunConfig(
         environment=default_environment(learner) if environment is None else environment,
         learner=learner,
@@ -138,7 +138,15 @@ def target_of(learner: str, parts: Assembled, view: str) -> Target:
 
 
 def _loss_learner(
-    name: str, trust: str, epsilon: float, delta: float, calibration: str, trials: int, false_alarm: float, seed: int
+    name: str,
+    feedback: Any,
+    trust: str,
+    epsilon: float,
+    delta: float,
+    calibration: str,
+    trials: int,
+    false_alarm: float,
+    seed: int,
 ) -> tuple[Finding, ...]:
     """Learners of adversarial losses: policies are computed from the releases, which are attacked directly."""
     shape = CountShape(horizon=1, num_states=1, num_actions=1, staged=True)
@@ -156,7 +164,7 @@ def _loss_learner(
         shape=LAYERED,
         claim=make_claim(asked),
         episodes=USERS,
-        feedback=LOSS_LEARNERS[name].feedback,
+        feedback=feedback,
         calibration=calibration,  # type: ignore[arg-type]
     )
     found = audit_privatizer(privatizer, trials=trials, false_alarm=false_alarm, seed=seed)

@@ -5,9 +5,9 @@
     audit         an attack on what is released, on the messages, or on what a loop publishes
 
 A bug that nobody catches is a hole in the watch. The honest originals go through the same watchmen and must not be
-flagged. Every statistical rule and every attack alarms on a correct configuration with probability at most
-`false_alarm`; at the default of 1e-5, all originals together (twelve statistical rules and two attacks each, seeded and
-secure) are flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`, tested).
+flagged. Every statistical rule alarms on a correct configuration with probability at most `false_alarm`, every attack
+with ten times that; at the default, all originals together (at most twelve statistical rules and two attacks each) are
+flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ ORIGINALS: Final[Mapping[str, Mutation]] = {
 """What the bugs were planted in, without the bug."""
 
 FALSE_ALARM: Final = 1e-5
-"""Of one statistical rule or attack on one original."""
-TOTAL_FALSE_ALARM: Final = 14 * FALSE_ALARM * len(ORIGINALS)
+"""Of one statistical rule on one original; attacks alarm ten times as often."""
+TOTAL_FALSE_ALARM: Final = (12 + 2 * 10) * FALSE_ALARM * len(ORIGINALS)
 """At most so probable is it that any honest original is flagged: twelve statistical rules and two attacks each."""
 
 _ACCOUNTANTS_RULE: Final = "certificate"
@@ -86,7 +86,7 @@ def examine(
     subject, found = mutation.plant(), dict[Watchman, str]()
     if isinstance(subject, Leak):
         if "audit" in watchmen:
-            judged = attack(subject.target, *subject.view.scores(trials, seed), false_alarm=false_alarm)
+            judged = attack(subject.target, *subject.view.scores(trials, seed), false_alarm=10.0 * false_alarm)
             if judged.verdict != "holds":
                 found["audit"] = _proof(judged.attacked, judged.certified)
     else:
@@ -121,13 +121,13 @@ def _accounted(
 
 def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm: float, seed: int) -> None:
     claim = subject.claim
-    judged = audit_privatizer(subject, trials=trials, false_alarm=false_alarm, seed=seed)
+    judged = audit_privatizer(subject, trials=trials, false_alarm=10.0 * false_alarm, seed=seed)
     if judged.verdict != "holds":
         found["audit"] = _proof(judged.attacked, judged.certified)
     elif isinstance(subject, Shuffled):
         told = audit_messages(
             subject.protocol, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
-            false_alarm=false_alarm, seed=seed, name="messages",
+            false_alarm=10.0 * false_alarm, seed=seed, name="messages",
         )  # fmt: skip
         if told.verdict != "holds":
             found["audit"] = f"{_proof(told.attacked, told.certified)} ({told.note})"

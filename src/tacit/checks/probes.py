@@ -293,18 +293,24 @@ class SoftmaxProbe(_GradientProbe):
     """Batch gradients at softmax policies."""
 
     ordinary: ClassVar[int] = 12
+    certainty: float = 40.0
+    """The logit of the first action at the policy that is asked about."""
+
+    def variants(self) -> tuple[SoftmaxProbe, ...]:
+        """A policy that is almost sure, where scores are longest, and a uniform one, where they are opposite."""
+        return (self, replace(self, certainty=0.0)) if self.query is None else (self,)
 
     def asked(self, k: int) -> Any:
-        """The gradient at a policy that is almost sure of the first action: there scores are longest."""
+        """The gradient at the policy of these users."""
         if self.query is not None:
             return self.query
         shape, width = self.privatizer.shape, self.privatizer.width
         features = public_features(shape.num_states, shape.num_actions, width) if width else tabular_features()
         table, theta = np.zeros((shape.stages, shape.num_states, shape.num_actions)), np.zeros(shape.dimension)
         if width:
-            theta.reshape(shape.stages, width)[:] = 40.0 * features[0, 0]
+            theta.reshape(shape.stages, width)[:] = self.certainty * features[0, 0]
         else:
-            theta.reshape(table.shape)[..., 0] = 40.0
+            theta.reshape(table.shape)[..., 0] = self.certainty
         softmax_table(features, theta, table)
         return SoftmaxQuery(features, table, table, self._baseline)
 

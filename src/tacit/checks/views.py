@@ -257,7 +257,8 @@ def _joined(parts: dict[str, Floats]) -> Floats:
 
 def _measured(probe: Probe) -> View:
     """Every number of every release, scored along Σ⁻¹ d: d is what the worst replacement moves, Σ measured noise."""
-    pair = worst_pair(probe)
+    found = [(variant, worst_pair(variant)) for variant in probe.variants()]
+    probe, pair = max(found, key=lambda one: float(np.linalg.norm(one[0].exact(one[1][1]) - one[0].exact(one[1][0]))))
     worlds = tuple(tuple(_flat(probe, probe.given(one, k)) for k in range(probe.releases)) for one in pair)
     moved = (probe.exact(pair[1]) - probe.exact(pair[0])) / (1.0 if probe.sampled is None else probe.sampled[0])
     size, record = moved.shape[1], record_releases(probe.privatizer, probe.asked(0))
