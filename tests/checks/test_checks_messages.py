@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tacit.checks.bugs_central import NotShuffled
 
+from tacit.checks.bugs_curator import NotShuffled
 from tacit.checks.messages import DISTINGUISHERS, IntegerMessages, as_printed, audit_messages, message_scores
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_spec import ReleaseSpec

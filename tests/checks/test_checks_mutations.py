@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.checks.mutations import MUTATIONS, ORIGINALS, examine
+from tacit.checks.mutations import MUTATIONS, ORIGINALS, TOTAL_FALSE_ALARM, examine
 from tacit.checks.pages import render_audit_report, render_page
 from tacit.checks.record import load_audit
 from tacit.checks.suite import AS_PRINTED, alarming, all_rows
@@ -20,27 +20,39 @@ ASKED = (
     "unpadded message counts", "seed reuse across users", "reward not clipped", "last batch re-normalised",
     "regret leaked into the plan",
 )  # fmt: skip
+GENERAL = {
+    "mean reward without noise": "exposed",
+    "Poisson coins reused": "coins",
+    "reward dropped from the sampled norm": "length",
+    "state in the tenth decimal": "lattice",
+    "secure bits cut to two digits": "measured",
+    "secure tree noise at half scale": "exposed",
+}
+"""Bugs that rules for all privatizers must catch, not rules that know them."""
 
 
-def test_there_are_at_least_twenty_and_all_that_were_asked_for():
-    assert len(MUTATIONS) >= 20
-    assert set(ASKED) <= set(MUTATIONS)
+def test_there_are_at_least_sixty_and_all_that_were_asked_for():
+    assert len(MUTATIONS) >= 60
+    assert {*ASKED, *GENERAL} <= set(MUTATIONS)
     assert all(bug.expected for bug in MUTATIONS.values())
+    assert sum(bug.secure for bug in MUTATIONS.values()) >= 5
+    assert TOTAL_FALSE_ALARM <= 0.01
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_every_bug_is_caught(name):
     """By the first watchman of its list, who alone is asked; the committed run asks all three."""
     bug = MUTATIONS[name]
-    rules = bug.rules if bug.expected[0] == "conformance" else None
+    rules = (GENERAL.get(name, bug.rules[0]),) if bug.rules else None
     found = examine(name, bug, watchmen=bug.expected[:1], trials=3000, rules=rules)
     assert found.by == bug.expected[:1], found.details
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [name for name in ORIGINALS if name != "shuffle binomial"])
-def test_nothing_honest_is_flagged(name):
-    """False-alarm rate 0.001 each; the power is proved by the bugs above. Messages have a test of their own."""
+def test_nothing_honest_is_attacked(name):
+    """False-alarm rate 1e-4 each; the power is proved by the bugs above. Messages have a test of their own."""
     found = examine(name, ORIGINALS[name], watchmen=("accountant", "audit"), trials=1000)
     assert found.by == (), found.details
 

@@ -6,23 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tacit.checks.bugs_local import HalfTheNoise, local
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
+from tacit.checks.bugs_device import HalfTheNoise, local
+from tacit.checks.conformance import probe_of
 from tacit.checks.count_probe import counted, exact_counts
+from tacit.checks.harness import worst_pair
+from tacit.checks.learners import LAYERED
 from tacit.checks.suite import privatizer_row
-from tacit.checks.views import (
-    LAYERED,
-    audit_gradient,
-    audit_losses,
-    audit_privatizer,
-    canaries,
-    counters_of,
-    exact_record,
-    gradient_view,
-    record_width,
-    view_of,
-)
+from tacit.checks.views import audit_privatizer, canaries, counters_of, exact_record, record_width, view_of
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.privatizers.adversarial import make_adversarial
@@ -93,7 +85,7 @@ def test_losses_hold_when_tight_and_the_printed_ones_are_refuted():
         )
         for calibration in ("tight", "paper")
     }
-    right, printed = (audit_losses(privatizer, trials=8000, false_alarm=1e-3) for privatizer in made.values())
+    right, printed = (audit_privatizer(privatizer, trials=8000, false_alarm=1e-3) for privatizer in made.values())
     assert (right.verdict, printed.verdict) == ("holds", "claim refuted")
     assert right.attacked > 0.5
     assert 1.3 < printed.attacked <= printed.certified == pytest.approx(2.0)
@@ -110,8 +102,8 @@ def gradients(**changes):
 @pytest.mark.statistical
 def test_gradients_hold_when_tight_and_the_printed_bound_is_refuted():
     """False-alarm rate 0.001; G = √(1 - 1/A) bounds the mean of the score only."""
-    right = audit_gradient(gradients(), trials=8000, false_alarm=1e-3, name="softmax")
-    printed = audit_gradient(gradients(calibration="paper"), trials=12_000, false_alarm=1e-3, name="softmax")
+    right = audit_privatizer(gradients(), trials=8000, false_alarm=1e-3)
+    printed = audit_privatizer(gradients(calibration="paper"), trials=12_000, false_alarm=1e-3)
     assert (right.verdict, printed.verdict) == ("holds", "claim refuted")
     assert 0.4 < right.by_curve < right.certified
     assert printed.certified > 1.5
@@ -120,11 +112,10 @@ def test_gradients_hold_when_tight_and_the_printed_bound_is_refuted():
 @pytest.mark.parametrize("changes", [{}, {"clip": 0.5}, {"calibration": "paper"}, {"epochs": 2}])
 def test_the_canaries_of_gradients_are_as_far_apart_as_stated(changes):
     privatizer = gradients(**changes)
-    view = gradient_view(replace(privatizer, sigma=1e-12))
-    noise = view.scores(10, 0)
-    # The score of a noise-free pair is ± half of its squared distance over σ².
-    distance = np.sqrt(np.mean(noise[1] - noise[0]) * 1e-24)
-    assert distance == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.epochs), rel=1e-6)
+    probes = probe_of(privatizer).variants()
+    pairs = [(probe, *worst_pair(probe)) for probe in probes]
+    far = max(float(np.linalg.norm(probe.exact(one) - probe.exact(other))) for probe, one, other in pairs)
+    assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.epochs), rel=1e-6)
 
 
 def test_an_unknown_privatizer_is_refused():
