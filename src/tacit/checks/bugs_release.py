@@ -173,7 +173,7 @@ class _AnySize(SoftmaxGradients):
 
 
 def _reward_dropped() -> Any:
-    made = gradients(rate=0.5, baseline=None, users_per_batch=400)
+    made = gradients(rate=0.5, baseline=None, users_per_batch=10_000)
     return replace(made, reach=replace(made.reach, norm=made.bounds.clip))
 
 

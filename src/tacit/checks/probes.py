@@ -171,9 +171,12 @@ class Probe:
             stated.append(np.concatenate(variance))
         return np.array(shown), np.array(stated)
 
-    def transcripts(self, person: Any, count: int, *, first: int = 1000, everybody: bool = False) -> Floats:
+    def transcripts(
+        self, person: Any, count: int, *, first: int = 1000, everybody: bool = False, releases: int | None = None
+    ) -> Floats:
         """[count, releases, numbers]: independent transcripts."""
-        return np.array([self.transcript(person, first + i, everybody=everybody)[0] for i in range(count)])
+        settings: dict[str, Any] = {"everybody": everybody, "releases": releases}
+        return np.array([self.transcript(person, first + i, **settings)[0] for i in range(count)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
