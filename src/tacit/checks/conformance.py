@@ -191,7 +191,8 @@ def check_privatizer(
     for rule, check in rules.items():
         for variant in (probe,) if rule in _UNPROTECTED else probe.variants():
             try:
-                violations |= {(rule, wrong): None for wrong in check(variant)}
+                for wrong in check(variant):
+                    violations[rule, wrong] = None
             except Exception as error:  # a check that cannot be run is not passed; its words might hold data
                 violations[rule, f"cannot be checked: {type(error).__name__}"] = None
     if violations:
