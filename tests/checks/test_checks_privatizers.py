@@ -13,8 +13,9 @@ from tacit.checks.conformance import probe_of
 from tacit.checks.count_probe import counted, exact_counts
 from tacit.checks.harness import worst_pair
 from tacit.checks.learners import LAYERED
+from tacit.checks.records import canaries, counters_of, exact_record, record_width
 from tacit.checks.suite import privatizer_row
-from tacit.checks.views import audit_privatizer, canaries, counters_of, exact_record, record_width, view_of
+from tacit.checks.views import audit_privatizer, view_of
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.privatizers.adversarial import make_adversarial

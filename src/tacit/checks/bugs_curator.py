@@ -44,19 +44,6 @@ class _Redrawn(LaplaceTree):
         return step
 
 
-class _RedrawnOpenly(_Redrawn):
-    def draws_at(self, k: int) -> int:
-        return k.bit_count()
-
-    @property
-    def advance(self) -> Step:
-        def advance(params: Any, stream: Any, draws: Any) -> None:
-            stream.time[0] += 1
-            stream.noise[:] = draws.sum(axis=0)
-
-        return advance
-
-
 class _OffByOne(LaplaceTree):
     @property
     def step(self) -> Step:
@@ -275,9 +262,6 @@ CURATOR_BUGS: Final[dict[str, Mutation]] = {
     "tree noise redrawn": bug(
         "the noise of a tree node is drawn anew at every release",
         lambda: central(PlainCentral, _Redrawn), rules=("independent", "variance"),
-    ),
-    "tree noise redrawn, openly": bug(
-        "the same, and the counter says so", lambda: central(PlainCentral, _RedrawnOpenly), rules=("continual",)
     ),
     "ln K for log2 K levels": bug(
         "noise for ⌊ln K⌋ levels of the tree, of which there are ⌈log₂ K⌉", _level_short, rules=("continual",)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.checks.attack import Target
 from tacit.checks.planted import Mutation, bug
-from tacit.checks.views import View, canaries, view_of
+from tacit.checks.records import canaries
+from tacit.checks.views import View, view_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.mechanisms.laplace import Laplace

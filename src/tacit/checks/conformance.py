@@ -40,7 +40,8 @@ import numpy as np
 from tacit.checks import exposure, harness, manners, noise
 from tacit.checks.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.checks.counters import CounterProbe, Prefixes
-from tacit.checks.probes import DoseProbe, LossProbe, Probe, SoftmaxProbe
+from tacit.checks.probes import Probe
+from tacit.checks.release_probes import DoseProbe, LossProbe, SoftmaxProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.released.batches import BatchQuery

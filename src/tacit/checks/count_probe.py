@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
-from tacit.checks.probes import CANARY, HOSTILE, Probe
+from tacit.checks.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.mechanisms.one_slot import OneSlot
@@ -23,7 +23,6 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
 __all__ = [
     "MESSAGE_BITS",
-    "PREFIXES",
     "BatchProbe",
     "CountProbe",
     "counted",
@@ -39,8 +38,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-PREFIXES = 7
-"""Of a continual counter: three levels of a binary tree."""
 MESSAGE_BITS = 100_000_000
 """What examining a shuffled message path may draw in all."""
 _JOINT = ("rewards and complements", "outcomes")

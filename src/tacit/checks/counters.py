@@ -17,7 +17,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.checks.probes import CANARY, Probe
+from tacit.checks.probes import CANARY, PREFIXES, Probe
 from tacit.errors import InvalidInput
 from tacit.mechanisms.continual import ContinualCounter, Running, add, begin
 from tacit.protocol import Calibration, Noise, Private
@@ -129,7 +129,7 @@ class CounterProbe(Probe):
     @property
     def releases(self) -> int:
         """The prefixes, of which seven make three levels of a binary tree."""
-        return min(int(self.privatizer.counter.releases), 7)
+        return min(int(self.privatizer.counter.releases), PREFIXES)
 
     def persons(self) -> list[Floats]:
         """Corners of the cube, and vectors outside."""

@@ -131,7 +131,7 @@ def _plan(setting: _Setting) -> Iterator[str]:
         sizes = [plan.users, *(count for _, count in plan.groups)]
         if not all(size is None or (isinstance(size, int | np.integer) and size > 0) for size in sizes):
             yield "a plan must be for a whole, positive number of users, or for all that are left"
-        elif plan.users is not None and sum(sizes[1:]) > plan.users:
+        elif plan.users is not None and sum(count for _, count in plan.groups) > plan.users:
             yield "the groups of a plan have more users than the plan"
         if not plan.releases >= 1:
             yield "a plan must have at least one release; users who are not asked have no query"

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.ratios import log_ratio
-from tacit.checks.views import canaries
+from tacit.checks.records import canaries
 from tacit.data.trajectories import Trajectories
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffle_encoder import Trajectory

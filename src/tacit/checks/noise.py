@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tacit.checks.count_probe import PREFIXES, CountProbe, counted, counts_of, exact_counts, one_user, stacked
+from tacit.checks.count_probe import CountProbe, counted, counts_of, exact_counts, one_user, stacked
 from tacit.checks.exposure import own_covariance
+from tacit.checks.probes import PREFIXES
 from tacit.privatizers.local import Local
 from tacit.privatizers.precision import count_precision
 from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius

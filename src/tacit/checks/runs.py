@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.claims import no_privacy
 from tacit.checks.attack import held_out
-from tacit.checks.views import canaries, exact_record, record_width, sums_score, view_of
+from tacit.checks.records import canaries, exact_record, record_width
+from tacit.checks.views import sums_score, view_of
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
 from tacit.data.trajectories import Trajectories, Walked, walk
 from tacit.data.world import prepare_world

@@ -8,10 +8,8 @@ first state with the first action, and the largest reward either way (Lemma S4 (
     local      the message of the replaced user          the release kernel    exact likelihood ratio
     central    every prefix after the replaced user      the release kernel    exact or best linear (`ratios`)
     shuffle    the sums of all bits of the batch         the aggregate path    exact (messages: `messages`)
-    losses     all counts and losses of the user         the release kernel    best linear, by measured noise
-    gradients  all gradients and rewards of the batch    the release kernel    best linear, by measured noise
-
-A record of one trial holds every number of every release, one after the other: all fields, in their order.
+    losses     all counts and losses of the user         the release kernel    linear or clipped, by measured noise
+    gradients  all gradients and rewards of the batch    the release kernel    linear or clipped, by measured noise
 
 G1  A privatizer that is as stated is called refuted with probability at most `false_alarm`.
 G2  Half the noise is found in every row (a test plants it).
@@ -19,24 +17,22 @@ G2  Half the noise is found in every row (a test plants it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.families import Family
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
 from tacit.checks.harness import worst_pair
 from tacit.checks.probes import Probe
 from tacit.checks.ratios import bit_ratio, log_ratio, stream_score
+from tacit.checks.records import Record, canaries, counters_of, exact_record, record_releases, record_width
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count
-from tacit.kernels import kernel
 from tacit.mechanisms.one_slot import OneSlot
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.privatizers.batched import BatchShuffle
@@ -45,27 +41,14 @@ from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
 from tacit.privatizers.shuffle import Shuffle
 from tacit.privatizers.shuffled import Shuffled
-from tacit.protocol import TOTALS, copy_state
+from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
-__all__ = [
-    "View",
-    "audit_privatizer",
-    "canaries",
-    "counters_of",
-    "exact_record",
-    "record_releases",
-    "record_width",
-    "sums_score",
-    "view_of",
-]
+__all__ = ["View", "audit_privatizer", "sums_score", "view_of"]
 
 Floats = NDArray[np.float64]
-Record = Callable[[Any, int, SimulationNoise], Floats]
-"""(users, trials, noise) -> records [trials, releases, width]."""
-
 _CHUNK: Final = 5_000_000  # numbers that are kept at once
 _PILOT: Final = 4000  # trials that show how large the noise is
 
@@ -256,122 +239,55 @@ def _joined(parts: dict[str, Floats]) -> Floats:
 
 
 def _measured(probe: Probe) -> View:
-    """Every number of every release, scored along Σ⁻¹ d: d is what the worst replacement moves, Σ measured noise."""
+    """Every number of every release, by the score that tells two worlds of a pilot apart best; see `_scores`."""
     found = [(variant, worst_pair(variant)) for variant in probe.variants()]
     probe, pair = max(found, key=lambda one: float(np.linalg.norm(one[0].exact(one[1][1]) - one[0].exact(one[1][0]))))
     worlds = tuple(tuple(_flat(probe, probe.given(one, k)) for k in range(probe.releases)) for one in pair)
-    moved = (probe.exact(pair[1]) - probe.exact(pair[0])) / (1.0 if probe.sampled is None else probe.sampled[0])
-    size, record = moved.shape[1], record_releases(probe.privatizer, probe.asked(0))
-    pilot = record(worlds[0], _PILOT, SimulationNoise(np.random.default_rng([probe.seed, 23])))[:, :, :size]
+    record = record_releases(probe.privatizer, probe.asked(0))
+    coins = SimulationNoise(np.random.default_rng([probe.seed, 23]))
+    pilot = [record(users, _PILOT, coins) for users in worlds]
+
+    def apart(score: Callable[[Floats], Floats]) -> float:
+        one, other = (score(records) for records in pilot)
+        return float((other.mean() - one.mean()) / max(float(one.std() + other.std()), 1e-300))
+
+    width = sum(part.size for part in probe.privatizer.begin().released)
+    return View(
+        seen="everything released of the user" if probe.releases == 1 else f"all {probe.releases} releases",
+        worlds=(worlds[0], worlds[1]),
+        record=record,
+        score=max(_scores(probe, probe.exact(pair[0]), probe.exact(pair[1]), pilot[0]), key=apart),
+        width=width * probe.releases,
+    )
+
+
+def _scores(probe: Probe, was: Floats, became: Floats, pilot: Floats) -> Iterator[Callable[[Floats], Floats]]:
+    """Along Σ⁻¹ d, d what the replacement moves and Σ measured noise; and as if it were Laplace noise, by counter."""
+    size, moved = was.shape[1], (became - was) / (1.0 if probe.sampled is None else probe.sampled[0])
     used = np.flatnonzero(moved.ravel())
-    numbers = pilot.reshape(_PILOT, -1)[:, used]
     signal = moved.ravel()[used]
     # A number without noise of its own decides alone.
     floor = 1e-9 * max(1e-300, float(np.abs(signal).max())) ** 2
-    weights = np.linalg.solve(np.atleast_2d(np.cov(numbers, rowvar=False)) + floor * np.eye(len(used)), signal)
+    covariance = np.atleast_2d(np.cov(pilot[:, :, :size].reshape(len(pilot), -1)[:, used], rowvar=False))
+    weights = np.linalg.solve(covariance + floor * np.eye(len(used)), signal)
+    yield lambda records: np.asarray(records[:, :, :size].reshape(len(records), -1)[:, used] @ weights)
+    # Families are independent counters: a linear map of the numbers of one release.
+    split = np.array([np.concatenate(list(probe.parts(unit).values())) for unit in np.eye(size)])
+    shift = moved[0] @ split
+    touched = shift != 0.0
+    scale = np.sqrt(np.maximum((pilot[:, 0, :size] @ split)[:, touched].var(axis=0), floor) / 2.0)
 
-    def score(records: Floats) -> Floats:
-        return np.asarray(records[:, :, :size].reshape(len(records), -1)[:, used] @ weights)
+    def clipped(records: Floats) -> Floats:
+        values = ((records[:, 0, :size] - was[0]) @ split)[:, touched]
+        return np.asarray(((np.abs(values) - np.abs(values - shift[touched])) / scale).sum(axis=1))
 
-    width = sum(part.size for part in probe.privatizer.begin().released)
-    seen = "everything released of the user" if probe.releases == 1 else f"all {probe.releases} releases"
-    return View(seen=seen, worlds=(worlds[0], worlds[1]), record=record, score=score, width=width * probe.releases)
+    yield clipped
 
 
 def _flat(probe: Probe, users: Any) -> Any:
     """Users as the kernel takes them."""
     convert = getattr(probe.privatizer, "kernel_users", None)
     return users if convert is None else convert(users)
-
-
-def canaries(shape: CountShape, users: int) -> tuple[Trajectories, Trajectories]:
-    """Two neighbouring sequences of users that differ in the first; all others sit in a middle state."""
-    H, S, A = shape.horizon, shape.num_states, shape.num_actions
-    states, actions = np.full((users, H + 1), S // 2, dtype=np.int64), np.zeros((users, H), dtype=np.int64)
-    rewards = np.zeros((users, H))
-    first = Trajectories(states.copy(), actions.copy(), rewards.copy())
-    first.states[0], first.actions[0], first.rewards[0] = 0, 0, 1.0
-    second = Trajectories(states, actions, rewards)
-    second.states[0], second.actions[0], second.rewards[0] = S - 1, A - 1, 1.0
-    return first, second
-
-
-def exact_record(shape: CountShape, users: Trajectories) -> Floats:
-    """The records [users, width] that would be made without any noise."""
-    H, S, A = shape.horizon, shape.num_states, shape.num_actions
-    T, N, R = (np.zeros((len(users), shape.stages, S, A, *more)) for more in ((S,), (), ()))
-    for k in range(len(users)):
-        for h in range(H):
-            stage = h if shape.staged else 0
-            s, a = users.states[k, h], users.actions[k, h]
-            N[k:, stage, s, a] += 1.0
-            R[k:, stage, s, a] += users.rewards[k, h]
-            if h < H - 1:
-                T[k:, stage, s, a, users.states[k, h + 1]] += 1.0
-    return np.concatenate([part.reshape(len(users), -1) for part in (T, N, R, R)], axis=1)
-
-
-def counters_of(families: Sequence[Family], shape: CountShape, records: Floats) -> dict[str, Floats]:
-    """Records [..., width] as independent counters [..., counters], by the families that were released."""
-    S, A = shape.num_states, shape.num_actions
-    cells = shape.stages * S * A
-    moves = (shape.stages - 1 if shape.staged else min(1, shape.horizon - 1)) * S * A * S
-    ends = np.cumsum([cells * S, cells, cells, cells])
-    visits, rewards, squares = (records[..., ends[i] : ends[i + 1]] for i in range(3))
-    known = {
-        "transitions": records[..., :moves],
-        "visits": visits,
-        "rewards": rewards,
-        "squares": squares,
-    }
-    both = np.concatenate([rewards, visits - rewards], axis=-1)
-    return {family.name: known.get(family.name, both) for family in families}
-
-
-def record_releases(privatizer: Any, query: Any) -> Record:
-    """Every release of a privatizer to the users of each, through its own kernel: the fields that hold numbers."""
-    release, parameters, before = privatizer.kernel, privatizer.parameters, privatizer.begin()
-    write = _writer(release) if hasattr(release, "py_func") else _writing(release)
-    width = sum(part.size for part in before.released if part.dtype == np.float64)
-
-    def record(users: Sequence[Any], trials: int, noise: SimulationNoise) -> Floats:
-        out = np.empty((trials, len(users), width))
-        for row in out:
-            state = copy_state(before)
-            shown = tuple(part.reshape(-1) for part in state.released if part.dtype == np.float64)
-            write(parameters, state, tuple(users), query, noise.generator, shown, row)
-        return out
-
-    return record
-
-
-def _writing(release: Callable[..., None]) -> Callable[..., None]:
-    """One trial: the users of each release in turn, and what is released after each."""
-
-    def write(
-        parameters: Any, state: Any, users: Any, query: Any, coins: np.random.Generator, shown: Any, out: Floats
-    ) -> None:
-        for k, given in enumerate(users):
-            release(parameters, state, given, query, coins)
-            c = 0
-            for part in shown:
-                for x in part:
-                    out[k, c] = x
-                    c += 1
-
-    return write
-
-
-@cache
-def _writer(release: Callable[..., None]) -> Callable[..., None]:
-    """The same, compiled."""
-    return kernel(_writing(release))
-
-
-def record_width(shape: CountShape) -> int:
-    """The counts in one release."""
-    cells = shape.stages * shape.num_states * shape.num_actions
-    return cells * (shape.num_states + 3)
 
 
 def _chunks(trials: int, width: int) -> Iterator[int]:

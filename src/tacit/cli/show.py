@@ -55,8 +55,8 @@ def _report(
     json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
-    from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.checks.pages import write_audit_report
+    from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.experiments.comparison import load
     from tacit.experiments.report import write_report
 
