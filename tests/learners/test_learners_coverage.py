@@ -18,7 +18,8 @@ from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
 from tacit.planning.dynamic import backward_induction
 from tacit.privatizers.contract import count_precision
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
 
 KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tacit.audit.privatizers import audit_privatizer
+from tacit.privatizers.conformance import check_privatizer
 from toy_mechanism import Blurred
 
 import tacit
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.families import Family
-from tacit.audit.privatizers import audit_privatizer
 from tacit.cli.listing import KINDS
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
@@ -28,7 +29,6 @@ from tacit.mechanisms.exact.bernoulli import LogisticCoin
 from tacit.mechanisms.noise.layout import exact_vector
 from tacit.mechanisms.protocol import missing_members
 from tacit.mechanisms.table import MECHANISMS, mechanism_row
-from tacit.privatizers.conformance import check_privatizer
 from tacit.privatizers.contract import count_precision, sampling_of
 from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected

@@ -116,6 +116,7 @@ def test_every_room_is_in_the_table_and_the_table_is_acyclic():
         ("tacit.data.bad", "from tacit.accounting.claims import PrivacyClaim"),
         ("tacit.loop.bad", "from tacit.runs.runner import run"),
         ("tacit.runs.bad", "from tacit.cli import main"),
+        ("tacit.runs.bad", "from tacit.checks.conformance import check_privatizer"),
         ("tacit.errors", "from tacit.learners import contract"),
         ("tacit.learners.bad", "from tacit import simulate"),
         ("tacit.protocol", "from tacit.data.trajectories import Trajectories"),

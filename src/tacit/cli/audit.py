@@ -16,8 +16,8 @@ from tacit.errors import InvalidInput, require, require_real
 
 if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
-    from tacit.audit.attack import Finding
-    from tacit.audit.record import AuditRecord
+    from tacit.checks.attack import Finding
+    from tacit.checks.record import AuditRecord
 
 __all__ = ["register"]
 
@@ -46,9 +46,9 @@ def _audit(
     json: AsJson = False,
 ) -> None:
     """Attack what is claimed: claimed, certified and attacked epsilon, and a verdict."""
-    from tacit.audit.mutations import MUTATIONS, ORIGINALS
-    from tacit.audit.record import AuditRecord, AuditSettings, run_mutations, run_rows
-    from tacit.audit.suite import alarming
+    from tacit.checks.mutations import MUTATIONS, ORIGINALS
+    from tacit.checks.record import AuditRecord, AuditSettings, run_mutations, run_rows
+    from tacit.checks.suite import alarming
     from tacit.runs.progress import progress_bar
 
     asked = sum([learner is not None, learner is None and mechanism is not None, everything, mutations])
@@ -97,9 +97,9 @@ def _rows(
     episodes: int | None,
     calibration: str,
 ) -> dict[str, Any]:
-    from tacit.audit.learners import audit_learner
-    from tacit.audit.mechanisms import audit_mechanism
-    from tacit.audit.suite import LEARNER_SHARE, all_rows, privatizer_row
+    from tacit.checks.learners import audit_learner
+    from tacit.checks.mechanisms import audit_mechanism
+    from tacit.checks.suite import LEARNER_SHARE, all_rows, privatizer_row
 
     epsilon, delta = settings.epsilon, settings.delta
     if learner is not None:
@@ -146,7 +146,7 @@ def _rows(
 
 def _delta(learner: str | None, mechanism: str | None, trust: str | None) -> float:
     """What is customary: pure where it can be, else 1e-6."""
-    from tacit.audit.mechanisms import PURE
+    from tacit.checks.mechanisms import PURE
 
     if learner is None and mechanism is not None:
         return 0.0 if mechanism in PURE else 1e-6
@@ -166,7 +166,7 @@ def _kept(run: Any, out: Path | None, *given: Any) -> AuditRecord:
 
 
 def _show(record: AuditRecord, wrong: Any, unnoticed: list[str], flagged: list[str], out: Path | None) -> None:
-    from tacit.audit.tables import mutation_rows, shown_down
+    from tacit.checks.record import mutation_rows, shown_down
 
     if record.findings:
         from tacit.accounting.certificate import shown_up

@@ -55,8 +55,8 @@ def _report(
     json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
-    from tacit.audit.record import AUDIT_FILE, load_audit
-    from tacit.audit.report import write_audit_report
+    from tacit.checks.pages import write_audit_report
+    from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.runs.comparison import load
     from tacit.runs.report import write_report
 

@@ -23,7 +23,15 @@ from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
-__all__ = ["CountRequest", "KernelLearner", "PlanningLearner", "StageRequest", "ask_nothing", "plan_nothing"]
+__all__ = [
+    "CountRequest",
+    "KernelLearner",
+    "PlanningLearner",
+    "StageRequest",
+    "ask_nothing",
+    "plan_nothing",
+    "statistics_of",
+]
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
@@ -99,6 +107,13 @@ def ask_nothing(parameters: Any, belief: Any, query: Any, number: int) -> None:
 @lean_kernel
 def plan_nothing(parameters: Any, belief: Any, coins: np.random.Generator) -> None:
     """The policy stands in the belief already."""
+
+
+def statistics_of(released: Any, kind: type[Statistics]) -> Statistics:
+    """What was released, if it is of this kind: a learner that keeps releases must not keep anything else."""
+    if not isinstance(released, Private) or not isinstance(released.statistics, kind):
+        raise InvalidInput(f"a release must be a Private of {kind.__name__}, got {type(released).__name__}")
+    return released.statistics
 
 
 class PlanningLearner(Generic[Belief, Asked]):

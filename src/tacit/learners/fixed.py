@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.errors import InvalidInput
-from tacit.learners.contract import CountRequest, PlanningLearner
+from tacit.learners.contract import CountRequest, PlanningLearner, statistics_of
 from tacit.policies import Policy
 from tacit.protocol import Constants, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
@@ -38,6 +38,7 @@ class FixedPolicy(PlanningLearner[None, Totals]):
 
     def update(self, belief: None, released: Private[CountStatistics]) -> None:
         """Nothing is learned."""
+        statistics_of(released, CountStatistics)
         return belief
 
 

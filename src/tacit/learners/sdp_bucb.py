@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import PlanningLearner, StageRequest
+from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.schedules import grouped, growing_batches, least_stage, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING, StageBelief, inverse_variance_weights
 from tacit.planning.confidence import combine, confidence_model, first_states, greedy
@@ -83,7 +83,7 @@ class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
 
     def update(self, belief: StageBelief, released: Private[CountStatistics]) -> StageBelief:
         """Keep the batch."""
-        return StageBelief(batches=(*belief.batches, released.statistics))
+        return StageBelief(batches=(*belief.batches, statistics_of(released, CountStatistics)))
 
 
 def make_sdp_bucb(request: StageRequest) -> SDPBUCB:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tacit.errors import require, require_count, require_real
-from tacit.learners.contract import PlanningLearner, StageRequest
+from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.schedules import backward_geometric, exploration_budget, least_stage
 from tacit.planning.confidence import ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.planning.coverage import cover, policy_of
@@ -100,7 +100,7 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
 
     def update(self, belief: StageBelief, released: Private[CountStatistics]) -> StageBelief:
         """Keep the batch."""
-        return StageBelief(batches=(*belief.batches, released.statistics))
+        return StageBelief(batches=(*belief.batches, statistics_of(released, CountStatistics)))
 
     def model(self, belief: StageBelief) -> ConfidenceModel:
         """The one model in which everything is planned."""

@@ -39,7 +39,7 @@ class UpperWork(NamedTuple):
 def upper_work(geometry: LayeredGeometry) -> UpperWork:
     """Buffers for worlds of this geometry."""
     X, pairs = int(geometry.layers[-1]), len(geometry.edges) - 1
-    return UpperWork(hit=np.zeros(X), spare=np.empty(pairs), order=np.arange(X, dtype=np.int64))
+    return UpperWork(hit=np.zeros(X), spare=np.zeros(pairs), order=np.arange(X, dtype=np.int64))
 
 
 def upper_occupancy(

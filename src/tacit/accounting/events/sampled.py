@@ -90,8 +90,8 @@ class SampledGaussianEvent(Event):
         return replace(self, sigma=self.sigma * factor)
 
     def signal(self) -> float:
-        """Infinite: whether somebody takes part is a coin of the user, not noise over a shift; nothing is bounded."""
-        return math.inf
+        """The mean moves by at most the rate times two lengths, and the noise is there whoever takes part."""
+        return (2.0 * self.rate * self.norm / self.sigma) ** 2
 
 
 def _curve(r: float, q: float) -> PLD:

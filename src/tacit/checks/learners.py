@@ -1,0 +1,171 @@
+"""Whole learners through the loop, on two sequences of users that differ in one: the canary.
+
+The canary comes first (or in the first batch that releases everything), in the rarest state with the last action, or in
+the first state with the first action, and earns the most in both worlds. Everybody else follows the policies in the
+environment. Two adversaries look at the same runs:
+
+    white-box   all that the trust model lets out: every release (central), the canary's message (local), the sums of
+                its batch (shuffle), the final parameters (policy gradient); scored by the exact likelihood ratio
+    black-box   the policies of everybody who came later (joint DP: the canary's own is left out), scored by a
+                naive Bayes rule that was learned on the held-out trials
+
+Black-box alone sees almost nothing of a learner at these sizes; white-box bounds everything that is computed from it.
+Both bounds stand beside the certificate. The two share the false-alarm rate.
+
+Learners that come in stages run up to the canary's batch once: what came before does not depend on the canary, and the
+guarantee holds for every history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from tacit.checks.attack import Finding, Target, attack
+from tacit.checks.runs import batch_runs, gradient_runs, single_runs
+from tacit.checks.views import audit_privatizer
+from tacit.errors import NotSupported, UnknownName, require, require_count
+from tacit.learners.contract import KernelLearner
+from tacit.learners.gradient import GradientLearner
+from tacit.learners.table import LEARNERS
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.protocol import Totals
+from tacit.released.counts import CountShape
+from tacit.released.gradients import SoftmaxQuery
+from tacit.released.losses import LayeredShape
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig, parse_learner
+
+__all__ = ["AUDITED_LEARNERS", "LAYERED", "audit_learner", "default_environment", "target_of"]
+
+AUDITED_LEARNERS: Final = tuple(
+    name
+    for name, row in LEARNERS.items()
+    if not row.reference and (row.losses is None or (row.losses.private is None and not row.losses.known))
+)
+"""Everything that can learn in private, by name."""
+
+LAYERED: Final = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
+"""Two layers of two pairs; the pairs of the first one have two successors each."""
+SMALL: Final = "riverswim:states=3,horizon=2"
+"""A world with a rare state that is small enough for many runs."""
+BANDIT: Final = "contextual-bandit:contexts=2,actions=2"
+USERS: Final = 9
+"""How many users come one by one."""
+STAGED_USERS: Final = 400
+"""How many users come where they come in batches."""
+
+
+def default_environment(learner: str) -> str:
+    """The world in which a learner is audited unless somebody names another.
+
+    >>> default_environment("ucbvi"), default_environment("dp-pg")
+    ('riverswim:states=3,horizon=2', 'contextual-bandit:contexts=2,actions=2')
+    """
+    return BANDIT if LEARNERS[parse_learner(learner)[0]].asks is SoftmaxQuery else SMALL
+
+
+def audit_learner(
+    learner: str,
+    *,
+    trust: str,
+    epsilon: float,
+    delta: float,
+    environment: str | None = None,
+    episodes: int | None = None,
+    mechanism: str | None = None,
+    calibration: str = "tight",
+    trials: int = 50_000,
+    false_alarm: float = 0.01,
+    seed: int = 0,
+) -> tuple[Finding, ...]:
+    """Attack a whole learner; one finding for each adversary."""
+    name, _ = parse_learner(learner)
+    if name not in AUDITED_LEARNERS:
+        raise UnknownName("learner that can be private", name, AUDITED_LEARNERS)
+    require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is claimed")
+    require_count("trials", trials, least=100)
+    row = LEARNERS[name]
+    if row.losses is not None:
+        return _loss_learner(name, row.losses.feedback, trust, epsilon, delta, calibration, trials, false_alarm, seed)
+    batches, batch = trust == "shuffle" or row.asks is SoftmaxQuery, 8 if row.asks is SoftmaxQuery else None
+    if trust == "shuffle" and row.asks is Totals:
+        batch = STAGED_USERS // 4
+    config = RunConfig(
+        environment=default_environment(learner) if environment is None else environment,
+        learner=learner,
+        episodes=(STAGED_USERS if batches else USERS) if episodes is None else episodes,
+        seeds=(0,),
+        trust=trust,  # type: ignore[arg-type]
+        epsilon=epsilon,
+        delta=delta,
+        calibration=calibration,  # type: ignore[arg-type]
+        mechanism=mechanism,
+        batch=batch,
+    )
+    parts = assemble(config)
+    given: Any = parts.learner
+    if isinstance(given, GradientLearner):
+        scores: Any = gradient_runs(parts, trials // 2, seed)
+    elif isinstance(parts.privatizer, Shuffled):
+        scores = batch_runs(parts, trials, seed)
+    elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
+        scores = single_runs(parts, config.episodes - 1, trials, seed)
+    else:
+        raise NotSupported(f"{name} with {parts.privatizer.name} is neither one user at a time nor in batches")
+    return tuple(
+        attack(target_of(learner, parts, view), first, second, false_alarm=false_alarm / len(scores), note=note)
+        for view, first, second, note in scores
+    )
+
+
+def target_of(learner: str, parts: Assembled, view: str) -> Target:
+    """What is said about a learner."""
+    claim = parts.claim
+    return Target(
+        kind="learner",
+        name=learner,
+        trust=claim.trust,
+        calibration=parts.privatizer.calibration,
+        view=view,
+        claimed=claim.epsilon,
+        delta=claim.delta,
+        events=parts.privatizer.events(),
+    )
+
+
+def _loss_learner(
+    name: str,
+    feedback: Any,
+    trust: str,
+    epsilon: float,
+    delta: float,
+    calibration: str,
+    trials: int,
+    false_alarm: float,
+    seed: int,
+) -> tuple[Finding, ...]:
+    """Learners of adversarial losses: policies are computed from the releases, which are attacked directly."""
+    shape = CountShape(horizon=1, num_states=1, num_actions=1, staged=True)
+    asked = PrivacyRequest(
+        trust=trust,  # type: ignore[arg-type]
+        shape=shape,
+        episodes=USERS,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=None,
+        mechanism=None,
+        users_per_batch=1,
+    )
+    privatizer = make_adversarial(
+        shape=LAYERED,
+        claim=make_claim(asked),
+        episodes=USERS,
+        feedback=feedback,
+        calibration=calibration,  # type: ignore[arg-type]
+    )
+    found = audit_privatizer(privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
+    note = "policies follow from the releases"
+    return (replace(found, kind="learner", name=name, view=f"white-box: {found.view}", note=note),)

@@ -1,0 +1,209 @@
+"""A saved audit as a page: Markdown for the documentation, and one self-contained HTML file.
+
+    python -m tacit.checks.pages results/audit > docs/audit.md
+
+A test renders the committed run again and compares.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tacit.checks.attack import Kind
+from tacit.checks.record import (
+    FINDING_HEAD,
+    MUTATION_HEAD,
+    AuditRecord,
+    finding_rows,
+    load_audit,
+    mutation_rows,
+    shown_down,
+)
+from tacit.runs.report import STYLE
+from tacit.runs.storage import check_writable, write_whole, writing_to
+
+__all__ = ["render_audit_report", "render_page", "write_audit_report"]
+
+COMMAND: Final = "python -m tacit.checks.pages results/audit > docs/audit.md"
+
+
+def render_page(record: AuditRecord) -> str:
+    """The page, as Markdown."""
+    refuted = [f for f in record.findings if f.verdict != "holds"]
+    listed = "\n".join(
+        f"- **{f.name}** ({f.trust}, {f.calibration}): claimed {f.claimed:g}, certified {f.certified:.4g}, "
+        f"attacked {shown_down(f.attacked)}: {f.verdict}"
+        for f in refuted
+    )
+    flagged = [name for name, caught in record.originals.items() if caught.by]
+    return _PAGE.format(
+        version=record.version,
+        command=record.command,
+        page=COMMAND,
+        trials=f"{record.settings.trials:,}",
+        false_alarm=f"{record.settings.false_alarm:g}",
+        epsilon=f"{record.settings.epsilon:g}",
+        delta=f"{record.settings.delta:g}",
+        rows=len(record.findings),
+        refuted=listed or "Nothing was refuted.",
+        mechanisms=_part(record, "mechanism"),
+        privatizers=_part(record, "privatizer"),
+        messages=_part(record, "messages"),
+        learners=_part(record, "learner"),
+        bugs=len(record.mutations),
+        mutations=_table(MUTATION_HEAD, mutation_rows(record)),
+        originals=", ".join(record.originals),
+        flagged=f"flagged: {', '.join(flagged)}" if flagged else "none of them was flagged",
+    )
+
+
+def _part(record: AuditRecord, kind: Kind) -> str:
+    return _table(FINDING_HEAD, finding_rows([f for f in record.findings if f.kind == kind]))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+_PAGE: Final = """\
+# Audit: every guarantee, attacked
+
+A claim that nobody attacked is a hope. This page is generated, not written, from the run in `results/audit` by tacit
+{version}:
+
+    {command}
+    {page}
+
+and compared with that run by a test. Claims: epsilon {epsilon}, delta {delta} where it cannot be 0. {trials} trials of
+every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
+{false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).
+
+## What was refuted
+
+{refuted}
+
+The rows above are printed guarantees that the accountant does not certify either (see [guarantees](guarantees.md)), and
+the integer messages of the shuffle protocol as printed. Nothing that tacit offers by default is among them.
+
+## How to read the tables
+
+- **claimed** is the promise, **certified** what the exact accountant finds at the same delta, **attacked** the largest
+  epsilon that an attack proves with the stated confidence. A right certificate has attacked ≤ certified.
+- **by events alone** needs no assumption: an event is counted in both worlds, with Clopper-Pearson bounds on both
+  frequencies. At delta = 1e-6 it cannot see what happens once in a million trials.
+- The rest of **attacked** comes through the certified trade-off curve: the errors of the best test bound how large the
+  noise can be, and the accountant says what that noise gives. It assumes the family of the noise (Gaussian, Laplace,
+  bits, ...), not its size. For Gaussian noise this is the conversion through Gaussian differential privacy. If the
+  errors are too small for the certified curve itself, the certificate is refuted without any assumption.
+- **exact ε by enumeration** needs no trials: it sums over both output distributions, where they are discrete.
+- Thresholds are chosen on a fifth of the trials and counted on the rest. The replaced user is the worst one: always in
+  the rarest state with the last action, or always in the first state with the first, and the largest reward.
+- **inf** means that no amount of the stated noise explains what was seen.
+
+## Mechanisms
+
+Two counters differ, one up, one down; for continual counters the first of eight users is replaced.
+
+{mechanisms}
+
+## Privatizers
+
+Everything that is released is seen. `paper` is the noise as printed.
+
+{privatizers}
+
+## Shuffled messages
+
+All messages in their order, their sizes, and how many each user sent. A batch of ten users, one layer; the claim is
+three times epsilon, so that few noise bits suffice.
+
+{messages}
+
+## Whole learners
+
+White-box adversaries see what the trust model lets out; black-box adversaries see the policies of later users only, and
+at these sizes next to nothing in them.
+
+{learners}
+
+## Planted bugs
+
+{bugs} bugs, each planted in something that is otherwise right, and who catches it: the accountant (the certificate
+against the claim), the conformance suite (by the rules that fire) or the audit.
+
+{mutations}
+
+The honest originals ({originals}) went through the same three watchmen: {flagged}.
+
+## What an audit cannot say
+
+An attack that finds nothing proves nothing: the attacked epsilon is a lower bound, the certificate an upper one, and
+the truth lies between. Audited are the samplers of simulations; a deployment's exact samplers have tests of their own.
+Timing, traffic outside the protocol and a dishonest shuffler or curator are outside every claim on this page.
+"""
+
+
+_KINDS = {
+    "mechanism": "Mechanisms",
+    "privatizer": "Privatizers",
+    "messages": "Shuffled messages",
+    "learner": "Whole learners",
+}
+
+
+def render_audit_report(record: AuditRecord) -> str:
+    """The page, as text."""
+    asked = record.settings
+    words = (
+        f"tacit {html.escape(record.version)}. {asked.trials:,} trials; all rows together are wrong with probability "
+        f"at most {asked.false_alarm:g}. Attacked epsilons are lower bounds, rounded down; certified ones are upper "
+        "bounds, rounded up."
+    )
+    sections = ["<h1>Audit</h1>", f'<p class="note">{words}</p>']
+    for kind, title in _KINDS.items():
+        found = [finding for finding in record.findings if finding.kind == kind]
+        if found:
+            sections += [f"<h2>{title}</h2>", _html_table(FINDING_HEAD, finding_rows(found))]
+    if record.mutations:
+        flagged = [name for name, caught in record.originals.items() if caught.by]
+        words = f"{', '.join(flagged)} flagged without a bug" if flagged else "none of them was flagged"
+        sections += [
+            "<h2>Planted bugs</h2>",
+            _html_table(MUTATION_HEAD, mutation_rows(record)),
+            f"<p>Honest originals: {len(record.originals)}; {html.escape(words)}.</p>",
+        ]
+    sections += ["<h2>Command</h2>", f"<pre>{html.escape(record.command)}</pre>"]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Audit - tacit</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(sections)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def write_audit_report(record: AuditRecord, path: str | Path) -> Path:
+    """Write the page to a file."""
+    target = Path(path)
+    check_writable(target.parent)
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, render_audit_report(record).encode())
+    return target
+
+
+def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def cells(values: Sequence[str], tag: str) -> str:
+        return "".join(f"<{tag}>{html.escape(value)}</{tag}>" for value in values)
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_page(load_audit(sys.argv[1] if len(sys.argv) > 1 else "results/audit")))

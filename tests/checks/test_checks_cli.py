@@ -1,0 +1,112 @@
+"""`tacit audit`: tables, JSON, exit codes, resumption, and the page that `tacit report` makes of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tacit.checks import suite
+from tacit.checks.mechanisms import audit_mechanism
+from tacit.checks.record import AUDIT_FILE, AuditRecord, load_audit
+from tacit.cli import main
+from tacit.errors import InvalidInput
+
+
+def call(capsys, *words):
+    code = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_mechanism_as_a_table_and_as_json(capsys):
+    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--trials", "20000")
+    assert (code, err) == (0, "")
+    for word in ("claimed", "certified", "attacked", "holds", "20,000"):
+        assert word in out
+    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--trials", "20000", "--json")
+    found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    (row,) = found["rows"]["mechanism rr"]
+    assert (code, row["verdict"], row["claimed"], row["delta"]) == (0, "holds", 1.0, 0.0)
+    assert row["attacked"] == audit_mechanism("rr", epsilon=1.0, delta=0.0, trials=20_000).attacked
+    assert found["refuted"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "say what to attack"),
+        (["--all", "--mechanism", "rr"], "say what to attack"),
+        (["--mechanism", "laplce"], "did you mean 'laplace'"),
+        (["--mechanism", "gaussian", "--delta", "0"], "never pure"),
+        (["--learner", "ucbvi"], "--trust"),
+        (["--learner", "ucbvy", "--trust", "central"], "did you mean 'ucbvi'"),
+        (["--mechanism", "rr", "--environment", "riverswim"], "--environment belongs to --learner"),
+        (["--mechanism", "rr", "--trials", "10"], "trials"),
+        (["--mechanism", "rr", "--false-alarm", "0"], "false-alarm"),
+        (["--mechanism", "rr", "--calibration", "loose"], "calibration"),
+        (["--mechanism", "rr", "--epsilon", "nan"], "epsilon"),
+        (["--mechanism", "oue", "--trust", "central"], "unknown mechanism of trust 'central' 'oue'"),
+        (["--all", "--trust", "local"], "--trust belongs to"),
+    ],
+)
+def test_bad_input_is_exit_2_and_one_line(capsys, words, says):
+    code, out, err = call(capsys, "audit", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_refuted_claim_is_exit_1(capsys):
+    words = ["--learner", "uob-lbps", "--trust", "local", "--calibration", "paper", "--trials", "600000"]
+    code, out, _ = call(capsys, "audit", *words)
+    assert code == 1
+    assert "claim refuted: learner uob-lbps" in out
+
+
+def rows_of(calls):
+    def row(name):
+        def attacked(trials, alarm, seed):
+            calls.append((name, alarm))
+            return (audit_mechanism(name, epsilon=1.0, delta=0.0, trials=trials, false_alarm=alarm, seed=seed),)
+
+        return attacked
+
+    return {"mechanism rr": row("rr"), "mechanism oue": row("oue")}
+
+
+def test_everything_is_resumable_and_becomes_a_page(capsys, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(suite, "all_rows", lambda epsilon, delta: rows_of(calls))
+    words = ["audit", "--all", "--trials", "5000", "--out", tmp_path / "audit"]
+    code, out, _ = call(capsys, *words)
+    assert code == 0
+    assert "tacit report" in out
+    assert calls == [("rr", 0.005), ("oue", 0.005)]  # the false-alarm rate is shared
+    # One row is lost: only that one is done again.
+    record = load_audit(tmp_path / "audit")
+    whole = record.to_dict()
+    del record.rows["mechanism oue"]
+    record.save(tmp_path / "audit")
+    assert call(capsys, *words)[0] == 0
+    assert calls[2:] == [("oue", 0.005)]
+    assert load_audit(tmp_path / "audit").to_dict()["rows"] == whole["rows"]
+    code, _, err = call(capsys, *words, "--seed", "1")
+    assert code == 2
+    assert "other settings" in err
+    assert call(capsys, "report", tmp_path / "audit")[0] == 0
+    page = (tmp_path / "audit" / "report.html").read_text()
+    assert "Mechanisms" in page
+    assert "holds" in page
+
+
+def test_a_broken_file_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="must hold an audit"):
+        load_audit(tmp_path)
+    (tmp_path / AUDIT_FILE).write_text('{"rows": {}}')
+    with pytest.raises(InvalidInput, match="entries"):
+        load_audit(tmp_path)
+    with pytest.raises(InvalidInput, match="must be what tacit wrote"):
+        AuditRecord.from_dict(
+            {"version": "0", "command": "", "settings": {}, "rows": {}, "mutations": {}, "originals": {}}
+        )

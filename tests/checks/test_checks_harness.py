@@ -1,0 +1,186 @@
+"""The general harness: every kind of privatizer conforms, products of options as products, and nothing escapes it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tacit.checks.bugs_curator import CURATORS, batches
+from tacit.checks.bugs_device import local
+from tacit.checks.bugs_release import RELEASES, counted, gradients, losses
+from tacit.checks.conformance import PROBES, NonConformant, check_privatizer, probe_of
+from tacit.checks.harness import worst_pair
+from tacit.checks.planted import SHAPE, claim_of
+from tacit.errors import UnknownName
+from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.protocol import Private
+from tacit.released.batches import BatchQuery, PlannedBatch
+from tacit.released.losses import LayeredShape
+
+GENERAL = {"fields", "shift", "measured", "exposed", "coins", "length", "lattice"}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_kind_of_release_conforms(name):
+    """False alarms below 7e-6 each (seven statistical rules, seed fixed); power: the mutation suite."""
+    privatizer = RELEASES[name]()
+    report = check_privatizer(privatizer, replicates=100)
+    assert {"claim", "certificate", "families", "state", "silence", *GENERAL} <= set(report.passed)
+    assert ("batch size" in report.passed) == hasattr(privatizer, "users_per_batch")
+
+
+def test_there_is_a_probe_for_every_query_that_anybody_answers():
+    answered = {type(make()).answers for make in (*RELEASES.values(), *CURATORS.values(), local)}
+    assert answered == set(PROBES)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("make", [CURATORS["shuffle binomial"], batches, counted])
+def test_secure_paths_conform(make):
+    """False alarms below 3e-6; noise of the operating system is not reproducible, so this may fail once in 300,000."""
+    assert check_privatizer(make(), replicates=100, secure=True).passed == ("measured", "exposed", "lattice")
+
+
+# ------------------------------------------------------------------------------------------------- products
+
+
+REWARDS = [(0.0, 1.0), (10.0, 11.0), (-2.0, 1.0)]
+PRODUCTS = [(rate, baseline, epochs, interval) for rate in (1.0, 0.5) for baseline in (0.0, None) for epochs in (1, 3)
+            for interval in REWARDS]  # fmt: skip
+
+
+UNCENTRED = pytest.mark.xfail(
+    strict=False, reason="the mean reward beside a sampled gradient is charged as if it were centred, and is not yet"
+)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("rate", "baseline", "epochs", "interval"),
+    [
+        pytest.param(
+            *row,
+            marks=[*([pytest.mark.slow] if i % 5 else []), *([UNCENTRED] if row[0] < 1.0 and row[1] is None else [])],
+        )
+        for i, row in enumerate(PRODUCTS)
+    ],
+)
+@pytest.mark.parametrize("doses", [False, True], ids=["softmax", "doses"])
+def test_rate_times_baseline_times_epochs_times_rewards(rate, baseline, epochs, interval, doses):
+    """False alarms below 7e-6 each; all options of gradients at once. Clipping bounds every interval."""
+    low, high = interval
+    given = low if baseline is not None else None
+    privatizer = gradients(
+        DoseGradients if doses else SoftmaxGradients, doses=doses, rate=rate, baseline=given, epochs=epochs,
+        low=low, high=high, users_per_batch=2000 if rate < 1.0 else 6,
+    )  # fmt: skip
+    query = probe_of(privatizer).asked(0)._replace(baseline=np.array([low]))
+    check_privatizer(privatizer, replicates=100, query=query, only=GENERAL | {"families", "batch size", "certificate"})
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("users", [4, 20])
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_batches_times_stages(users, calibration):
+    """False alarms below 7e-6 each: one schedule with every layer, with everything, and with consistent counts."""
+    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration=calibration)
+    planned = [PlannedBatch(users=users, query=BatchQuery(layer=h, failure_prob=p)) for h, p in
+               ((0, None), (1, 0.1), (None, None), (0, 0.1))]  # fmt: skip
+    rules = ["fields", "families", "replay", "query", "silence", "shift"]
+    if calibration == "tight":
+        rules += ["measured", "exposed", "lattice"]
+    assert len(probe_of(shuffle.planned(planned)).variants()) == 3
+    check_privatizer(shuffle.planned(planned), replicates=100, only=rules)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("feedback", ["full", "bandit"])
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_losses_of_every_trust_feedback_and_calibration(trust, feedback, calibration):
+    """False alarms below 7e-6 each; what a paper claims is the certificate's business, what it releases is ours."""
+    shape = LayeredShape(horizon=3, pairs=5, pair_of=(0, 0, 1, 1, 2, 3, 4))
+    privatizer = make_adversarial(
+        shape=shape, claim=claim_of(trust, 2.0, 0.0), episodes=6, feedback=feedback, calibration=calibration
+    )
+    check_privatizer(privatizer, replicates=100)
+
+
+def test_public_losses_protect_nobody_and_say_so():
+    privatizer = make_adversarial(
+        shape=LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3)), claim=claim_of("local", 1.0, 0.0),
+        episodes=4, feedback="full", public_losses=True,
+    )  # fmt: skip
+    check_privatizer(privatizer, replicates=100, only=["families", "shift", "exposed"])
+
+
+# ---------------------------------------------------------------------------------------------- nothing escapes
+
+
+class Wider(NamedTuple):
+    gradient: Any
+    reward: Any
+    variance: Any
+    releases: Any
+    raw: Any
+
+
+class TellsMore(SoftmaxGradients):
+    """Releases a field that nobody's view knows."""
+
+    __slots__ = ()
+
+    def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
+        after, released = super().release(state, users, query, noise)
+        return after, Private(Wider(*released.statistics, users.rewards.sum()), self.claim)
+
+
+def test_a_field_that_is_missing_from_the_view_is_an_error():
+    with pytest.raises(NonConformant, match="every released field must be in the view of SoftmaxProbe, got raw"):
+        check_privatizer(gradients(TellsMore), only=["fields"])
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_released_array_is_in_the_transcript(name):
+    probe = probe_of(RELEASES[name]())
+    statistics = probe.privatizer.begin().released
+    numbers = sum(np.size(getattr(statistics, field)) for field in statistics._fields if field not in probe.public)
+    assert probe.transcript(probe.persons()[0], 0)[0].shape == (probe.releases, numbers)
+
+
+@pytest.mark.statistical
+def test_25_percent_less_noise_is_found_by_measuring():
+    """Power, at a false-alarm rate of 1e-6: three quarters of the noise of a gradient; and of a local message."""
+
+    class Quieter(SoftmaxGradients):
+        __slots__ = ()
+
+        @property
+        def parameters(self) -> Any:
+            return super().parameters._replace(sigma=0.75 * self.sigma)
+
+    with pytest.raises(NonConformant, match="noise variance beside gradient"):
+        check_privatizer(gradients(Quieter), only=["measured"])
+    with pytest.raises(NonConformant, match="signal-to-noise"):
+        check_privatizer(gradients(Quieter), only=["exposed"], replicates=600)
+
+
+def test_the_worst_pair_attains_what_the_families_state():
+    probe = probe_of(gradients(users_per_batch=4, clip=0.5)).variants()[1]
+    one, other = worst_pair(probe)
+    assert np.linalg.norm(probe.exact(one) - probe.exact(other)) == pytest.approx(probe.privatizer.sensitivity)
+    loss = probe_of(losses(feedback="full"))
+    one, other = worst_pair(loss)
+    moved = loss.split((loss.exact(other) - loss.exact(one))[0])
+    assert np.abs(moved["losses"]).sum() == 6.0
+    assert np.abs(moved["transitions"]).sum() == 4.0
+
+
+def test_an_unknown_query_has_no_probe():
+    with pytest.raises(UnknownName, match="type of query"):
+        probe_of(object())  # type: ignore[arg-type]
