@@ -288,7 +288,9 @@ class Half:
         return EXAMPLE["pure"].pld()
 
 
-@pytest.mark.parametrize("stranger", ["noise", None, 1.0, Half(), GaussianEvent], ids=str)
+@pytest.mark.parametrize(
+    "stranger", ["noise", None, 1.0, Half(), GaussianEvent], ids=["text", "nothing", "number", "half", "class"]
+)
 def test_what_is_not_an_event_is_refused_and_never_free(stranger: Any, tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.db", no_privacy())
     for question in (

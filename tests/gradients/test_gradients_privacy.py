@@ -252,19 +252,33 @@ def test_g1_an_importance_ratio_of_any_size_adds_a_clipped_gradient_or_nothing(b
     for path in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
         for actions in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
             users = Trajectories(np.array([path]), np.array([actions]), np.array([[0.3, 0.0, 0.9]]))
-            _, found = silent.release(
-                silent.begin(kind), users, noise, features=kind, table=table,
-                behaviour=np.full_like(table, behaviour), baseline=0.95,
-            )  # fmt: skip
+            query = SoftmaxQuery(kind, table, np.full_like(table, behaviour), np.array([0.95]))
+            _, found = silent.release(silent.begin(), users, query, noise)
             assert np.linalg.norm(found.statistics.gradient) <= 1.0
             assert 0.0 <= found.statistics.reward[0] <= 1.0
             if 1e-100 <= behaviour <= 1e-20:
                 assert np.linalg.norm(found.statistics.gradient) > 0.9
 
 
-def test_g1_a_baseline_that_is_not_finite_releases_nothing_even_without_a_clip():
+def test_g1_without_a_clip_a_baseline_that_the_reach_does_not_cover_is_refused():
     shape = shape_of(BANDIT)
-    silent, users = privatizer_of(shape, epsilon=None, users=5), random_users(np.random.default_rng(0), shape, 5)
+    users = random_users(np.random.default_rng(0), shape, 5)
+    table = table_of(tabular_features(), np.zeros(shape.dimension), shape)
+    fixed, free = (privatizer_of(shape, epsilon=None, users=5, baseline=given) for given in (0.5, None))
+    assert released(fixed, users, table, baseline=0.5).any()
+    assert released(free, users, table, baseline=1.0).any()
+    for privatizer, baseline in ((fixed, 0.4), (free, 1.1), (free, -0.1)):
+        with pytest.raises(InvalidInput, match="baseline must lie in"):
+            released(privatizer, users, table, baseline=baseline)
+    for baseline in (math.nan, math.inf, -math.inf):
+        with pytest.raises(InvalidInput, match="baseline must lie in"):
+            released(free, users, table, baseline=baseline)
+
+
+def test_g1_a_baseline_that_is_not_finite_releases_nothing():
+    shape = shape_of(BANDIT)
+    silent = privatizer_of(shape, epsilon=None, users=5, clip=1.0)
+    users = random_users(np.random.default_rng(0), shape, 5)
     table = table_of(tabular_features(), np.zeros(shape.dimension), shape)
     for baseline in (math.nan, math.inf, -math.inf):
         assert not released(silent, users, table, baseline=baseline).any()

@@ -18,6 +18,7 @@ from tacit.accounting.pld import PLD
 from tacit.data.trajectories import Trajectories
 from tacit.policies.softmax import tabular_features
 from tacit.randomness import SimulationNoise
+from tacit.released.gradients import SoftmaxQuery
 
 
 def sampled_pld(r, q):
@@ -105,9 +106,8 @@ def vector_of(privatizer, users, baseline):
     table = table_of(tabular_features(), np.zeros(shape.dimension), shape)
     for seed in range(200):
         noise = SimulationNoise(np.random.default_rng(seed))
-        state, released = silent.release(
-            silent.begin(), users, noise, features=tabular_features(), table=table, baseline=baseline
-        )
+        query = SoftmaxQuery(tabular_features(), table, table.copy(), np.array([baseline]))
+        state, released = silent.release(silent.begin(), users, query, noise)
         found[bool(state.chosen[0])] = np.append(released.statistics.gradient, released.statistics.reward)
     deviations = np.append(np.full(shape.dimension, privatizer.sigma), privatizer.parameters.reward_sigma)
     return (found[True] - found[False]) / deviations
@@ -180,7 +180,8 @@ def test_the_mean_reward_of_a_sample_is_unbiased_and_that_of_everybody_is_the_me
         silent = privatizer_of(shape, epsilon=None, users=m, clip=1.0, rate=rate, baseline=None, low=low, high=high)
         noise, found = SimulationNoise(np.random.default_rng(1)), []
         for _ in range(runs):
-            _, released = silent.release(silent.begin(), users, noise, features=tabular_features(), table=table)
+            query = SoftmaxQuery(tabular_features(), table, table.copy(), np.zeros(1))
+            _, released = silent.release(silent.begin(), users, query, noise)
             found.append(released.statistics.reward[0])
         return np.array(found)
 

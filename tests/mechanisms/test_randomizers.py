@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tacit.audit.privatizers import audit_privatizer
-from tacit.privatizers.conformance import check_privatizer
 from toy_mechanism import Blurred
 
 import tacit
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.families import Family
+from tacit.checks.conformance import check_privatizer
+from tacit.checks.views import audit_privatizer
 from tacit.cli.listing import KINDS
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories

@@ -22,6 +22,7 @@ true.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -48,7 +49,7 @@ from tacit.privatizers.gradient_noise import (
     paper_gradient,
     tight_gradient,
 )
-from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
+from tacit.protocol import Calibration, Kernel, Noise, Private, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 Users = TypeVar("Users")
-Asked = TypeVar("Asked", bound=Query)
+Asked = TypeVar("Asked", bound=SoftmaxQuery | DoseQuery)
 
 
 class GradientNoise(NamedTuple):
@@ -195,6 +196,8 @@ class GradientPrivatizer(Generic[Users, Asked]):
     """The guarantee that the paper prints, for calibration `paper`."""
     width: int = 0
     """The number k of features per action; 0 for tabular policies."""
+    baselines: tuple[float, float] = (0.0, 0.0)
+    """The baselines for which the reach holds where nothing is clipped."""
 
     def __post_init__(self) -> None:
         require_count("users per batch", self.users_per_batch)
@@ -294,6 +297,9 @@ class GradientPrivatizer(Generic[Users, Asked]):
         require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
+        low, high = self.baselines
+        covered = math.isfinite(self.bounds.clip) or low <= float(query.baseline[0]) <= high
+        require(covered, f"without a clip, the baseline must lie in [{low:g}, {high:g}]", "another baseline")
         given, m = self.kernel_users(users), self.users_per_batch
         came = len(given[0])
         require(came == m, f"a batch must have exactly {m} users", came, "drop a short last batch")
@@ -363,4 +369,5 @@ def make_gradients(
         reward_weight=found.reward_weight,
         says=found.says,
         width=0 if spec.tabular or shape.num_actions == 0 else shape.dimension // shape.stages,
+        baselines=(spec.low, spec.high) if spec.baseline is None else (spec.baseline, spec.baseline),
     )
