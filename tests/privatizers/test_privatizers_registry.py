@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tacit import run
+from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported, TacitError, UnknownName
+from tacit.privatizers.gradient_noise import GradientSpec
 from tacit.privatizers.request import PrivacyRequest, make_claim
-from tacit.privatizers.table import MECHANISMS, make_privatizer
+from tacit.privatizers.table import MECHANISMS, PRIVATIZERS, PrivatizerRow, make_privatizer
+from tacit.protocol import Totals
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
+from tacit.released.losses import LayeredShape, LossQuery
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 
@@ -64,6 +75,45 @@ REFUSED = {
         "leave",
     ),
 }
+
+
+def test_a_mechanism_of_another_trust_model_is_refused_by_every_trust_model() -> None:
+    for trust, other in (("central", "laplace"), ("shuffle", "laplace"), ("local", "binomial")):
+        with pytest.raises(UnknownName, match=f"mechanism of trust '{trust}'"):
+            make_privatizer(request(trust, mechanism=other, delta=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("asks", "trust", "words"),
+    [
+        (BatchQuery, "central", "counts of single batches: released under trust none or shuffle, not central"),
+        (BatchQuery, "local", "trust none or shuffle, not local"),
+        (LossQuery, "shuffle", "counts and losses: released under trust none, central or local, not shuffle"),
+        (SoftmaxQuery, "local", "the gradient at a softmax policy: released under trust none or central, not local"),
+        (DoseQuery, "shuffle", "trust none or central, not shuffle"),
+    ],
+)
+def test_a_missing_pair_names_the_trust_models_that_answer(asks: Any, trust: Any, words: str) -> None:
+    with pytest.raises(NotSupported, match=words):
+        make_privatizer(request(trust, asks=asks, delta=1e-6))
+
+
+def test_every_pair_of_the_table_answers_its_query_under_its_trust_model() -> None:
+    layered = LayeredShape(horizon=1, pairs=2, pair_of=(0, 1))
+    needs: dict[Any, dict[str, Any]] = {
+        Totals: {},
+        BatchQuery: {},
+        LossQuery: {"shape": layered, "feedback": "full"},
+        SoftmaxQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)},
+        DoseQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=0, staged=True, dimension=2)},
+    }
+    for asks, trust in PRIVATIZERS:
+        claimed = {"epsilon": None} if trust == "none" else {"delta": 1e-6}
+        made = make_privatizer(
+            request(trust, asks=asks, gradient=GradientSpec(clip=1.0, tabular=False), **claimed, **needs[asks])
+        )
+        assert made.claim.trust == trust
+        assert made.answers is asks
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
@@ -128,3 +178,65 @@ def test_an_explicit_override_allows_a_large_delta() -> None:
     made = make_privatizer(request("local", mechanism="gaussian", delta=0.01, allow_large_delta=True))
     assert made.claim.delta == 0.01
     assert made.certificate().holds
+
+
+# -------------------------------------------------------------------------------- a privatizer of another package
+
+
+def double_noise(asked: PrivacyRequest) -> Any:
+    """Central counters with the noise of half the epsilon."""
+    return make_privatizer(replace(asked, trust="central", mechanism="kary-tree", epsilon=(asked.epsilon or 1.0) / 2))
+
+
+TOY = PrivatizerRow(name="toy-central", trust="central", answers=Totals, build=double_noise, summary="twice the noise")
+LIAR = PrivatizerRow(name="liar", trust="local", answers=Totals, build=double_noise, summary="claims the wrong trust")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package that registers these privatizers, for one test."""
+    info = tmp_path / "toy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    here = "toy_privatizers"
+    lines = f"toy-central = {here}:TOY\nliar = {here}:LIAR\nmisnamed = {here}:TOY\n"
+    (info / "entry_points.txt").write_text(f"[tacit.privatizers]\n{lines}")
+    module = ModuleType(here)
+    module.TOY, module.LIAR = TOY, LIAR  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, here, module)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_foreign_privatizer_is_chosen_by_the_name_of_its_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table, in a whole run, in certify and in list."""
+    plain, made = (make_privatizer(request("central", mechanism=name)) for name in ("kary-tree", "toy-central"))
+    assert made.noise_std()["rewards"] > 1.9 * plain.noise_std()["rewards"]
+    found = run(
+        environment="riverswim:states=2,horizon=2", learner="ucbvi", episodes=20, seeds=1, workers=1, trust="central",
+        epsilon=1.0, mechanism="toy-central",
+    )  # fmt: skip
+    assert found.claim.epsilon == 0.5
+    asked = "certify --trust central --states 2 --actions 2 --horizon 2 --episodes 20 --epsilon 1"
+    assert main([*asked.split(), "--mechanism", "toy-central"]) == 0
+    assert "no paper prints toy-central" in capsys.readouterr().out
+    assert main(["list", "privatizers"]) == 0
+    assert "twice the noise" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize(
+    ("trust", "mechanism", "asks", "error", "words"),
+    [
+        ("local", "toy-central", Totals, NotSupported, "answers running totals under trust 'central'; it was asked"),
+        ("central", "toy-central", LossQuery, NotSupported, "asked for counts and losses under trust 'central'"),
+        ("local", "liar", Totals, InvalidInput, "must claim the trust and answer the queries of its row"),
+        ("central", "misnamed", Totals, InvalidInput, "must be a PrivatizerRow of this name"),
+        ("central", "toy-centrall", Totals, UnknownName, "mechanism of trust 'central'"),
+    ],
+)
+def test_a_foreign_privatizer_is_what_its_row_says_or_refused(
+    trust: Any, mechanism: str, asks: Any, error: Any, words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        make_privatizer(request(trust, mechanism=mechanism, asks=asks))

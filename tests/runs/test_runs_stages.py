@@ -40,10 +40,14 @@ def test_a_result_says_what_each_batch_promises_and_costs(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"trust": "central", "epsilon": 1.0, "delta": 1e-6}, NotSupported, "a shuffler mixes"),
+        (
+            {"trust": "central", "epsilon": 1.0, "delta": 1e-6},
+            NotSupported,
+            "single batches: released under trust none or shuffle, not central",
+        ),
         ({**PRIVATE, "batch": 100}, InvalidInput, "plans the sizes of its batches itself"),
         ({"trust": "shuffle", "epsilon": 1.0}, NotSupported, "pure"),
-        ({**PRIVATE, "mechanism": "laplace"}, InvalidInput, "binomial"),
+        ({**PRIVATE, "mechanism": "laplace"}, InvalidInput, "mechanism of trust 'shuffle'.*binomial"),
         ({**PRIVATE, "constants": "theory"}, InvalidInput, "no theorem"),
         ({"epsilon": 1.0}, InvalidInput, "makes no sense"),
         ({**PRIVATE, "episodes": 5}, InvalidInput, "run more episodes"),

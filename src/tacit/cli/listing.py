@@ -19,10 +19,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _list(
-    kind: Annotated[str, typer.Argument(help="environments, adversaries, learners, experiments or mechanisms")],
+    kind: Annotated[
+        str, typer.Argument(help="environments, adversaries, learners, experiments, mechanisms or privatizers")
+    ],
     json: AsJson = False,
 ) -> None:
-    """List environments, adversaries, learners, experiments or mechanisms with their options."""
+    """List environments, adversaries, learners, experiments, mechanisms or privatizers with their options."""
     if kind not in KINDS:
         raise UnknownName("list", kind, KINDS)
     rows = KINDS[kind]()
@@ -88,12 +90,34 @@ def _mechanisms() -> list[dict[str, Any]]:
     ]
 
 
+def _privatizers() -> list[dict[str, Any]]:
+    from tacit.mechanisms.table import known_names
+    from tacit.privatizers.table import FOREIGN, PRIVATIZERS
+    from tacit.protocol import Totals
+
+    built_in = [
+        {
+            "answers": asked.words(),
+            "trust": trust,
+            "mechanisms": list(known_names(trust)) if asked is Totals else [],
+            "summary": "built in",
+        }
+        for asked, trust in PRIVATIZERS
+    ]
+    foreign = [
+        {"answers": row.answers.words(), "trust": row.trust, "mechanisms": [name], "summary": row.summary}
+        for name, row in FOREIGN.items()
+    ]
+    return built_in + foreign
+
+
 KINDS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
     "environments": _environments,
     "adversaries": _adversaries,
     "learners": _learners,
     "experiments": _experiments,
     "mechanisms": _mechanisms,
+    "privatizers": _privatizers,
 }
 
 

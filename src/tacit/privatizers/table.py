@@ -112,9 +112,10 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     if request.mechanism is not None and is_foreign(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
-        able = " or ".join(f"'{trust}'" for asked, trust in PRIVATIZERS if asked is request.asks)
+        *able, last = [trust for asked, trust in PRIVATIZERS if asked is request.asks]
         raise NotSupported(
-            f"{request.asks.words()}: no privatizer of trust '{request.trust}' answers such a query; use trust {able}"
+            f"{request.asks.words()}: released under trust {', '.join(able)} or {last}, not {request.trust}; "
+            "choose one of these, or another learner"
         )
     return PRIVATIZERS[request.asks, request.trust](request)
 
@@ -177,7 +178,8 @@ def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
             return next(name for name in able if TABLE[name].printed)
         candidates = [name for name in able if TABLE[name].candidate]
         return _quietest(request, candidates) if candidates else able[0]
-    if pure and not mechanism_row(request.trust, request.mechanism).pure:
+    row = mechanism_row(request.trust, request.mechanism)
+    if pure and not row.pure:
         raise NotSupported(
             f"{request.mechanism} noise is never pure (delta 0); give a delta such as 1e-6"
             + (f", or use {able[0]}" if able else ", or choose trust central or local")
@@ -302,7 +304,9 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
     if request.mechanism is not None:
         raise NotSupported(f"counts and losses have one mechanism per trust model; leave {request.mechanism} out")
     if request.users_per_batch != 1:
-        raise NotSupported(f"losses are released after every user, got {request.users_per_batch}; leave the batch out")
+        raise NotSupported(
+            f"users come one by one where losses are released, got a batch of {request.users_per_batch}; leave it out"
+        )
     if request.feedback is None:
         raise InvalidInput("a request for losses must say their feedback, 'full' or 'bandit'")
     return make_adversarial(
