@@ -17,7 +17,8 @@ from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 
 EPISODES = 20_000

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import linprog
 
-from tacit.privatizers.consistency import consistent_counts
+from tacit.released.consistency import consistent_counts
 
 TARGET = 100.0
 ROW_LENGTHS = (4, 8, 16, 32, 64)

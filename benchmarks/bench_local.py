@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.loop.simulate import simulate
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 EPISODES = 200_000
 VARIATES = 16

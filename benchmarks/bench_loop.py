@@ -25,9 +25,9 @@ from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.learners.psrl import PSRL, gamma_draw
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.compiled import fused_loop
+from tacit.loop.round import fused, kernels_of
 from tacit.loop.simulate import simulate
-from tacit.loop.tally import begin_tally, truth_of
+from tacit.loop.worlds import TabularWorld
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import seed_streams
@@ -253,18 +253,21 @@ def long_run_row() -> Row:
     mdp, places, stride, size = random_mdp(), 20, 5 * 10**6, 100_000
     learner = UCBVI(shape=shape(mdp, staged=True), episodes=places * stride)
     privatizer = Unprotected(shape=learner.shape)
-    advance = fused_loop(UCBVI.plan_kernel, UCBVI.update_kernel, privatizer.release_kernel)
-    world, truth, marks = prepare_world(mdp), truth_of(mdp), np.array([places * stride])
-    user = (np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.int64), np.zeros(2))
+    world, marks = TabularWorld(mdp), np.array([places * stride])
+    sampler, judge = world.sampler(learner, episodes=places * stride, seed=0), world.judge(learner, marks)
+    kernels = kernels_of(learner, privatizer, sampler, judge)
+    assert kernels is not None
+    advance = fused(kernels)
 
     def learn(run: Any, done: int, episodes: int) -> None:
         belief, state, tally, streams = run
         advance(
-            learner.parameters, belief, privatizer.parameters, state, world, truth, tally, done, episodes, marks,
-            np.zeros(1), streams.world, streams.learner, streams.noise, *user,
+            learner.parameters, belief, learner.query(belief), privatizer.parameters, state,
+            sampler.arrays(done, episodes), sampler.buffers, judge.truth, tally, judge.curves, marks, done, episodes, 1,
+            1, places * stride, streams.world, streams.learner, streams.noise,
         )  # fmt: skip
 
-    run = (learner.begin(), privatizer.begin(), begin_tally(mdp), seed_streams(0))
+    run = (learner.begin(), privatizer.begin(), judge.tally, seed_streams(0))
     learn(copy.deepcopy(run), 0, 10)
     spent = []
     for place in range(places):

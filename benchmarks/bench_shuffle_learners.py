@@ -18,8 +18,8 @@ from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.loop.simulate import simulate
 from tacit.planning.policy_set import every_policy
-from tacit.privatizers.batch_none import BatchUnprotected
-from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.none import Unprotected
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
 
 SIZES = (
@@ -50,7 +50,7 @@ def seconds(mdp: TabularMDP, learner: type[SDPPEPlus] | type[SDPPE], *, private:
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )
-    noise = BatchShuffle(shape=shape, claim=claim, calibration="tight") if private else BatchUnprotected(shape=shape)
+    noise = Shuffled(shape=shape, claim=claim, calibration="tight") if private else Unprotected(shape=shape, batches=())
     made = learner(shape=shape, episodes=episodes, noise=noise)
     privatizer = noise.planned(made.batches)
     took = 0.0

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
-    from tacit.experiments.bundle import Bundle, export_bundle, load_bundle
-    from tacit.experiments.catalogue import reproduce
-    from tacit.experiments.comparison import Comparison, load
-    from tacit.experiments.config import RunConfig
-    from tacit.experiments.files import compare
-    from tacit.experiments.result import Result
-    from tacit.experiments.runner import run
     from tacit.loop.simulate import simulate
+    from tacit.papers.catalogue import reproduce
+    from tacit.runs.bundle import Bundle, export_bundle, load_bundle
+    from tacit.runs.comparison import Comparison, load
+    from tacit.runs.config import RunConfig
+    from tacit.runs.files import compare
+    from tacit.runs.result import Result
+    from tacit.runs.runner import run
 
 __all__ = [
     "Bundle",
@@ -53,24 +53,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Bundle": ("tacit.experiments.bundle", "Bundle"),
+    "Bundle": ("tacit.runs.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
-    "Comparison": ("tacit.experiments.comparison", "Comparison"),
+    "Comparison": ("tacit.runs.comparison", "Comparison"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
     "PrivacyUnit": ("tacit.accounting.claims", "PrivacyUnit"),
-    "Result": ("tacit.experiments.result", "Result"),
-    "RunConfig": ("tacit.experiments.config", "RunConfig"),
+    "Result": ("tacit.runs.result", "Result"),
+    "RunConfig": ("tacit.runs.config", "RunConfig"),
     "TabularMDP": ("tacit.environments.tabular", "TabularMDP"),
     "TacitError": ("tacit.errors", "TacitError"),
     "certify": ("tacit.accounting.certificate", "certify"),
-    "compare": ("tacit.experiments.files", "compare"),
-    "export_bundle": ("tacit.experiments.bundle", "export_bundle"),
+    "compare": ("tacit.runs.files", "compare"),
+    "export_bundle": ("tacit.runs.bundle", "export_bundle"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
-    "load": ("tacit.experiments.comparison", "load"),
-    "load_bundle": ("tacit.experiments.bundle", "load_bundle"),
+    "load": ("tacit.runs.comparison", "load"),
+    "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
-    "reproduce": ("tacit.experiments.catalogue", "reproduce"),
-    "run": ("tacit.experiments.runner", "run"),
+    "reproduce": ("tacit.papers.catalogue", "reproduce"),
+    "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),
 }
 """Public name -> where it lives."""

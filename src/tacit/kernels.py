@@ -25,7 +25,7 @@ import numba
 from numba.core import caching, config
 from numba.core.serialize import dumps
 
-__all__ = ["inlined", "kernel", "lean_kernel", "source_stamp"]
+__all__ = ["inlined", "is_lean", "kernel", "lean_kernel", "source_stamp"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,12 +64,20 @@ def lean_kernel(function: F) -> F:
     return _compiled(function, _nrt=False)
 
 
+def is_lean(compiled: Callable[..., Any]) -> bool:
+    """Whether this is a lean kernel.
+
+    A kernel compiles with the flags of its first caller, so only what allocates nothing may be called by a lean one.
+    """
+    return getattr(compiled, "targetoptions", {}).get("_nrt", True) is False
+
+
 def inlined(compiled: F) -> F:
     """A lean kernel to be copied into the kernel that calls it, where handing over its arrays costs more than its work.
 
     Other kernels, and closures over kernels, come back as they are.
     """
-    if getattr(compiled, "targetoptions", {}).get("_nrt", True) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
+    if not is_lean(compiled) or compiled.py_func.__closure__:  # type: ignore[attr-defined]
         return compiled
     return cast("F", numba.njit(inline="always", _nrt=False, error_model="numpy")(compiled.py_func))  # type: ignore[attr-defined]
 
@@ -133,7 +141,8 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         if self._ready:
             return
         self._ready = True
-        files = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
+        named = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
+        files = [path for path in named if path.is_file()]
         stamp = source_stamp(files)
         self._name = repr(self._py_func)
         self._impl = self._impl_class(self._py_func)
@@ -143,8 +152,9 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = caching.IndexDataCacheFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
-        # A file edited while this process runs may not be what was imported: compile, but leave the cache alone.
-        if max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
+        # A file edited while this process runs may not be what was imported, and what is typed into a session has no
+        # file: compile, but leave the cache alone.
+        if len(files) < len(named) or max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
             self.disable()
 
     @property

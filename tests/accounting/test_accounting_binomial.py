@@ -11,7 +11,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy import stats
 
-from tacit.accounting.binomial import (
+from tacit.accounting.events import binomial
+from tacit.accounting.events.binomial import (
     binomial_delta,
     binomial_epsilon,
     binomial_pld,
@@ -19,6 +20,8 @@ from tacit.accounting.binomial import (
     least_bits,
     least_probability,
 )
+from tacit.accounting.events.gaussian import gaussian_epsilon
+from tacit.accounting.pld import compose
 from tacit.errors import InvalidInput
 
 
@@ -201,3 +204,25 @@ def test_refusals_say_what_to_do() -> None:
     for bad in (math.nan, 0.0, -1.0, math.inf):
         with pytest.raises(InvalidInput, match="epsilon"):
             least_bits(bad, 1e-6, 1, 1)
+
+
+@pytest.mark.parametrize(("bits", "probability"), [(10**10, 0.5), (10**10, 0.2), (3 * 10**10, 0.03)])
+def test_blocks_by_formula_are_the_blocks_of_listed_outcomes(bits: int, probability: float) -> None:
+    # Where both can be computed: every outcome, and 10⁵ blocks of neighbours by Stirling's formula.
+    reach = binomial.DEVIATIONS * math.sqrt(bits * probability * (1.0 - probability)) + binomial.MARGIN
+    listed, summed = binomial._counter.__wrapped__(bits, probability), binomial._summed(bits, probability, reach)
+    unit = 1.0 / math.sqrt(bits * probability * (1.0 - probability))
+    for up, down in ((1, 0), (18, 18), (200, 150)):
+        slow, fast = (compose([(one, up), (one.reversed, down)]) for one in (listed, summed))
+        for deviations in (0.0, 0.5, 2.0, 5.0):
+            epsilon = deviations * unit * math.sqrt(up + down)
+            assert fast.delta(epsilon) == pytest.approx(slow.delta(epsilon), rel=1e-6)
+
+
+@pytest.mark.parametrize("bits", [10**12, 77_598_160_000_000, 10**18])
+def test_very_many_bits_are_gaussian_noise_at_the_price_of_few_atoms(bits: int) -> None:
+    pld = binomial_pld.__wrapped__(bits, 0.5, 18, 18)
+    mu = 2.0 * math.sqrt(36 / bits)
+    for delta in (mu / 50.0, mu / 1e4):
+        assert pld.epsilon(delta) == pytest.approx(gaussian_epsilon(delta, mu), rel=1e-5)
+    assert binomial._counter.__wrapped__(bits, 0.5).forward.losses.size <= 2**18 + 16

@@ -11,21 +11,24 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy.integrate import quad
 
-from tacit.accounting.bounded import (
+from tacit.accounting.events.bounded import (
     BOUNDED_NORMALISER,
     BOUNDED_STD,
     bounded_density,
-    bounded_epsilon,
     bounded_pld,
     least_radius,
 )
-from tacit.accounting.pld import compose
+from tacit.accounting.pld import PLD, compose
 from tacit.errors import InvalidInput
 
 
 def pattern(horizon: int) -> tuple[int, ...]:
     """The concentrated replacement: ±H in rewards and visits, ±(H − 1) in transitions."""
     return (horizon,) * 4 + (horizon - 1,) * 2
+
+
+def concentrated(radius: float, horizon: int) -> PLD:
+    return compose([(bounded_pld(radius, float(horizon)), 4), (bounded_pld(radius, float(horizon - 1)), 2)])
 
 
 def test_normaliser_and_deviation() -> None:
@@ -74,9 +77,8 @@ def test_least_radius_has_the_published_vectors(horizon: int, epsilon: float, de
     """The table rounds every loss up; ours is 0.1 to 0.4 % smaller and still an upper bound (bracketed below)."""
     found = least_radius(epsilon, delta, pattern(horizon))
     assert radius * (1 - 4e-3) <= found <= radius
-    pairs = [(bounded_pld(found, float(horizon)), 4), (bounded_pld(found, float(horizon - 1)), 2)]
-    assert compose(pairs).delta(epsilon) <= delta
-    assert bounded_epsilon(found * (1 - 1e-5), pattern(horizon), delta) > epsilon
+    assert concentrated(found, horizon).delta(epsilon) <= delta
+    assert concentrated(found * (1 - 1e-5), horizon).epsilon(delta) > epsilon
 
 
 def test_googles_accountant_brackets_ours() -> None:
@@ -106,7 +108,7 @@ def test_googles_accountant_brackets_ours() -> None:
         return float(total.get_epsilon_for_delta(1e-5))
 
     low, high = composed(False), composed(True)
-    ours = bounded_epsilon(radius, (2, 2, 2, 2, 1, 1), 1e-5)
+    ours = concentrated(radius, shift).epsilon(1e-5)
     assert low <= ours <= high
     assert ours == pytest.approx((low + high) / 2, rel=1e-4)
 

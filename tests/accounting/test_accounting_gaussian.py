@@ -7,7 +7,7 @@ import math
 import mpmath
 import pytest
 
-from tacit.accounting.gaussian import classical_gaussian_sigma, gaussian_delta, gaussian_epsilon, gaussian_mu
+from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_delta, gaussian_epsilon, gaussian_mu
 from tacit.errors import InvalidInput
 
 EPSILONS = [1e-3, 0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0]

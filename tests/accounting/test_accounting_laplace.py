@@ -9,9 +9,13 @@ import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 
-from tacit.accounting.laplace import laplace_epsilon, laplace_pld
+from tacit.accounting.events import LaplaceEvent
 from tacit.accounting.pld import PLD, compose
 from tacit.errors import InvalidInput
+
+
+def laplace_pld(scale: float, shift: float, *, discrete: bool) -> PLD:
+    return LaplaceEvent(scale=scale, shift=shift, discrete=discrete).pld()
 
 
 @pytest.mark.parametrize("t", [1e-3, 0.1, 1.0, 8.0])
@@ -99,10 +103,11 @@ def test_the_tree_scaled_to_its_claim(full: bool, factor: float) -> None:
 
 def test_local_laplace_gains_nothing_from_delta() -> None:
     """[garcelon2021local] Alg. 3, H = 6, b = 6H: pure 34/36, and 0.9438 at δ = 1e-5 for the concentrated pattern."""
-    concentrated = (6, 6, 6, 6, 5, 5)
-    assert laplace_epsilon(36.0, concentrated, 0.0, discrete=False) == pytest.approx(34 / 36, rel=1e-14)
-    assert laplace_epsilon(36.0, concentrated, 1e-5, discrete=False) == pytest.approx(0.9438, abs=5e-5)
-    assert laplace_epsilon(36.0, concentrated, 0.0, discrete=True) == pytest.approx(34 / 36, rel=1e-14)
+    for discrete in (False, True):
+        counts = [(laplace_pld(36.0, 6.0, discrete=discrete), 4), (laplace_pld(36.0, 5.0, discrete=discrete), 2)]
+        assert compose(counts).epsilon(0.0) == pytest.approx(34 / 36, rel=1e-14)
+        if not discrete:
+            assert compose(counts).epsilon(1e-5) == pytest.approx(0.9438, abs=5e-5)
 
 
 def test_concentrated_shifts_are_the_worst() -> None:
@@ -120,7 +125,7 @@ def test_concentrated_shifts_are_the_worst() -> None:
 
 def test_refusals() -> None:
     assert laplace_pld(2.0, 0.0, discrete=True).epsilon(0.0) == 0.0
-    with pytest.raises(InvalidInput, match="whole number"):
+    with pytest.raises(InvalidInput, match="whole shifts"):
         laplace_pld(2.0, 0.5, discrete=True)
     for bad in (0.0, -1.0, math.nan):
         with pytest.raises(InvalidInput, match="scale"):

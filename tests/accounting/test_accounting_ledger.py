@@ -18,7 +18,7 @@ import pytest
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, PureEvent, UnprotectedEvent
-from tacit.accounting.gaussian import gaussian_mu
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.ledger import Ledger, Receipt
 from tacit.errors import BudgetSpent, InvalidInput
 

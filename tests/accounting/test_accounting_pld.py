@@ -13,10 +13,10 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting import convolution
-from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from tacit.accounting.losses import Losses
+from tacit.accounting import privacy_loss
+from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon
 from tacit.accounting.pld import PLD, compose
+from tacit.accounting.privacy_loss import PrivacyLoss
 from tacit.errors import InvalidInput
 
 PMF = tuple[list[float], list[float]]
@@ -180,15 +180,15 @@ def test_a_gaussian_shift_composes_to_the_analytic_curve() -> None:
 def test_broken_twin_with_losses_rounded_down_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = enumerated_delta([SKEWED] * 5, 0.9)
 
-    def rounded_down(part: Losses, spacing: float) -> convolution._Grid:
-        return convolution._Grid(np.floor(part.losses / spacing).astype(np.int64), part.masses)
+    def rounded_down(part: PrivacyLoss, spacing: float) -> privacy_loss._Grid:
+        return privacy_loss._Grid(np.floor(part.losses / spacing).astype(np.int64), part.masses)
 
-    monkeypatch.setattr(convolution, "_on_grid", rounded_down)
+    monkeypatch.setattr(privacy_loss, "_on_grid", rounded_down)
     assert compose([(pair(SKEWED), 5)]).delta(0.9) < exact
 
 
 def test_broken_twin_without_the_tail_bound_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "TAIL", 0.3)
+    monkeypatch.setattr(privacy_loss, "TAIL", 0.3)
     honest = compose([(pair(SKEWED), 5)])
     assert honest.delta(0.9) >= enumerated_delta([SKEWED] * 5, 0.9), "a bad window is expensive, never unsafe"
     assert honest.forward.infinity >= 0.3

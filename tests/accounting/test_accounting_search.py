@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting.counting import total
+from tacit.accounting.privacy_loss import total
 from tacit.accounting.search import least_integer, least_real
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.accounting.binomial import binomial_epsilon
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import (
     BinomialEvent,
@@ -19,7 +18,8 @@ from tacit.accounting.events import (
     SampledGaussianEvent,
     UnprotectedEvent,
 )
-from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.accounting.events.binomial import binomial_epsilon
+from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.bounds import (
     Errors,

@@ -15,12 +15,13 @@ from tacit.checks.exposure import admitted, exposure, noise_map, own_covariance,
 from tacit.checks.mutations import MUTATIONS
 from tacit.checks.planted import SHAPE, twin
 from tacit.errors import TacitError, UnknownName
-from tacit.mechanisms.factorization import BufferedToeplitz
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
+from tacit.mechanisms.continual.kary_tree import KaryTree
+from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffle import Shuffle
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape
 
@@ -48,9 +49,8 @@ class ScaledNoise(HalfTheNoise):
     @property
     def parameters(self) -> Any:
         stated = super().parameters
-        return stated._replace(
-            scale=2 * stated.scale * self.factor, transition_scale=2 * stated.transition_scale * self.factor
-        )
+        scaled = stated.outcome._replace(scale=2 * stated.outcome.scale * self.factor)
+        return stated._replace(outcome=scaled, transition=scaled)
 
 
 POOLED = replace(SHAPE, staged=False)

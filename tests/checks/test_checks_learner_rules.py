@@ -12,13 +12,13 @@ import pytest
 from tacit.checks.conformance import NonConformant
 from tacit.checks.learner_rules import LEARNER_RULES, check_learner
 from tacit.errors import UnknownName
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.table import LEARNERS
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import TOTALS, copy_state
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 DOSES = "dp-pg:policy=gaussian,clip=1"
 RARELY = "ucbvi:replan=rarely"

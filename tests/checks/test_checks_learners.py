@@ -13,8 +13,8 @@ from tacit.checks.learners import AUDITED_LEARNERS, audit_learner, target_of
 from tacit.checks.planted import twin
 from tacit.checks.runs import naive_bayes, single_runs
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 
 @pytest.mark.statistical

@@ -7,8 +7,8 @@ import pytest
 
 from tacit.checks.bugs_curator import NotShuffled
 from tacit.checks.messages import DISTINGUISHERS, IntegerMessages, as_printed, audit_messages, message_scores
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 
 SPEC = ReleaseSpec.crude(num_states=2, num_actions=2, horizon=2, layer=0)
 PROTOCOL = Shuffle.tight(SPEC, epsilon=3.0, delta=1e-6, users=10)

@@ -18,10 +18,11 @@ from tacit.checks.suite import privatizer_row
 from tacit.checks.views import audit_privatizer, view_of
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
-from tacit.privatizers.adversarial import make_adversarial
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.privatizers.losses import make_adversarial
 from tacit.privatizers.none import Unprotected
+from tacit.privatizers.request import gradient_request
 from tacit.privatizers.statistics import count_families
+from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
 
@@ -97,7 +98,7 @@ def gradients(**changes):
         "shape": GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4), "trust": "central",
         "epsilon": 1.0, "delta": 1e-5, "calibration": "tight", "users_per_batch": 4, "clip": None, "tabular": True,
     }  # fmt: skip
-    return make_gradient_privatizer(GradientRequest(**asked | changes))
+    return make_privatizer(gradient_request(**asked | changes))
 
 
 @pytest.mark.statistical

@@ -12,9 +12,10 @@ import time
 import pytest
 
 from tacit.cli import main
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
+from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 
 SIZES = "--states 4 --actions 2 --horizon 6 --episodes 20000 --epsilon 1"

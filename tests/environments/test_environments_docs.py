@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 from environment_values import constant_policy, optimal_value, policy_value, uniform_policy
 
-from tacit.environments import GYMNASIUM_IDS, list_environments, make
+from tacit.environments import GYMNASIUM_IDS, TabularMDP, list_environments, make
+from tacit.environments.registry import make_environment
 
+NAMES = [info.name for info in list_environments()]
+TABULAR = [name for name in NAMES if isinstance(make_environment(name), TabularMDP)]
 PAGE = Path(__file__).parents[2] / "docs" / "environments.md"
 
 
@@ -15,10 +18,22 @@ def rows():
 
 
 def test_the_table_lists_every_environment():
-    assert sorted(rows()) == [info.name for info in list_environments()]
+    assert sorted(rows()) == NAMES
 
 
-@pytest.mark.parametrize("name", [info.name for info in list_environments()])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TABULAR])
+def test_other_kinds_of_environments_are_listed_with_what_plays_in_them(name):
+    kind, learners = rows()[name]
+    assert (
+        kind
+        == {"LossWorld": "layered, adversarial losses", "DoseBandit": "real-valued doses"}[
+            type(make_environment(name)).__name__
+        ]
+    )
+    assert learners
+
+
+@pytest.mark.parametrize("name", TABULAR)
 def test_the_table_is_what_the_code_says(name):
     mdp = make(name)
     constants = [policy_value(mdp, constant_policy(mdp, a)) for a in range(mdp.num_actions)]

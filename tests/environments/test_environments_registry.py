@@ -1,9 +1,14 @@
 import pytest
 
-from tacit.environments import GYMNASIUM_IDS, list_environments, make
+from tacit.environments import GYMNASIUM_IDS, TabularMDP, list_environments, make
+from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.hard_tree import hard_tree
+from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.registry import ENVIRONMENTS, make_environment
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput, UnknownName
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 
 def test_parameters_take_the_types_of_the_signature():
@@ -52,11 +57,36 @@ def test_bad_values_are_refused(spec, message):
 def test_the_list_says_what_there_is_to_choose():
     listed = {info.name: info for info in list_environments()}
     assert list(listed) == sorted(listed)
-    assert set(listed) == set(GYMNASIUM_IDS.values())
+    tabular = {name for name in listed if isinstance(make_environment(name), TabularMDP)}
+    assert tabular == set(GYMNASIUM_IDS.values())
     for name, info in listed.items():
         assert info.summary.endswith(".")
         assert "\n" not in info.summary
         spelled = ",".join(f"{key}={value}" for key, value in info.parameters.items())
-        assert make(f"{name}:{spelled}") == make(name)
-        assert make(name).name == name
+        first, again = make_environment(f"{name}:{spelled}"), make_environment(name)
+        found = [getattr(one, "mdp", one) for one in (first, again)]
+        assert found[0].fingerprint() == found[1].fingerprint()
+        assert found[0].name == name
     assert dict(listed["random-mdp"].parameters) == {"states": 2, "actions": 2, "horizon": 2, "seed": 0}
+
+
+def test_only_tables_are_made_as_tables():
+    for name in ("layered", "dose-bandit"):
+        with pytest.raises(InvalidInput, match="must be a table"):
+            make(name)
+
+
+def test_what_run_accepts_is_what_the_list_prints():
+    """Every listed name builds a world for some learner, and no other name does."""
+    plays = {
+        TabularMDP: {"learner": "uniform"},
+        DoseBandit: {"learner": "dp-pg:policy=gaussian"},
+        LossWorld: {"learner": "uc-o-reps", "adversary": "iid"},
+    }
+    for info in list_environments():
+        asked = plays[type(make_environment(info.name))]
+        assert assemble(RunConfig(environment=info.name, episodes=50, seeds=(0,), **asked)).world.name == info.name
+    assert list(ENVIRONMENTS) == [info.name for info in list_environments()]
+    for asked in plays.values():
+        with pytest.raises(UnknownName, match="did you mean 'dose-bandit'"):
+            assemble(RunConfig(environment="doze-bandit", episodes=50, seeds=(0,), **asked))

@@ -26,10 +26,11 @@ import numpy as np
 import tacit
 from tacit.cli.certify import certification
 from tacit.cli.certify_losses import LossQuestion, loss_certification
-from tacit.experiments.assemble import assemble
-from tacit.experiments.result import resolve
-from tacit.privatizers.registry import PrivacyRequest, make_claim
+from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.released.counts import CountShape
+from tacit.released.gradients import GradientStatistics
+from tacit.runs.assemble import assemble
+from tacit.runs.result import resolve
 
 MARKS = 50
 SCRATCH = ("scratch",)
@@ -112,7 +113,9 @@ def _watching(parts: Any) -> Iterator[Seen]:
         if name == "begin":
             seen.state = out
         else:
-            seen.last = out[1].statistics
+            # Gradients were released with their claim before everything was.
+            gradients = isinstance(out[1].statistics, GradientStatistics)
+            seen.last = out[1] if gradients else out[1].statistics
 
     def on_streams(out: Any, name: str) -> None:
         seen.generators += [out.world, out.learner, out.noise]

@@ -8,9 +8,10 @@ from tacit.data.gradients import Bounds
 from tacit.data.trajectories import Trajectories
 from tacit.environments import TabularMDP, make
 from tacit.learners.dp_pg import ascend
-from tacit.learners.gradient import GradientLearner, GradientParameters
+from tacit.learners.gradient import GradientParameters, SoftmaxLearner
 from tacit.policies.softmax import parameters_of, public_features, softmax_table, tabular_features
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.privatizers.request import gradient_request
+from tacit.privatizers.table import make_privatizer
 from tacit.released.gradients import GradientShape
 
 UNIT = Bounds(low=0.0, high=1.0, clip=math.inf, surrogate=math.inf)
@@ -38,16 +39,26 @@ def learner_of(mdp, *, step=0.5, barrier=0.0, staged=True, features=None, update
         baseline=float(baseline),
     )  # fmt: skip
     shape = shape_of(mdp, staged=staged, features=features)
-    return GradientLearner(name="dp-pg", shape=shape, parameters=parameters, update_kernel=update, constants="none")
+    return SoftmaxLearner(
+        name="dp-pg", shape=shape, parameters=parameters, update_kernel=update, constants="none", users_per_batch=50,
+    )  # fmt: skip
+
+
+def fitted(learner, privatizer):
+    """The same learner with the batches that the privatizer releases."""
+    return SoftmaxLearner(
+        name=learner.name, shape=learner.shape, parameters=learner.parameters, update_kernel=learner.kernels.update,
+        constants=learner.constants, users_per_batch=privatizer.users_per_batch, releases=privatizer.epochs,
+    )  # fmt: skip
 
 
 def privatizer_of(shape, *, epsilon=1.0, delta=1e-5, users=50, clip=None, tabular=True, **more):
-    request = GradientRequest(
+    request = gradient_request(
         shape=shape, trust="none" if epsilon is None else "central", epsilon=epsilon,
         delta=None if epsilon is None else delta, calibration=more.pop("calibration", "tight"), users_per_batch=users,
         clip=clip, tabular=tabular, **more,
     )  # fmt: skip
-    return make_gradient_privatizer(request)
+    return make_privatizer(request)
 
 
 def random_users(generator, shape, users):

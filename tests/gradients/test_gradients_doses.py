@@ -9,10 +9,10 @@ from tacit.data.doses import add_dose_gradients, prepare_clinic
 from tacit.data.gradients import Bounds
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
-from tacit.loop.dose_loop import dose_truth
+from tacit.loop.judges.doses import dose_truth
 from tacit.loop.simulate import simulate
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 
 def test_the_objective_is_the_integral_and_its_gradient_the_difference():
@@ -58,6 +58,7 @@ def test_scores_are_unbounded_and_contributions_are_not():
                 pulls,
             )
             assert np.linalg.norm(pulls @ bandit.features) <= clip
+            assert pulls.any() == math.isfinite(action)
 
 
 def config(**more):

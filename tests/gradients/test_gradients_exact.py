@@ -7,9 +7,9 @@ import pytest
 from gradient_tools import BANDIT, FEATURES, UNIT, learner_of, random_users, shape_of, small_mdp, table_of
 from slow_gradients import log_policy, score, user_gradient
 
-from tacit.data.gradients import Bounds, user_gradients
+from tacit.data.gradients import Bounds, in_range, user_gradients
 from tacit.learners.dp_pg import add_barrier
-from tacit.loop.gradient_truth import objective_of
+from tacit.loop.judges.softmax import objective_of
 from tacit.policies.softmax import public_features, score_bound, tabular_features
 
 CASES = [(True, None), (False, None), (True, FEATURES), (False, FEATURES)]
@@ -88,7 +88,7 @@ def test_the_barrier_gradient_is_data_free_and_right():
     learner = learner_of(small_mdp(), barrier=0.3)
     belief = learner.begin()
     belief.theta[:] = np.random.default_rng(9).normal(size=belief.theta.shape)
-    belief = learner.plan(belief, np.random.default_rng(0))
+    belief, _ = learner.plan(belief, np.random.default_rng(0))
     # Its only arguments are public: parameters and belief. There is no batch to look at.
     gradient = np.zeros(belief.theta.shape)
     add_barrier(learner.parameters, belief, gradient)
@@ -137,3 +137,7 @@ def test_indices_that_a_device_made_up_are_moved_into_range():
     users = Trajectories(np.array([[99], [2]]), np.array([[-5], [0]]), np.ones((2, 1)))
     found = user_gradients(UNIT, kind, table, users, dimension=12)
     assert (found[0] == found[1]).all()
+    strange = Trajectories(np.array([[np.nan], [np.inf], [-1e30]]), np.full((3, 1), np.nan), np.ones((3, 1)))
+    moved = in_range(strange, 3, 4, 1)
+    assert set(moved.states.ravel()) <= {0, 1, 2}
+    assert set(moved.actions.ravel()) <= {0, 1, 2, 3}

@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from gradient_tools import BANDIT, learner_of, privatizer_of, shape_of, small_mdp, table_of
+from contract_calls import told
+from gradient_tools import BANDIT, fitted, learner_of, privatizer_of, shape_of, small_mdp, table_of
 from slow_gradients import user_gradient
 
+from tacit.checks.runs import final_parameters, matched_distinguisher
 from tacit.data.gradients import draw_users
 from tacit.data.world import prepare_world
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.gradient import plan_gradient
-from tacit.checks.runs import final_parameters, matched_distinguisher
-from tacit.loop.gradient_run import simulate_gradient
-from tacit.loop.simulate import log_checkpoints
+from tacit.loop.simulate import log_checkpoints, simulate
 from tacit.policies.softmax import public_features, tabular_features
 from tacit.randomness import seed_streams
 from tacit.released.gradients import empty_gradient
@@ -21,7 +21,9 @@ from tacit.released.gradients import empty_gradient
 
 def go(mdp, learner, privatizer, episodes, seed=0, compiled=True):
     marks = log_checkpoints(episodes, 20)
-    return simulate_gradient(mdp, learner, privatizer, marks, seed, compiled=compiled, progress=lambda done: None)
+    speed = "compiled" if compiled else "interpreted"
+    learner = fitted(learner, privatizer)
+    return simulate(mdp, learner, privatizer, episodes=episodes, seed=seed, checkpoints=marks, speed=speed)
 
 
 @pytest.mark.parametrize("barrier", [0.0, 0.2])
@@ -40,8 +42,8 @@ def test_without_noise_it_is_reinforce_step_by_step(barrier):
             user_gradient(theta, None, 3, s, a, r, clip=1.3) for s, a, r in zip(states, actions, rewards, strict=True)
         )
         theta = theta + 0.8 * (gradient / m + barrier / 9 * (1 / 3 - table))
-    assert found.batches == 6
-    np.testing.assert_allclose(found.theta.reshape(theta.shape), theta, atol=1e-12)
+    assert found.policy_changes == 6
+    np.testing.assert_allclose(found.belief.theta.reshape(theta.shape), theta, atol=1e-12)
 
 
 @pytest.mark.parametrize("features", [None, public_features(3, 3, 4)])
@@ -51,18 +53,18 @@ def test_compiled_and_interpreted_are_bit_identical(features, more):
     learner = learner_of(mdp, features=features, barrier=0.1, baseline=0.5, update=natural_ascend, damping=0.1)
     privatizer = privatizer_of(learner.shape, users=20, clip=1.0, tabular=features is None, **more)
     fast, slow = (go(mdp, learner, privatizer, 215, compiled=compiled) for compiled in (True, False))
-    assert fast.theta.tobytes() == slow.theta.tobytes()
+    assert fast.belief.theta.tobytes() == slow.belief.theta.tobytes()
     assert fast.regret.tobytes() == slow.regret.tobytes()
     assert fast.objective == slow.objective
-    assert np.abs(fast.theta).max() > 0.01
+    assert np.abs(fast.belief.theta).max() > 0.01
 
 
 def test_a_short_last_batch_acts_and_is_never_released():
     learner = learner_of(BANDIT)
     privatizer = privatizer_of(learner.shape, users=50)
     whole, longer = go(BANDIT, learner, privatizer, 100), go(BANDIT, learner, privatizer, 149)
-    assert whole.theta.tobytes() == longer.theta.tobytes()
-    assert longer.batches == 2
+    assert whole.belief.theta.tobytes() == longer.belief.theta.tobytes()
+    assert longer.policy_changes == 2
     assert longer.regret[-1] > whole.regret[-1]
 
 
@@ -105,9 +107,9 @@ def test_one_epoch_of_ppo_is_policy_gradient():
     ppo = privatizer_of(learner.shape, users=20, clip=1.0, epochs=1, surrogate=0.2)
     assert plain.sigma == ppo.sigma
     one, other = (go(mdp, learner, privatizer, 400) for privatizer in (plain, ppo))
-    assert one.theta.tobytes() == other.theta.tobytes()
+    assert one.belief.theta.tobytes() == other.belief.theta.tobytes()
     twice = go(mdp, learner, privatizer_of(learner.shape, users=20, clip=1.0, epochs=2, surrogate=0.2), 400)
-    assert twice.theta.tobytes() != one.theta.tobytes()
+    assert twice.belief.theta.tobytes() != one.belief.theta.tobytes()
 
 
 def test_a_ratio_beyond_the_radius_adds_nothing():
@@ -141,10 +143,10 @@ def test_natural_gradients_solve_the_linear_system(features):
     generator = np.random.default_rng(12)
     belief = learner.begin()
     belief.theta[:] = generator.normal(size=belief.theta.shape)
-    belief = learner.plan(belief, generator)
+    belief, _ = learner.plan(belief, generator)
     released = empty_gradient(learner.shape.dimension)
     released.gradient[:] = generator.normal(size=released.gradient.shape)
-    moved = learner.update(belief, released).theta - belief.theta
+    moved = told(learner, belief, released).theta - belief.theta
     # F = E_{(l,s) ~ Unif, a ~ π} [score scoreᵀ], from plain scores
     from slow_gradients import score
 
@@ -165,14 +167,14 @@ def test_a_released_baseline_comes_from_earlier_batches_only():
     belief, released = learner.begin(), empty_gradient(12)
     assert belief.baseline[0] == 0.5
     released.reward[0], released.variance[1] = 0.9, 0.01
-    belief = learner.update(belief, released)
+    belief = told(learner, belief, released)
     assert belief.baseline[0] == pytest.approx(0.9)
     released.reward[0], released.variance[1] = 0.1, 0.03
-    belief = learner.update(belief, released)
+    belief = told(learner, belief, released)
     assert belief.baseline[0] == pytest.approx((90 + 0.1 / 0.03) / (100 + 1 / 0.03))
     released.reward[0], released.variance[1] = 40.0, 1e-6
-    assert learner.update(belief, released).baseline[0] == 1.0  # kept within the interval of rewards
-    assert np.isfinite(go(BANDIT, learner, privatizer, 20_000).theta).all()
+    assert told(learner, belief, released).baseline[0] == 1.0  # kept within the interval of rewards
+    assert np.isfinite(go(BANDIT, learner, privatizer, 20_000).belief.theta).all()
 
 
 @pytest.mark.statistical
@@ -188,6 +190,7 @@ def test_the_audit_hook_finds_exactly_the_noise_that_is_there():
     # Deterministic policies make the scores long; from θ = 0 the worst pair is two contexts with reward 1.
     one = Trajectories(np.array([[0], [1], [1]]), np.array([[1], [2], [2]]), np.ones((3, 1)))
     other = Trajectories(np.array([[2], [1], [1]]), np.array([[3], [2], [2]]), np.ones((3, 1)))
+    learner = fitted(learner, privatizer)
     distinguish = matched_distinguisher(learner, privatizer, one, other)
     silent = privatizer_of(learner.shape, users=3, epsilon=None)
     length = 2 * distinguish(final_parameters(learner, silent, one, runs=1, seed=0)[0])

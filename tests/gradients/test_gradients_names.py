@@ -9,10 +9,10 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
-from tacit.experiments.he2025 import EXPONENTS, fit_exponent, rates_of, theorem_runs
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
+from tacit.papers.he2025policy.experiments import EXPONENTS, fit_exponent, rates_of, theorem_runs
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 COMMAND = "run --environment contextual-bandit --learner dp-pg --episodes 200000 --epsilon 1 --delta 1e-5 --json"
 

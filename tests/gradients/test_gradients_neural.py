@@ -90,6 +90,11 @@ def test_a_gradient_that_is_not_finite_counts_as_zero():
     broken.observations[0] = math.inf
     broken.weights[1, 0] = math.nan
     assert torch.isfinite(clipped_sum(POLICY, theta_of(), broken, 1.0)).all()
+    for share in (math.nan, math.inf, -math.inf):
+        broken.shares[:] = share
+        privatizer = neural_privatizer(POLICY, users_per_batch=6, clip=0.5, epsilon=None, delta=None)
+        found = release(privatizer, POLICY, theta_of(), broken, SimulationNoise(np.random.default_rng(0)))
+        assert found.statistics.reward[0] == 0.0
 
 
 def test_without_noise_the_release_is_the_clipped_mean_and_short_batches_are_refused():

@@ -4,25 +4,28 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from gradient_tools import BANDIT, FEATURES, privatizer_of, random_users, shape_of, small_mdp, table_of
+from renyi_accountant import renyi_epsilon
 from scipy.stats import kstest
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, SampledGaussianEvent
-from tacit.accounting.gaussian import gaussian_epsilon
-from tacit.accounting.renyi import renyi_epsilon
+from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported
 from tacit.policies.softmax import tabular_features
-from tacit.privatizers.gradient_sensitivity import softmax_reach
+from tacit.privatizers.gradient_noise import softmax_reach
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.gradients import SoftmaxQuery
 
 
 def released(privatizer, users, table, *, features=None, seed=0, baseline=0.0):
     kind = tabular_features() if features is None else features
     noise = SimulationNoise(np.random.default_rng(seed))
-    _, found = privatizer.release(privatizer.begin(kind), users, noise, features=kind, table=table, baseline=baseline)
-    return found.statistics.gradient
+    query = SoftmaxQuery(kind, table, table.copy(), np.array([baseline]))
+    _, found = shown(privatizer, privatizer.begin(), users, noise, query)
+    return found.gradient
 
 
 def extreme_policies(shape, generator, count):
@@ -149,8 +152,9 @@ def test_g5_amplification_only_with_coins():
     silent = privatizer_of(shape, epsilon=None, users=1000, clip=10.0, epochs=20, rate=0.1)
     state, noise = silent.begin(), SimulationNoise(np.random.default_rng(3))
     table, taken = table_of(tabular_features(), np.zeros(12), shape), []
+    query = SoftmaxQuery(tabular_features(), table, table.copy(), np.zeros(1))
     for _ in range(50):
-        state, _ = silent.release(state, users, noise, features=tabular_features(), table=table)
+        state, _ = silent.release(state, users, query, noise)
         taken.append(int(state.chosen.sum()))
     assert len(set(taken)) > 10
     assert abs(np.mean(taken) - 100) < 6 * math.sqrt(90 / 50)
@@ -227,10 +231,40 @@ def test_what_cannot_be_calibrated_is_refused(more, error):
 def test_release_takes_simulation_noise_only_and_shows_no_data():
     shape = shape_of(BANDIT)
     privatizer = privatizer_of(shape, users=2)
-    users = random_users(np.random.default_rng(0), shape, 2)
+    users, table = random_users(np.random.default_rng(0), shape, 2), np.ones((1, 3, 4)) / 4
+    query = SoftmaxQuery(tabular_features(), table, table.copy(), np.zeros(1))
     with pytest.raises(TypeError, match="SecureNoise"):
-        privatizer.release(
-            privatizer.begin(), users, SecureNoise(), features=tabular_features(), table=np.ones((1, 3, 4)) / 4
-        )
+        privatizer.release(privatizer.begin(), users, query, SecureNoise())
     assert repr(privatizer.begin()) == "GradientState(0 releases)"
     assert repr(privatizer.begin().sums) == "GradientSums(sensitive)"
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("behaviour", [0.1, 1e-20, 1e-100, 1e-150, 1e-153, 1e-155, 1e-200, 1e-300, 0.0, math.nan])
+def test_g1_an_importance_ratio_of_any_size_adds_a_clipped_gradient_or_nothing(behaviour, linear):
+    # Up to 0.2.0 squares that overflowed made the norm NaN, which was not above the clip: 5e298 was released.
+    mdp = small_mdp()
+    kind = FEATURES if linear else tabular_features()
+    shape = shape_of(mdp, features=kind, staged=False)
+    silent = privatizer_of(shape, epsilon=None, users=1, clip=1.0, tabular=not linear, surrogate=0.2, baseline=None)
+    table = table_of(kind, np.random.default_rng(0).normal(size=shape.dimension), shape)
+    noise = SimulationNoise(np.random.default_rng(0))
+    for path in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
+        for actions in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
+            users = Trajectories(np.array([path]), np.array([actions]), np.array([[0.3, 0.0, 0.9]]))
+            _, found = silent.release(
+                silent.begin(kind), users, noise, features=kind, table=table,
+                behaviour=np.full_like(table, behaviour), baseline=0.95,
+            )  # fmt: skip
+            assert np.linalg.norm(found.statistics.gradient) <= 1.0
+            assert 0.0 <= found.statistics.reward[0] <= 1.0
+            if 1e-100 <= behaviour <= 1e-20:
+                assert np.linalg.norm(found.statistics.gradient) > 0.9
+
+
+def test_g1_a_baseline_that_is_not_finite_releases_nothing_even_without_a_clip():
+    shape = shape_of(BANDIT)
+    silent, users = privatizer_of(shape, epsilon=None, users=5), random_users(np.random.default_rng(0), shape, 5)
+    table = table_of(tabular_features(), np.zeros(shape.dimension), shape)
+    for baseline in (math.nan, math.inf, -math.inf):
+        assert not released(silent, users, table, baseline=baseline).any()

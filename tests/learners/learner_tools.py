@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from contract_calls import shown
 
 from tacit.data.counts import flow_counts
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.learners.registry import LEARNERS, LearnerRequest, make_learner
+from tacit.learners.contract import CountRequest
+from tacit.learners.table import LEARNERS, make_learner
 from tacit.policies import Policy
 from tacit.privatizers.none import Unprotected
+from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -40,7 +43,7 @@ def exact_statistics(mdp: TabularMDP, policy: Policy, users: int, *, staged: boo
     """What the unprotected release says about this many users of one policy."""
     privatizer = Unprotected(shape=shape_of(mdp, staged=staged))
     batch = flow_counts(mdp, policy, users, np.random.default_rng(seed))
-    _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
+    _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
     return released
 
 
@@ -50,13 +53,16 @@ def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
     Learners that replan rarely wrap these and have tests of their own (test_learners_rarely).
     """
     for name, entry in LEARNERS.items():
+        if entry.asks is not Totals or entry.reference:
+            continue
         for values in itertools.product(*entry.options.values()):
             options = dict(zip(entry.options, values, strict=True))
             if options.pop("replan", "every") == "rarely":
                 continue
             shape = shape_of(mdp, staged=options.get("staged", "true") == "true")
             for constants, z in ((None, None), ("practical", 0.5)):
-                request = LearnerRequest(
+                request = CountRequest(
+                    name=name,
                     shape=shape,
                     episodes=episodes,
                     constants=constants,
@@ -67,7 +73,7 @@ def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
                     options=options,
                 )
                 try:
-                    learner = make_learner(name, request)
+                    learner = make_learner(request)
                 except InvalidInput:
                     assert constants is not None  # a learner without confidence widths refuses constants
                     continue

@@ -9,11 +9,11 @@ from tacit.environments.tabular import TabularMDP
 from tacit.learners.sdp_bucb import SDPBUCB
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
+from tacit.loop.judges.tabular import gaps_of, truth_of
 from tacit.loop.simulate import simulate
-from tacit.loop.tally import gaps_of, truth_of
 from tacit.policies import uniform_policy
-from tacit.privatizers.batch_none import BatchUnprotected
-from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.none import Unprotected
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
 
 LEARNERS = {"sdp-pe": SDPPE, "sdp-pe-plus": SDPPEPlus, "sdp-bucb": SDPBUCB}
@@ -36,8 +36,8 @@ def claim(epsilon: float) -> PrivacyClaim:
 
 def privatizer_of(shape: CountShape, epsilon: float | None, calibration: str = "tight"):
     if epsilon is None:
-        return BatchUnprotected(shape=shape)
-    return BatchShuffle(shape=shape, claim=claim(epsilon), calibration=calibration)
+        return Unprotected(shape=shape, batches=())
+    return Shuffled(shape=shape, claim=claim(epsilon), calibration=calibration)
 
 
 def build(name: str, mdp: TabularMDP, epsilon: float | None, episodes: int, *, calibration: str = "tight", **options):

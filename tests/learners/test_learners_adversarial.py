@@ -7,33 +7,35 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import told
 
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, UnknownName
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.loss_contract import LossRequest
-from tacit.learners.loss_registry import LOSS_LEARNERS, make_loss_learner
+from tacit.learners.table import LEARNERS, make_learner
 from tacit.learners.transition_set import precision_now
-from tacit.loop.adversarial_loop import run_losses
+from tacit.loop.simulate import simulate
 from tacit.planning.barrier_flow import barrier_flow
 from tacit.planning.entropy_flow import entropy_flow
 from tacit.planning.interval_counts import repair_counts
 from tacit.planning.layered import layered_geometry
 from tacit.planning.transition_intervals import theory_intervals
 from tacit.planning.upper_occupancy import upper_occupancy
-from tacit.privatizers.adversarial import AdversarialPrivatizer
-from tacit.privatizers.loss_parts import LossNoise
+from tacit.privatizers.loss_noise import LossNoise
+from tacit.privatizers.losses import AdversarialPrivatizer
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 WORLD = layered(layers=3, states=2, actions=2, seed=1)
 GEOMETRY = layered_geometry(WORLD.mdp.widths, 2)
 TRIPLES, PAIRS = int(GEOMETRY.edges[-1]), len(GEOMETRY.edges) - 1
 
 
-def request(K: int = 1000, **changes) -> LossRequest:
+def request(K: int = 1000, *, name: str = "uc-o-reps", **changes) -> LossRequest:
     plain = LossRequest(
+        name=name,
         geometry=GEOMETRY,
         episodes=K,
         constants="theory",
@@ -73,13 +75,13 @@ def slow_set(asked: LossRequest, released: LossStatistics) -> tuple[np.ndarray, 
 @pytest.mark.parametrize("variance", [0.0, 25.0])
 def test_uc_o_reps_is_the_leader_over_the_set(variance) -> None:
     asked = request()
-    learner = make_loss_learner("uc-o-reps", asked)
+    learner = make_learner(dataclasses.replace(asked, name="uc-o-reps"))
     belief = learner.begin()
     np.testing.assert_allclose(belief.policy, 0.5, atol=1e-12)
     eta = math.sqrt(math.log(6 * 2 / 3) / 1000)
     for seed in range(4):
         released = statistics(seed, 200 * (seed + 1), variance=variance)
-        belief = learner.update(belief, released)
+        belief = told(learner, belief, released)
         lo, hi = slow_set(asked, released)
         slow = entropy_flow(GEOMETRY, eta * released.losses, lo, hi)
         np.testing.assert_allclose(belief.policy, slow.policy, atol=1e-9)
@@ -90,7 +92,7 @@ def test_uc_o_reps_is_the_leader_over_the_set(variance) -> None:
 def test_uob_lbps_is_mirror_descent_with_upper_bounds(estimator) -> None:
     E = 3.0
     asked = request(loss_radius=E, estimator=estimator)
-    learner = make_loss_learner("uob-lbps", asked)
+    learner = make_learner(dataclasses.replace(asked, name="uob-lbps"))
     belief = learner.begin()
     policy, previous, lo, hi = belief.policy.copy(), belief.occupancy.copy(), belief.set.lo.copy(), belief.set.hi.copy()
     eta = math.sqrt(6 / 1000)
@@ -104,7 +106,7 @@ def test_uob_lbps_is_mirror_descent_with_upper_bounds(estimator) -> None:
             costs = eta * (clipped + E) / (2.0 * E + 1.0) / upper
         lo, hi = slow_set(asked, released)
         slow = barrier_flow(GEOMETRY, costs, previous, lo, hi)
-        belief = learner.update(belief, released)
+        belief = told(learner, belief, released)
         np.testing.assert_allclose(belief.policy, slow.policy, atol=1e-7)
         policy, previous = slow.policy, slow.occupancy
 
@@ -112,29 +114,29 @@ def test_uob_lbps_is_mirror_descent_with_upper_bounds(estimator) -> None:
 def test_without_noise_both_estimators_are_the_same() -> None:
     beliefs = []
     for estimator in ("centred", "as-written"):
-        learner = make_loss_learner("uob-lbps", request(estimator=estimator))
+        learner = make_learner(request(name="uob-lbps", estimator=estimator))
         belief = learner.begin()
         for seed in range(3):
-            belief = learner.update(belief, statistics(seed, 300, bandit=True))
+            belief = told(learner, belief, statistics(seed, 300, bandit=True))
         beliefs.append(belief)
     assert (beliefs[0].policy == beliefs[1].policy).all()
 
 
 def test_o_reps_is_uc_o_reps_whose_set_is_the_truth() -> None:
     P = WORLD.mdp.flat_transitions
-    known = make_loss_learner("o-reps", request(known=np.array(P)))
+    known = make_learner(request(name="o-reps", known=np.array(P)))
     belief = known.begin()
     released = statistics(0, 500)
-    after = known.update(belief, released)
+    after = told(known, belief, released)
     slow = entropy_flow(GEOMETRY, math.sqrt(math.log(4) / 1000) * released.losses, P, P)
     np.testing.assert_allclose(after.policy, slow.policy, atol=1e-9)
     # The more has been counted, the closer UC-O-REPS comes.
     gaps = []
     for users in (10**3, 10**5, 10**8):
-        learner = make_loss_learner("uc-o-reps", request())
+        learner = make_learner(request(name="uc-o-reps"))
         visits = np.full(PAIRS, float(users))
         many = released._replace(transitions=np.repeat(visits, np.diff(GEOMETRY.edges)) * P, visits=visits)
-        gaps.append(np.abs(learner.update(learner.begin(), many).policy - after.policy).max())
+        gaps.append(np.abs(told(learner, learner.begin(), many).policy - after.policy).max())
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-2
 
@@ -144,18 +146,18 @@ def test_one_layer_is_hedge() -> None:
     losses = np.array([3.0, 1.0, 4.0, 1.5])
     for name in ("uc-o-reps", "o-reps"):
         known = np.ones(4) if name == "o-reps" else None
-        learner = make_loss_learner(name, request(geometry=geometry, known=known))
+        learner = make_learner(request(name=name, geometry=geometry, known=known))
         released = LossStatistics(np.full(4, 9.0), np.full(4, 9.0), losses, np.zeros(3), np.array([36]))
-        policy = learner.update(learner.begin(), released).policy
+        policy = told(learner, learner.begin(), released).policy
         eta = math.sqrt(math.log(2 * 4) / 1000)
         expected = np.exp(-eta * losses) / np.exp(-eta * losses).sum()
         np.testing.assert_allclose(policy, expected, atol=1e-12)
 
 
 def test_a_set_that_says_nothing_gives_the_myopic_policy() -> None:
-    learner = make_loss_learner("uc-o-reps", request())
+    learner = make_learner(request(name="uc-o-reps"))
     released = statistics(1, 500)._replace(transitions=np.zeros(TRIPLES), visits=np.zeros(PAIRS))
-    policy = learner.update(learner.begin(), released).policy.reshape(-1, 2)
+    policy = told(learner, learner.begin(), released).policy.reshape(-1, 2)
     weights = np.exp(-learner.parameters.eta * released.losses).reshape(-1, 2)
     np.testing.assert_allclose(policy, weights / weights.sum(axis=1, keepdims=True), atol=1e-9)
 
@@ -176,8 +178,7 @@ def test_private_runs_without_their_noise_are_the_ancestors(trust, learner, cali
     private = assemble(RunConfig(**common, episodes=K, seeds=(0,), trust=trust, epsilon=1.0, calibration=calibration))
 
     def play(learner, privatizer):
-        options = {"seed": 5, "marks": marks, "compiled": True, "progress": lambda done: None}
-        return run_losses(plain.mdp, learner, privatizer, **options)
+        return simulate(plain.mdp, learner, privatizer, episodes=K, seed=5, checkpoints=marks, speed="compiled")
 
     expected = play(plain.learner, plain.privatizer)
     found = play(plain.learner, silenced(private.privatizer))
@@ -198,25 +199,25 @@ def test_theory_constants_are_those_of_the_theorems() -> None:
     K = 10_000
     world = layered()
     geometry = layered_geometry(world.mdp.widths, 2)
-    full = make_loss_learner("uc-o-reps", request(K, geometry=geometry))
-    bandit = make_loss_learner("uob-lbps", request(K, geometry=geometry))
+    full = make_learner(request(K, name="uc-o-reps", geometry=geometry))
+    bandit = make_learner(request(K, name="uob-lbps", geometry=geometry))
     assert full.settings["learning_rate"] == pytest.approx(0.0131, abs=5e-5)
     assert bandit.settings["learning_rate"] == pytest.approx(0.0332, abs=5e-5)
     # δ = XA/K makes ln ι = 2 ln K
     assert request(K, geometry=geometry).log_term == pytest.approx(2.0 * math.log(K))
     assert request(3).failure_prob == 0.5
-    tuned = make_loss_learner("uc-o-reps", request(K, constants="practical", options={"eta": "5", "cb": "0.3"}))
+    tuned = make_learner(request(K, name="uc-o-reps", constants="practical", options={"eta": "5", "cb": "0.3"}))
     assert (tuned.settings["eta"], tuned.settings["cb"], tuned.settings["ce"], tuned.z) == (5.0, 0.3, 1.0, None)
-    ruled = make_loss_learner("uc-o-reps", request(K, constants=None, z=2.0))
+    ruled = make_learner(request(K, name="uc-o-reps", constants=None, z=2.0))
     assert (ruled.constants, ruled.settings["z"], ruled.z) == ("practical", 2.0, 2.0)
     assert "cb" not in ruled.settings
 
 
 def test_the_rate_of_centred_losses_is_capped() -> None:
-    learner = make_loss_learner("uob-lbps", request(100, loss_radius=300.0))
+    learner = make_learner(request(100, name="uob-lbps", loss_radius=300.0))
     assert learner.parameters.eta == pytest.approx(0.5 / 301.0)
-    assert make_loss_learner("uob-lbps", request(100, loss_radius=300.0, estimator="as-written")).parameters.eta > 0.2
-    assert make_loss_learner("uob-lbps", request(options={"radius": "7"}, constants=None)).parameters.radius == 7.0
+    assert make_learner(request(100, name="uob-lbps", loss_radius=300.0, estimator="as-written")).parameters.eta > 0.2
+    assert make_learner(request(name="uob-lbps", options={"radius": "7"}, constants=None)).parameters.radius == 7.0
 
 
 @pytest.mark.parametrize(
@@ -235,16 +236,16 @@ def test_the_rate_of_centred_losses_is_capped() -> None:
 )
 def test_wrong_requests_are_refused(name, changes, error, message) -> None:
     with pytest.raises(error, match=message):
-        make_loss_learner(name, request(**changes))
+        make_learner(request(name=name, **changes))
 
 
 def test_an_update_leaves_the_belief_as_it_was() -> None:
-    for name in LOSS_LEARNERS:
+    for name in (name for name, row in LEARNERS.items() if row.losses is not None):
         known = np.array(WORLD.mdp.flat_transitions) if name == "o-reps" else None
-        learner = make_loss_learner(name, request(known=known))
+        learner = make_learner(request(name=name, known=known))
         belief = learner.begin()
         before = belief.policy.copy()
-        after = learner.update(belief, statistics(3, 400, bandit=name.startswith("uob")))
+        after = told(learner, belief, statistics(3, 400, bandit=name.startswith("uob")))
         assert (belief.policy == before).all()
         assert (after.policy != before).any()
         np.testing.assert_allclose(after.policy.reshape(-1, 2).sum(axis=1), 1.0, atol=1e-12)

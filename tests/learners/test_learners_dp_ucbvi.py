@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import dp_ucbvi_values
 
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
@@ -18,12 +17,14 @@ from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 UNIFORM = uniform_policy(4, 3, 2)
 
 
 def planned(learner, released):
-    belief, plan = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))
+    belief, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
     return belief, plan
 
 
@@ -143,11 +144,11 @@ def test_a_plan_without_news_only_breaks_ties_anew():
     learner = DPUCBVI(shape=shape_of(mdp, staged=True), episodes=100, constants="practical")
     released = exact_statistics(mdp, UNIFORM, 50, staged=True)
     coins = np.random.default_rng(0)
-    belief, _ = learner.plan(learner.update(learner.begin(), released), coins)
-    again, _ = learner.plan(learner.update(belief, released), coins)
+    belief, _ = learner.plan(told(learner, learner.begin(), released), coins)
+    again, _ = learner.plan(told(learner, belief, released), coins)
     assert again.Q.tobytes() == belief.Q.tobytes()
     more = exact_statistics(mdp, UNIFORM, 5000, staged=True)
-    later, _ = learner.plan(learner.update(again, more), coins)
+    later, _ = learner.plan(told(learner, again, more), coins)
     assert later.Q.tobytes() != belief.Q.tobytes()
     fresh = {learner.plan(learner.begin(), coins)[1].policy.actions.tobytes() for _ in range(30)}
     assert len(fresh) > 10

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import shown, told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
@@ -14,11 +15,12 @@ from tacit.data.world import prepare_world
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ldp_obi import LDPOBI
 from tacit.loop.simulate import simulate
-from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, exact_sums, sum_radius
@@ -71,7 +73,7 @@ def test_without_noise_it_is_its_non_private_form(staged):
     users = 3_000_000
     released = exact_statistics(mdp, uniform_policy(4, 3, 2), users, staged=staged)
     learner = LDPOBI(shape=shape_of(mdp, staged=staged), precision=exact_sums())
-    belief, _ = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))
+    belief, _ = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
     expected = hoeffding_policy(released, mdp.horizon, users, 0.05)
     np.testing.assert_allclose(belief.V[:-1], expected, rtol=1e-12)
     assert (expected < np.arange(4, 0, -1)[:, None]).any()  # the widths are below the ceiling somewhere
@@ -105,9 +107,9 @@ def test_counters_are_unbiased(mechanism, calibration):
     users = 40_000
     world = prepare_world(mdp)
     batch = roll_out(world, uniform_policy(2, 2, 2), users, np.random.default_rng(5))
-    _, noisy = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(6)))
+    _, noisy = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(6)))
     exact_privatizer = Unprotected(shape=shape)
-    _, exact = exact_privatizer.release(exact_privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
+    _, exact = shown(exact_privatizer, exact_privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
     for field, family in (("transitions", 0), ("visits", 1), ("rewards", 2)):
         z = (getattr(noisy, field) - getattr(exact, field)) / np.sqrt(noisy.variance[family])
         assert np.abs(z).max() < 5.0
@@ -123,8 +125,8 @@ def coverage(privatizer, learner, mdp, factor, repeats, users):
     missed = 0
     for _ in range(repeats):
         batch = flow_counts(mdp, policy, users, generator)
-        _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(generator))
-        belief = learner.update(learner.begin(), released)
+        _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(generator))
+        belief = told(learner, learner.begin(), released)
         stages = shape.stages
         P, r = mdp.stage_P[:stages], mdp.stage_r[:stages]
         off_r = np.abs(belief.r_tilde - r) > factor * belief.bonus_r
@@ -164,8 +166,8 @@ def test_noise_radii_cover_and_a_third_of_them_does_not(mechanism):
     for _ in range(400):
         batch = flow_counts(mdp, policy, users, generator)
         noise = SimulationNoise(generator)
-        _, noisy = privatizer.release(privatizer.begin(), batch, noise)
-        _, exact = exact_privatizer.release(exact_privatizer.begin(), batch, noise)
+        _, noisy = shown(privatizer, privatizer.begin(), batch, noise)
+        _, exact = shown(exact_privatizer, exact_privatizer.begin(), batch, noise)
         moved = noisy.transitions - exact.transitions
         errors[REWARD].append((noisy.rewards - exact.rewards)[0, 0, 0])
         errors[VISIT].append((noisy.visits - exact.visits)[0, 0, 0])
@@ -251,7 +253,7 @@ def test_optimism_learns_the_optimum_without_noise():
     shape = shape_of(mdp, staged=False)
     learner = LDPOBI(shape=shape, precision=exact_sums())
     released = exact_statistics(mdp, uniform_policy(2, 2, 2), 10**9, staged=False)
-    _, plan = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))
+    _, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
     _, _, best = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), 2)
     reachable = [(0, 0), (1, 1)]  # the first state, and where nearly everybody is afterwards
     assert [plan.policy.actions[c] for c in reachable] == [best[c] for c in reachable]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from contract_calls import shown, told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
@@ -15,8 +16,6 @@ from tacit.data.world import prepare_world
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.ldp_psrl import LDPPSRL, printed_prior
 from tacit.learners.psrl import PSRL
 from tacit.loop.simulate import simulate
@@ -25,6 +24,8 @@ from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
 from tacit.released.precision import SumPrecision, exact_sums
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
 DRAWS = 4000
@@ -41,7 +42,7 @@ def parts(learner="ldp-psrl:staged=false", **options):
 
 
 def samples(learner, released, draws=DRAWS):
-    belief = learner.update(learner.begin(), released)
+    belief = told(learner, learner.begin(), released)
     rng = np.random.default_rng(3)
     P, r = [], []
     for _ in range(draws):
@@ -141,9 +142,9 @@ def test_squares_are_released_and_unbiased():
     walked = roll_out(prepare_world(mdp), policy, users, rng)
     counted = flow_counts(mdp, policy, users, rng)
     exact = Unprotected(shape=SHAPE)
-    _, truth = exact.release(exact.begin(), walked, SimulationNoise(rng))
+    _, truth = shown(exact, exact.begin(), walked, SimulationNoise(rng))
     for batch in (walked, counted):
-        _, noisy = privatizer.release(privatizer.begin(), batch, SimulationNoise(rng))
+        _, noisy = shown(privatizer, privatizer.begin(), batch, SimulationNoise(rng))
         spread = np.sqrt(noisy.variance[2]) + 2.0 * np.sqrt(users)
         assert np.abs(noisy.squares - truth.squares).max() < 5.0 * spread
         assert np.abs(noisy.rewards - truth.squares).max() > 5.0 * spread

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
-from slow_private import hoeffding_rows, optimistic_values
+from slow_private import optimistic_values, po_rows
 
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
@@ -34,16 +35,9 @@ def test_evaluation_and_mirror_steps_are_those_of_the_slow_twin(std):
         moved[-1] = 0.0
         released = released._replace(transitions=moved, variance=np.full(3, std**2))
         E = now_radius(precision, released.variance, 0, L)
-        belief = learner.update(belief, released)
-        P, r, bonus = hoeffding_rows(
-            released.transitions,
-            released.visits,
-            released.rewards,
-            episodes=K,
-            failure_prob=0.05,
-            kind="po",
-            E1=E,
-            E2=E,
+        belief = told(learner, belief, released)
+        P, r, bonus = po_rows(
+            released.transitions, released.visits, released.rewards, episodes=K, failure_prob=0.05, E1=E, E2=E
         )
         Q, V = optimistic_values(P, r, bonus, pi)
         np.testing.assert_allclose(belief.Q, Q, rtol=0, atol=1e-11)
@@ -62,10 +56,10 @@ def test_drawn_policies_have_the_frequencies_of_the_stochastic_one():
     belief = learner.begin()
     for _ in range(3):
         released = exact_statistics(mdp, uniform_policy(4, 3, 3), 10**7, staged=True)
-        belief = learner.update(belief, released)
+        belief = told(learner, belief, released)
     coins, counts = np.random.default_rng(0), np.zeros((4, 3, 3))
     for _ in range(20_000):
-        type(learner).plan_kernel(learner.parameters, belief, coins)
+        learner.kernels.plan(learner.parameters, belief, coins)
         counts[np.arange(4)[:, None], np.arange(3)[None, :], belief.policy] += 1
     assert np.abs(counts / 20_000 - belief.pi).max() < 0.022
     assert np.abs(belief.pi - 1 / 3).max() > 2 * 0.022  # so the uniform policy would be found out

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from contract_calls import told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.environments.riverswim import riverswim
@@ -57,7 +58,7 @@ def test_beta_variates_are_beta(ones, zeros):
 
 def sampled(learner, released):
     """Many posterior samples of the model of the stage that is sampled last."""
-    belief = learner.update(learner.begin(), released)
+    belief = told(learner, learner.begin(), released)
     rng = np.random.default_rng(3)
     P, r = [], []
     for _ in range(DRAWS):
@@ -132,7 +133,7 @@ def test_with_much_data_the_sampled_policy_is_optimal(rewards, staged):
         best, _, policy = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
         learner = PSRL(shape=shape_of(mdp, staged=staged), reward_posterior=rewards)
         released = exact_statistics(mdp, uniform_policy(4, 3, 2), 10**9, staged=staged)
-        _, plan = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(seed))
+        _, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(seed))
         clear = np.abs(best[..., 0] - best[..., 1]) > 1e-3
         assert clear.sum() >= 9
         np.testing.assert_array_equal(plan.policy.actions[clear], policy[clear])
@@ -181,11 +182,11 @@ def test_negative_noisy_counts_count_as_zero():
     for field in (noisy.transitions, noisy.visits, noisy.rewards, noisy.squares):
         field -= 3.0
     learner = PSRL(shape=shape)
-    belief = learner.update(learner.begin(), noisy)
+    belief = told(learner, learner.begin(), noisy)
     assert min(belief.transitions.min(), belief.visits.min(), belief.rewards.min(), belief.squares.min()) == 0.0
     noisy.visits[:] = -3.0
     noisy.transitions[:] = 5.0
-    assert learner.update(belief, noisy).transitions.min() == 5.0
+    assert told(learner, belief, noisy).transitions.min() == 5.0
 
 
 def test_options_are_checked():

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import hoeffding_rows, optimistic_values
 
 from tacit.errors import InvalidInput
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
 from tacit.loop.simulate import simulate
-from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 UNIFORM = uniform_policy(4, 3, 2)
 KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}
 
 
 def planned(learner, released):
-    return learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))[0]
+    return learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))[0]
 
 
 def noisy(released, std, seed):
@@ -59,7 +59,7 @@ def test_with_noise_it_is_the_slow_twin(kind, users):
     mdp = small_mdp(4)
     shape, precision = shape_of(mdp, staged=True), CountPrecision(scale=np.array([1.0, 2.0, 3.0]))
     released = noisy(exact_statistics(mdp, UNIFORM, users, staged=True), 20.0, 0)
-    L = precision_log_term(shape, 1000, 0.05 / 3)
+    L = precision_log_term(shape, 1000, 0.05 / 2)
     radii = [now_radius(precision, released.variance, f, L) for f in range(3)]
     belief = planned(KINDS[kind](shape=shape, episodes=1000, precision=precision), released)
     rows = hoeffding_rows(
@@ -67,24 +67,6 @@ def test_with_noise_it_is_the_slow_twin(kind, users):
         E1=max(radii), E2=radii[0],
     )  # fmt: skip
     np.testing.assert_allclose(belief.Q, optimistic_values(*rows)[0], rtol=0, atol=1e-11)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
-def test_optimism_holds_at_the_stated_frequency(kind):
-    # Stated 0.95; 60 releases: more than 12 failures have probability below 1e-4. Without widths nearly all fail.
-    failures = bare = 0
-    for seed in range(60):
-        mdp = small_mdp(seed)
-        best, _, _ = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
-        released = noisy(exact_statistics(mdp, UNIFORM, 10**7, staged=True, seed=seed), 1000.0, seed)
-        belief = planned(KINDS[kind](shape=shape_of(mdp, staged=True), episodes=1000), released)
-        failures += bool((belief.Q < best - 1e-9).any())
-        n = np.maximum(released.visits, 1.0)
-        Q, _ = optimistic_values(released.transitions / n[..., None], released.rewards / n, np.zeros_like(n))
-        bare += bool((Q < best - 1e-9).any())
-    assert failures <= 12
-    assert bare >= 50
 
 
 @pytest.mark.parametrize("name", ["pucb", "private-ucb-vi"])

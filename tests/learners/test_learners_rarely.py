@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+from contract_calls import shown, told
 from scipy import integrate
 
 import tacit
-from tacit.accounting.bounded import bounded_density
+from tacit.accounting.events.bounded import bounded_density
 from tacit.data.counts import flow_counts
 from tacit.environments.registry import make
 from tacit.errors import NotSupported
 from tacit.learners.psrl import PSRL
 from tacit.learners.rarely import RarelyReplanned
-from tacit.privatizers.local_aggregate import MANY
+from tacit.mechanisms.noise.bounded import MANY
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
@@ -48,8 +49,8 @@ def test_state_goes_in_and_comes_out():
     before = [field.copy() for field in given.belief]
     planned, plan = learner.plan(given, np.random.default_rng(0))
     batch = flow_counts(make("random-mdp"), plan.policy, 500, np.random.default_rng(1))
-    _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(2)))
-    updated = learner.update(planned, released)
+    _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(2)))
+    updated = told(learner, planned, released)
     assert [field.tobytes() for field in given.belief] == [field.tobytes() for field in before]
     assert (given.users, planned.users, updated.users) == (0, 0, 500)
     assert learner.plan(updated, np.random.default_rng(0))[1].users == 2

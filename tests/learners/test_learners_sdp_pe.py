@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from stage_tools import build, regrets, shape_of
 
 from tacit.data.counts import flow_counts, join_counts
@@ -56,9 +57,7 @@ def play(learner, privatizer, mdp, seed, batches):
         belief, plan = learner.plan(belief, streams.learner)
         assert sum(users for _, users in plan.groups) == plan.users
         parts = [flow_counts(mdp, policy, users, streams.world) for policy, users in plan.groups]
-        state, released = privatizer.release_batch(
-            state, join_counts(parts), SimulationNoise(streams.noise), plan.query
-        )
+        state, released = privatizer.release(state, join_counts(parts), plan.query, SimulationNoise(streams.noise))
         belief = learner.update(belief, released)
         yield plan, belief
 
@@ -88,7 +87,7 @@ def test_theory_constants_never_eliminate_at_published_sizes():
     for epsilon in (None, 1.0):
         for variant in ("2024", "2025"):
             learner, privatizer = build("sdp-pe", RIVER, epsilon, 20_000, constants="theory", variant=variant)
-            E = privatizer.precision(privatizer.batches[-7].users, privatizer.batches[-7].query)
+            E = privatizer.batch_precision(privatizer.batches[-7].users, privatizer.batches[-7].query)
             # The width falls with L, so the last stage is the one to look at.
             assert 2.0 * learner.width(learner.steps[-1].L, E) > RIVER.horizon
     # ... while a run long enough does eliminate: the rule is not vacuous in itself.
@@ -102,8 +101,8 @@ def test_consistent_counts_reach_the_learner_under_theory_constants():
     belief, state = learner.begin(), privatizer.begin()
     belief, plan = learner.plan(belief, streams.learner)
     batch = join_counts([flow_counts(TINY, policy, users, streams.world) for policy, users in plan.groups])
-    _, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
-    E = privatizer.precision(plan.users, plan.query)
+    _, released = shown(privatizer, state, batch, SimulationNoise(streams.noise), plan.query)
+    E = privatizer.batch_precision(plan.users, plan.query)
     assert E > 0.0
     assert (released.transitions[0] > 0.0).all()
     np.testing.assert_allclose(released.transitions[0].sum(axis=-1), released.visits[0])

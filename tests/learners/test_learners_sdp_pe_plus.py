@@ -14,13 +14,13 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.schedules import backward_geometric, exploration_budget
 from tacit.learners.sdp_pe_plus import SDPPEPlus, inverse_variance_weights
+from tacit.loop.judges.tabular import truth_of
 from tacit.loop.simulate import simulate
-from tacit.loop.tally import truth_of
-from tacit.mechanisms.binomial import Binomial
+from tacit.mechanisms.noise.binomial import Binomial
 from tacit.planning.confidence import combine, first_states
 from tacit.planning.constrained import inner
 from tacit.planning.dynamic import backward_induction, occupancy
-from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.counts import CountShape
 
@@ -82,9 +82,7 @@ def test_the_optimal_policy_is_never_eliminated_at_z_1():
                 for _ in learner.batches:
                     belief, plan = learner.plan(belief, streams.learner)
                     batch = flow_counts(mdp, plan.policy, plan.users, streams.world)
-                    state, released = privatizer.release_batch(
-                        state, batch, SimulationNoise(streams.noise), plan.query
-                    )
+                    state, released = privatizer.release(state, batch, plan.query, SimulationNoise(streams.noise))
                     belief = learner.update(belief, released)
                     model = learner.model(belief)
                     if inner(model.upper, occupancy(model.P, model.rho, best)) < model.floor:
@@ -98,7 +96,7 @@ def test_zero_noise_through_the_shuffle_path_is_the_non_private_learner_bit_for_
     """The same bits of regret for all three stage learners, when the shuffler's noise is taken away."""
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(Binomial, "std", property(lambda self: 0.0))
-    monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)
+    monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
     for name, options in (("sdp-pe-plus", {}), ("sdp-bucb", {}), ("sdp-pe", {}), ("sdp-pe", {"constants": "theory"})):
         runs = []
         for epsilon in (None, 1.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import shown, told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 from slow_ucbvi import SlowUCBVI
 
@@ -18,9 +19,10 @@ from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.planning.widths import practical_width
 from tacit.policies import uniform_policy
+from tacit.privatizers.contract import sampling_of
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.precision import sampling_of
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import Sampling
 
@@ -58,8 +60,8 @@ def test_fifty_episodes_are_those_of_the_slow_twin(rule, staged, horizon):
         np.testing.assert_array_equal(plan.policy.actions, policy)
         user = roll_out(world, plan.policy, 1, steps)
         slow.observe(user.states[0], user.actions[0], user.rewards[0])
-        state, released = privatizer.release(state, user, noise)
-        belief = fast.update(belief, released)
+        state, released = shown(privatizer, state, user, noise)
+        belief = told(fast, belief, released)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -70,7 +72,7 @@ def test_large_batches_are_planned_like_the_slow_twin(rule, staged, users):
     mdp = small_mdp(2)
     fast, slow = fast_and_slow(mdp, rule, staged=staged)
     released = exact_statistics(mdp, uniform_policy(4, 3, 2), users, staged=staged)
-    belief, _ = fast.plan(fast.update(fast.begin(), released), np.random.default_rng(0))
+    belief, _ = fast.plan(told(fast, fast.begin(), released), np.random.default_rng(0))
     slow.moves, slow.visits, slow.rewards = released.transitions, released.visits, released.rewards
     slow.plan(np.random.default_rng(0).random((4, 3)))
     np.testing.assert_allclose(belief.Q, slow.Q, rtol=0, atol=1e-11)
@@ -93,13 +95,13 @@ def test_noisy_statistics_are_planned_like_the_slow_twin(staged):
     )
     if staged:
         noisy.transitions[-1] = 0.0
-    belief, plan = fast.plan(fast.update(fast.begin(), noisy), np.random.default_rng(0))
+    belief, plan = fast.plan(told(fast, fast.begin(), noisy), np.random.default_rng(0))
     slow.moves, slow.visits, slow.rewards, slow.noise = noisy.transitions, noisy.visits, noisy.rewards, tuple(variance)
     policy = slow.plan(np.random.default_rng(0).random((4, 3)))
     np.testing.assert_allclose(belief.Q, slow.Q, rtol=0, atol=1e-11)
     np.testing.assert_array_equal(plan.policy.actions, policy)
     # The noise is inside the widths: without its variance the same numbers look more certain.
-    blind = fast.update(fast.begin(), noisy._replace(variance=np.zeros(3)))
+    blind = told(fast, fast.begin(), noisy._replace(variance=np.zeros(3)))
     assert fast.plan(blind, np.random.default_rng(0))[0].V[0].sum() < belief.V[0].sum()
 
 
@@ -107,9 +109,9 @@ def test_whole_numbered_noise_that_repeats_a_value_hides_no_change():
     mdp = small_mdp(3)
     fast, _ = fast_and_slow(mdp, "practical", staged=True)
     released = exact_statistics(mdp, uniform_policy(4, 3, 2), 500, staged=True)._replace(variance=np.full(3, 4.0))
-    belief = fast.update(fast.begin(), released)
+    belief = told(fast, fast.begin(), released)
     moved = released._replace(transitions=np.roll(released.transitions, 1, axis=3))
-    after = fast.update(belief, moved)
+    after = told(fast, belief, moved)
     assert np.abs(after.P_hat - belief.P_hat).max() > 0.1
 
 
@@ -123,11 +125,11 @@ def test_optimism_holds_with_theory_constants(bonus, staged):
         best, _, _ = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
         released = exact_statistics(mdp, uniform_policy(4, 3, 2), 10**8, staged=staged, seed=seed)
         learner = UCBVI(shape=shape_of(mdp, staged=staged), episodes=10**8, bonus=bonus)
-        belief, _ = learner.plan(learner.update(learner.begin(), released), np.random.default_rng(0))
+        belief, _ = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
         assert (belief.Q >= best).all()
         assert (belief.Q[0] < 3.9).any()
         plain = UCBVI(shape=shape_of(mdp, staged=staged), episodes=10**8, constants="practical", z=0.0)
-        belief, _ = plain.plan(plain.update(plain.begin(), released), np.random.default_rng(0))
+        belief, _ = plain.plan(told(plain, plain.begin(), released), np.random.default_rng(0))
         below += int((belief.Q < best).any())
     assert below == 20
 
@@ -136,9 +138,9 @@ def test_values_never_rise_again_under_theory_constants():
     mdp = small_mdp(5)
     learner = UCBVI(shape=shape_of(mdp, staged=True), episodes=10**6)
     few, many = (exact_statistics(mdp, uniform_policy(4, 3, 2), n, staged=True) for n in (10**6, 10**7))
-    late, _ = learner.plan(learner.update(learner.begin(), many), np.random.default_rng(0))
-    again, _ = learner.plan(learner.update(late, few), np.random.default_rng(0))
-    fresh, _ = learner.plan(learner.update(learner.begin(), few), np.random.default_rng(0))
+    late, _ = learner.plan(told(learner, learner.begin(), many), np.random.default_rng(0))
+    again, _ = learner.plan(told(learner, late, few), np.random.default_rng(0))
+    fresh, _ = learner.plan(told(learner, learner.begin(), few), np.random.default_rng(0))
     assert (again.Q <= late.Q).all()
     assert (fresh.Q > late.Q + 1e-3).any()
 
@@ -201,7 +203,7 @@ def test_widths_of_sampled_slots_are_the_spread_of_the_estimates(mechanism):
     estimates, widths = [], {"right": [], "all noise": [], "counts are users": []}
     for _ in range(600):
         batch = flow_counts(mdp, uniform_policy(2, 2, 2), users, generator)
-        _, released = privatizer.release(privatizer.begin(), batch, SimulationNoise(generator))
+        _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(generator))
         n, total = released.visits[1, 0, 0], released.rewards[1, 0, 0]
         r, noise = total / n, sampling.noise_share * released.variance
         estimates.append(r)
@@ -221,7 +223,7 @@ def test_the_learner_takes_sampling_into_account():
     plain = UCBVI(shape=shape, episodes=10, constants="practical")
     released = exact_statistics(small_mdp(1, horizon=3), uniform_policy(3, 3, 2), 10_000, staged=True)
     released.variance[:] = 8.0
-    beliefs = [one.update(one.begin(), released) for one in (learner, plain)]
+    beliefs = [told(one, one.begin(), released) for one in (learner, plain)]
     assert beliefs[0].variance.tolist() == [4.0, 2.0, 1.0]
     assert beliefs[1].variance.tolist() == [8.0, 8.0, 8.0]
     wide, narrow = (

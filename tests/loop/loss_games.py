@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig
-from tacit.loop.adversarial_loop import LossRun, run_losses
+from tacit.loop.simulate import SeedRun, simulate
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
 
 SMALL = "layered:layers=3,states=2,actions=2,seed=1"
 
@@ -18,14 +18,7 @@ def parts_of(learner: str, K: int, environment: str = SMALL, adversary: str = "i
     return assemble(config)
 
 
-def play(parts: Any, K: int, *, seed: int = 0, compiled: bool = True, marks: Any = None) -> LossRun:
+def play(parts: Any, K: int, *, seed: int = 0, compiled: bool = True, marks: Any = None) -> SeedRun:
     at = np.array([K] if marks is None else marks, dtype=np.int64)
-    return run_losses(
-        parts.mdp,
-        parts.learner,
-        parts.privatizer,
-        seed=seed,
-        marks=at,
-        compiled=compiled,
-        progress=lambda done: None,
-    )
+    speed = "compiled" if compiled else "interpreted"
+    return simulate(parts.mdp, parts.learner, parts.privatizer, episodes=K, seed=seed, checkpoints=at, speed=speed)

@@ -15,7 +15,7 @@ from tacit.data.layered import prepare_layered, walk_layered
 from tacit.environments.layered_worlds import layered, layered_trap
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.learners.loss_contract import LossLearner
-from tacit.loop.adversarial_truth import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark
+from tacit.loop.judges.games import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark
 from tacit.loop.simulate import simulate
 
 
@@ -101,7 +101,7 @@ def test_both_speeds_give_the_same_bits(learner, options) -> None:
     fast = play(parts, K, seed=3, marks=marks)
     slow = play(parts, K, seed=3, compiled=False, marks=marks)
     assert (fast.regret == slow.regret).all()
-    assert dataclasses.asdict(fast.measures) == dataclasses.asdict(slow.measures)
+    assert dataclasses.asdict(fast.losses) == dataclasses.asdict(slow.losses)
     assert (play(parts, K, seed=4, marks=marks).regret != fast.regret).any()
 
 
@@ -113,7 +113,7 @@ def test_the_last_user_is_never_released() -> None:
     spying.__dict__.update(learner.__dict__)
 
     def update(belief, released):
-        seen.append(int(released.users[0]))
+        seen.append(int(released.statistics.users[0]))
         return learner.update(belief, released)
 
     spying.update = update
@@ -137,7 +137,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidInput, match="must have the layers"):
         play(dataclasses.replace(parts, mdp=other.mdp), 20)
     bandit = parts_of("uob-lbps", 20)
-    with pytest.raises(InvalidInput, match="needs full"):
+    with pytest.raises(InvalidInput, match="feedback is full, got 'bandit'"):
         play(dataclasses.replace(parts, privatizer=bandit.privatizer), 20)
     with pytest.raises(InvalidInput, match="losses for all episodes"):
         play(parts, 21)
@@ -156,12 +156,12 @@ def test_every_solve_converges_and_a_trap_is_learned(learner, trust) -> None:
     K = 4000
     privacy = {} if trust == "none" else {"trust": trust, "epsilon": 10.0}
     found = play(parts_of(learner, K, environment="layered-trap", adversary="sinusoidal", **privacy), K)
-    assert found.measures.solves >= K - 1
-    assert found.measures.unconverged == 0
-    assert found.measures.worst_gap < 1e-7
-    assert found.measures.myopic[-1] > found.measures.uniform[-1] > 0.0
+    assert found.losses.solves >= K - 1
+    assert found.losses.unconverged == 0
+    assert found.losses.worst_gap < 1e-7
+    assert found.losses.myopic[-1] > found.losses.uniform[-1] > 0.0
     if trust == "none":
-        assert found.regret[-1] < (0.2 if learner == "uc-o-reps" else 0.8) * found.measures.uniform[-1]
+        assert found.regret[-1] < (0.2 if learner == "uc-o-reps" else 0.8) * found.losses.uniform[-1]
 
 
 def test_regret_without_privacy_is_that_of_the_prototype() -> None:
@@ -170,7 +170,7 @@ def test_regret_without_privacy_is_that_of_the_prototype() -> None:
     K = 10_000
     full = play(parts_of("uc-o-reps", K, environment=world, constants="theory"), K)
     assert 100.0 < full.regret[-1] < 700.0
-    assert full.regret[-1] < 0.15 * full.measures.uniform[-1]
+    assert full.regret[-1] < 0.15 * full.losses.uniform[-1]
     ends = [play(parts_of("uob-lbps", k, environment=world, constants="theory"), k).regret[-1] for k in (3000, 30_000)]
     assert math.log10(ends[1] / ends[0]) < 0.75
 
@@ -197,7 +197,7 @@ def test_the_offset_of_the_printed_estimator_is_self_reinforcing() -> None:
 @pytest.mark.parametrize("learner", ["o-reps", "uc-o-reps", "uob-reps", "uob-lbps"])
 def test_the_smallest_worlds_work(environment, learner) -> None:
     found = play(parts_of(learner, 50, environment=environment), 50)
-    assert found.measures.unconverged == 0
+    assert found.losses.unconverged == 0
     if environment.endswith("actions=1"):
         assert found.regret[-1] == pytest.approx(0.0, abs=1e-9)
 
@@ -210,9 +210,9 @@ def test_one_episode_is_a_run() -> None:
 
 def test_unknown_transitions_cost_nothing_where_they_are_known_and_more_where_they_are_random() -> None:
     K, world = 1500, "layered-support:spread={}"
-    known = play(parts_of("o-reps", K, environment=world.format(1.0)), K).measures.optimism
+    known = play(parts_of("o-reps", K, environment=world.format(1.0)), K).losses.optimism
     assert known == pytest.approx(0.0, abs=1e-6 * K)
     # Both parts of the theorem: certain steps cost next to nothing, uniform ones a multiple of it.
-    costs = [play(parts_of("uc-o-reps", K, environment=world.format(s)), K).measures.optimism for s in (0.0, 0.2, 1.0)]
+    costs = [play(parts_of("uc-o-reps", K, environment=world.format(s)), K).losses.optimism for s in (0.0, 0.2, 1.0)]
     assert costs[0] < costs[1] < costs[2]
     assert costs[2] > 100.0

@@ -7,9 +7,9 @@ import pytest
 from tacit.accounting.ledger import Ledger
 from tacit.environments import make
 from tacit.errors import BudgetSpent
-from tacit.experiments.assemble import assemble
-from tacit.experiments.config import RunConfig
 from tacit.loop.simulate import simulate
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 
 def test_a_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp_path) -> None:

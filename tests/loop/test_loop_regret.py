@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import slow_planning as slow
+from contract_calls import shown, told
 
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
@@ -17,9 +18,11 @@ from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, uniform_policy
+from tacit.privatizers.contract import CountsState
 from tacit.privatizers.none import Unprotected
+from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise, seed_streams
-from tacit.released.counts import CountShape
+from tacit.released.counts import CountShape, empty_counts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learners"))
 from learner_tools import shape_of, small_mdp
@@ -66,8 +69,8 @@ def test_regret_is_the_sum_of_exact_gaps_at_the_realised_first_states(speed, sta
         firsts.add(first)
         total += best[0, first] - slow.policy_values(mdp.P, mdp.r, plan.policy.probabilities(2))[0, first]
         expected.append(total)
-        state, released = privatizer.release(state, user, noise)
-        belief = learner.update(belief, released)
+        state, released = shown(privatizer, state, user, noise)
+        belief = told(learner, belief, released)
     np.testing.assert_allclose(run.regret, expected, rtol=0, atol=1e-10)
     assert len(firsts) == 3
 
@@ -92,12 +95,12 @@ def test_the_reference_policies_ask_nobody_to_report():
     class Witness:
         """A privatizer that must not be used."""
 
-        name, shape = "witness", SHAPE
+        name, shape, answers, kernel = "witness", SHAPE, Totals, None
 
         def begin(self):
-            return None
+            return CountsState(empty_counts(SHAPE))
 
-        def release(self, state, batch, noise):
+        def release(self, state, users, query, noise):
             raise AssertionError("a fixed policy learns from nobody")
 
     learner = FixedPolicy(name="uniform", policy=uniform_policy(6, 4, 2), shape=SHAPE)

@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit.loop.simulate as loop
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import InvalidInput
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
+from tacit.loop import worlds
 from tacit.loop.simulate import log_checkpoints, simulate
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.released.counts import CountShape
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learners"))
@@ -67,20 +68,22 @@ def private(trust, mechanism, shape, *, episodes=EPISODES, users_per_batch=1):
 def test_interpreted_is_compiled_for_every_step_privatizer(trust, mechanism, staged):
     shape = shape_of(MDP, staged=staged)
     privatizer = private(trust, mechanism, shape, users_per_batch=20 if trust == "shuffle" else 1)
-    learner = UCBVI(shape=shape, episodes=EPISODES, constants="practical", z=0.5)
-    if not hasattr(privatizer, "release_kernel"):
-        assert trust == "shuffle"  # a batch is shuffled together: there is nothing to release after one user
-        with pytest.raises(NotSupported, match="interpreted"):
-            simulate(MDP, learner, privatizer, episodes=EPISODES, seed=3, speed="compiled")
-        return
+    # A batch is shuffled together: there is nothing to release after one user, and so no kernel.
+    users = 20 if trust == "shuffle" else 1
+    assert (privatizer.kernel is None) == (trust == "shuffle")
+    learner = UCBVI(shape=shape, episodes=EPISODES, constants="practical", z=0.5, users_per_batch=users)
     same(*speeds(learner, privatizer))
+    if trust == "shuffle":
+        alone = UCBVI(shape=shape, episodes=EPISODES, constants="practical", z=0.5)
+        with pytest.raises(InvalidInput, match="number of users per batch is 1, got 20"):
+            simulate(MDP, alone, privatizer, episodes=EPISODES, seed=3)
 
 
 @pytest.mark.parametrize("speed", ["compiled", "interpreted"])
 def test_chunks_and_checkpoints_change_nothing(monkeypatch, speed):
     learner, privatizer = PSRL(shape=shape_of(MDP, staged=True)), Unprotected(shape=shape_of(MDP, staged=True))
     every = simulate(MDP, learner, privatizer, episodes=EPISODES, seed=1, speed=speed, checkpoints=range(1, 81))
-    monkeypatch.setattr(loop, "CHUNK", 7)
+    monkeypatch.setattr(worlds.TabularSampler, "chunk", 7)
     seen = []
     few = simulate(
         MDP, learner, privatizer, episodes=EPISODES, seed=1, speed=speed, checkpoints=[3, 50, 80], progress=seen.append
@@ -155,9 +158,14 @@ def test_what_does_not_fit_together_is_refused():
     for changes in ({"episodes": 0}, {"seed": -1}):
         with pytest.raises(InvalidInput):
             simulate(MDP, learner, privatizer, **{"episodes": 10, "seed": 0} | changes)
+
+
+def test_who_has_no_fused_form_is_driven_from_python_at_both_speeds():
+    shape = shape_of(MDP, staged=True)
     fixed = FixedPolicy(name="uniform", policy=uniform_policy(4, 3, 2), shape=shape)
-    with pytest.raises(NotSupported, match="uniform"):
-        simulate(MDP, fixed, privatizer, episodes=10, seed=0, speed="compiled")
+    same(*speeds(fixed, Unprotected(shape=shape)))
+    batches = UCBVI(shape=shape, episodes=EPISODES, constants="practical", users_per_batch=30)
+    same(*speeds(batches, Unprotected(shape=shape)))
 
 
 def test_one_step_episodes_run_under_every_trust_model():

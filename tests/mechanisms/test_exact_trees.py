@@ -25,8 +25,8 @@ from tacit.mechanisms.exact import blocks
 from tacit.mechanisms.exact.arithmetic import exp_enclosure
 from tacit.mechanisms.exact.bernoulli import ExpCoin, LogisticCoin, RationalCoin, draw_coins, draw_each
 from tacit.mechanisms.exact.binomial import draw_binomial
+from tacit.mechanisms.exact.bits import draw_below, draw_order
 from tacit.mechanisms.exact.blocks import GaussianBlocks, GeometricBlocks, draw_magnitudes, draw_symmetric, propose
-from tacit.mechanisms.exact.integers import draw_below, draw_order
 
 Exact = Callable[[int], mpmath.mpf]
 F = Fraction

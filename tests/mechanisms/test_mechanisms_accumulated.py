@@ -12,8 +12,8 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, LaplaceEvent
 from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, NotSupported
-from tacit.mechanisms.accumulated import AccumulatedNoise
-from tacit.mechanisms.continual import add, begin, sample_path
+from tacit.mechanisms.continual.accumulated import AccumulatedNoise
+from tacit.mechanisms.continual.counter import add, begin, sample_path
 from tacit.randomness import SecureNoise, SimulationNoise
 
 FAMILIES = (Family(name="moves", up=5, down=5, shift=1.0), Family(name="outcomes", up=6, down=6, shift=1.0))

@@ -12,7 +12,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
-from tacit.mechanisms.bounded import Bounded, paper_bounded_limit
+from tacit.mechanisms.noise.bounded import Bounded, paper_bounded_limit
 from tacit.randomness import SecureNoise, SimulationNoise
 
 

@@ -13,26 +13,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, optimize
+from slow_counters import factorization_lower_bound
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.accounting.gaussian import gaussian_mu
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
-from tacit.mechanisms import factorization_stream
-from tacit.mechanisms.allocation import allocate_gaussian, gaussian_shares
-from tacit.mechanisms.buffered_rates import (
+from tacit.mechanisms.continual import factorization as factorization_stream
+from tacit.mechanisms.continual.allocation import allocate_gaussian, gaussian_shares
+from tacit.mechanisms.continual.buffered_rates import (
     buffer_weights,
     buffered_rates,
     noise_norm,
     optimise_rates,
     strategy_norm,
 )
-from tacit.mechanisms.continual import add, begin, sample_path
-from tacit.mechanisms.factorization import (
+from tacit.mechanisms.continual.counter import add, begin, sample_path
+from tacit.mechanisms.continual.factorization import (
     BufferedToeplitz,
     SquareRootFactorization,
-    factorization_lower_bound,
     square_root_coefficients,
     square_root_norm,
 )

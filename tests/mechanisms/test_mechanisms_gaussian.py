@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
+from printed_radii import paper_gaussian_radius
 from scipy import stats
 
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
-from tacit.mechanisms.gaussian import Gaussian, paper_gaussian_radius, paper_gaussian_sigma
+from tacit.mechanisms.noise.gaussian import Gaussian, paper_gaussian_sigma
 from tacit.randomness import SecureNoise, SimulationNoise
 
 

@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_counters import kary_exposure, kary_nodes
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import PureEvent
 from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, InvalidInput
-from tacit.mechanisms import kary_tree_stream
-from tacit.mechanisms.continual import add, begin, sample_path
-from tacit.mechanisms.kary_tree import (
+from tacit.mechanisms.continual import kary_tree as kary_tree_stream
+from tacit.mechanisms.continual.counter import add, begin, sample_path
+from tacit.mechanisms.continual.kary_tree import (
     KaryTree,
     balanced_digits,
     best_arity,
-    kary_exposure,
     kary_levels,
-    kary_nodes,
 )
-from tacit.mechanisms.laplace_sum import laplace_sum_tail
-from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
+from tacit.mechanisms.noise.laplace_sum import laplace_sum_tail
 from tacit.randomness import SecureNoise, SimulationNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))

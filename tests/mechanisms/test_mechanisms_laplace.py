@@ -12,7 +12,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.laplace import Laplace, paper_laplace_scale
+from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
 from tacit.randomness import SecureNoise, SimulationNoise
 
 H = 6

@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from printed_radii import paper_response_radius
 from scipy import stats
 
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.randomized_response import RandomizedResponse, paper_response_epsilon, paper_response_radius
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, paper_response_epsilon
 from tacit.randomness import SecureNoise, SimulationNoise
 
 H = 6

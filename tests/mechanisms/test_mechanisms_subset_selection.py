@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection, best_size
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, private_keep
+from tacit.mechanisms.noise.subset_selection import SubsetSelection, add_subset, best_size
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SecureNoise, SimulationNoise
 
 SIZES = [(2, 1), (3, 1), (5, 2), (6, 3), (8, 1)]
@@ -138,3 +140,50 @@ def test_bad_input() -> None:
             SubsetSelection(**given)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="simulations"):
         slot(1.0, 4, 1).randomize([0, 1], SecureNoise())  # type: ignore[arg-type]
+
+
+class Extreme:
+    """A seeded generator at its largest or least uniform number: every comparison that can fail, or hold, does."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+def lattice(probability: float) -> Fraction:
+    """P(random() < probability), exactly: uniform numbers are multiples of 2⁻⁵³."""
+    return Fraction(math.ceil(Fraction(probability) * 2**53), 2**53)
+
+
+def log_ratio(one: Fraction, other: Fraction) -> float:
+    with localcontext() as context:
+        context.prec = 60
+        quotient = Decimal(one.numerator) * other.denominator / (Decimal(one.denominator) * other.numerator)
+        return float(quotient.ln())
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 14.0, 25.0, 30.0, 33.3, 35.0, 36.0, 36.6, 37.0, 40.0, 100.0, 800.0, 1e6])
+def test_g1_sampled_messages_keep_epsilon_however_large_it_is(epsilon: float) -> None:
+    # Up to 0.2.0 `keep` rounded to 1 from epsilon 37 on: the truth was sent always, and a finite epsilon certified.
+    for cells, size in ((2, 1), (8, 1), (7, 3), (64, 1)):
+        mechanism = SubsetSelection(epsilon=epsilon, slots=1, feeding=1, cells=cells, size=size)
+        keep = lattice(mechanism.sampled_keep)
+        # One subset with the truth against one without, the latter as rare as an uneven choice can make it.
+        with_truth = keep / math.comb(cells - 1, size - 1)
+        without = (1 - keep) / math.comb(cells - 1, size) * (1 - Fraction(cells, 2**53))
+        paid = log_ratio(with_truth, without)
+        assert paid <= epsilon
+        # A lie that is larger by x costs x/(p (1-p)) less: here a unit of rounding and the share for uneven choices.
+        assert paid >= min(epsilon, 36.7) - float((Fraction(2, 2**53) / (1 - keep) + Fraction(cells, 2**49)) / keep)
+        assert mechanism.keep == pytest.approx(mechanism.sampled_keep, abs=1e-13)
+        sent = np.zeros(cells)
+        add_subset.py_func(sent, 0, cells, 0, cells, 0, size, mechanism.sampled_keep, 1.0, Extreme(1 - 2.0**-53))
+        assert sent[0] == 0.0
+    bit = RandomizedResponse(epsilon=epsilon)
+    flip, keep = lattice(bit.flip), lattice(private_keep(bit.flip))
+    assert max(log_ratio(keep, flip), log_ratio(1 - flip, 1 - keep)) <= epsilon * (1 + 1e-15)
+    vector = UnaryEncoding(epsilon=epsilon, slots=1, feeding=1)
+    rise = lattice(vector.rise)
+    assert log_ratio(1 - rise, rise) <= epsilon * (1 + 1e-15)

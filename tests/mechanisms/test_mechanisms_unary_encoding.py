@@ -13,7 +13,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SecureNoise, SimulationNoise
 
 SLOT = (Family(name="one slot", up=1, down=1, shift=1.0),)

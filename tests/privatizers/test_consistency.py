@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidInput
-from tacit.privatizers.consistency import consistent_counts, repair_row, repair_rows, repair_visits
+from tacit.released.consistency import consistent_counts, repair_row, repair_rows, repair_visits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from slow_consistency import clamp, least_deviation, projection_by_bisection, projection_by_slsqp

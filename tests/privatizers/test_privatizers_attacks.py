@@ -12,9 +12,12 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
-from tacit.data.trajectories import Trajectories
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_privatizer
+from tacit.data.trajectories import Trajectories, Walked
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import MECHANISMS, make_privatizer
+from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -92,7 +95,7 @@ def test_a_difference_of_cells_recovers_nothing(trust, mechanism):
     for seed in range(40):
         batch = users(64, seed)
         noise = SimulationNoise(np.random.default_rng([1, seed]))
-        _, released = privatizer.release(privatizer.begin(), batch, noise)
+        _, released = shown(privatizer, privatizer.begin(), batch, noise)
         covered = Trajectories(
             *(part[: int(released.users[0])] for part in (batch.states, batch.actions, batch.rewards))
         )
@@ -114,17 +117,15 @@ def test_a_difference_of_cells_recovers_everything_from_the_broken_twin():
 def test_averaging_over_calls_recovers_nothing(mechanism):
     # The first user walks once; the others sit in state 0, action 0. All other cells keep their counts over 256 calls.
     privatizer = privatizer_of("central", mechanism)
-    kernel, parameters = privatizer.release_kernel, privatizer.parameters
-    sitting = (np.zeros(SHAPE.horizon + 1, dtype=np.int64), np.zeros(SHAPE.horizon, dtype=np.int64), np.zeros(3))
+    kernel, parameters = privatizer.kernel, privatizer.parameters
+    sitting = Walked(np.zeros(SHAPE.horizon + 1, np.int64), np.zeros(SHAPE.horizon, np.int64), np.zeros(3))
     shares = []
     for seed in range(20):
         victim, rng, state = users(1, seed), np.random.default_rng([2, seed]), privatizer.begin()
         total, calls = np.zeros((SHAPE.horizon - 1, 4, 2, 4)), 0
         for call in range(CALLS):
-            states, actions, rewards = (
-                (victim.states[0], victim.actions[0], victim.rewards[0]) if call == 0 else sitting
-            )
-            kernel(parameters, state, states, actions, rewards, rng)
+            walked = Walked(victim.states[0], victim.actions[0], victim.rewards[0]) if call == 0 else sitting
+            kernel(parameters, state, walked, TOTALS, rng)
             if int(state.released.users[0]) > 0:
                 total += state.released.transitions[: SHAPE.horizon - 1]
                 calls += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
@@ -11,12 +12,13 @@ from tacit.data.counts import count_trajectories, flow_counts
 from tacit.data.trajectories import roll_out
 from tacit.data.world import prepare_world
 from tacit.environments.registry import make
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, Unsupportable
+from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
 from tacit.policies import uniform_policy
-from tacit.privatizers.batch_none import BatchUnprotected
-from tacit.privatizers.batched import BatchShuffle
+from tacit.privatizers.none import Unprotected
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
-from tacit.released.batches import BatchReport, BatchQuery, PlannedBatch
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape
 
 MDP = make("riverswim:states=3,horizon=3")
@@ -43,7 +45,7 @@ def shuffle(calibration="tight", epsilon=1.0):
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )
-    return BatchShuffle(shape=SHAPE, claim=claim, calibration=calibration)
+    return Shuffled(shape=SHAPE, claim=claim, calibration=calibration)
 
 
 def batch_of(users, seed=0):
@@ -53,7 +55,7 @@ def batch_of(users, seed=0):
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
 def test_g1_a_run_has_the_guarantee_of_its_worst_batch(calibration):
     privatizer = shuffle(calibration).planned(SCHEDULE)
-    each = [epsilon_of(privatizer.protocol(b.users, b.query).events(), 1e-6) for b in SCHEDULE]
+    each = [epsilon_of(privatizer.protocol_of(b.users, b.query).events(), 1e-6) for b in SCHEDULE]
     certificate = privatizer.certificate()
     assert certificate.epsilon == pytest.approx(max(each), rel=1e-9)
     assert max(each) <= 1.0
@@ -69,7 +71,7 @@ def test_g1_every_batch_reports_claim_and_cost():
         (200, "one layer", 1), (200, "last layer", 1), (500, "all layers", 1), (900, "all layers", 1),
     ]  # fmt: skip
     for report, planned in zip(reports, SCHEDULE, strict=True):
-        protocol = privatizer.protocol(planned.users, planned.query)
+        protocol = privatizer.protocol_of(planned.users, planned.query)
         sent = len(protocol.encode(roll_trajectory(), noise()))
         assert report.messages_per_user == sent  # padding included: everybody sends this many
         assert report.bytes_per_user >= sent
@@ -79,7 +81,7 @@ def test_g1_every_batch_reports_claim_and_cost():
 
 
 def roll_trajectory():
-    from tacit.privatizers.shuffle_encoder import Trajectory
+    from tacit.privatizers.shuffle.roles import Trajectory
 
     users = roll_out(prepare_world(MDP), POLICY, 1, np.random.default_rng(0))
     return Trajectory(users.states[0], users.actions[0], users.rewards[0])
@@ -98,8 +100,8 @@ def test_g2_batches_come_in_order_and_complete():
         state, _ = privatizer.release(state, batch_of(planned.users), planned.query, noise())
     with pytest.raises(BudgetSpent, match="all 4 batches"):
         privatizer.release(state, batch_of(200), LAYER, noise())
-    with pytest.raises(NotSupported, match="no running totals"):
-        privatizer.release(state, batch_of(200), noise())
+    with pytest.raises(InvalidInput, match="asked for running totals"):
+        privatizer.release(privatizer.begin(), batch_of(200), TOTALS, noise())
     with pytest.raises(InvalidInput, match="at least 2 users"):
         shuffle().planned([PlannedBatch(users=1, query=EVERYTHING)])
 
@@ -114,14 +116,14 @@ def test_g2_drop_outs_abort_a_batch_of_real_messages():
 @pytest.mark.parametrize("request_", [EVERYTHING, LAYER, LAST, BatchQuery(layer=None, failure_prob=0.1)])
 def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkeypatch):
     """The shuffle path with its noise taken away and the unprotected path release the same bits."""
-    from tacit.mechanisms.binomial import Binomial
+    from tacit.mechanisms.noise.binomial import Binomial
 
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
-    monkeypatch.setattr(BatchShuffle, "precision", lambda self, users, request: 0.0)
+    monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
     schedule, batch = [PlannedBatch(users=300, query=request_)], batch_of(300)
     released = []
-    for privatizer in (shuffle().planned(schedule), BatchUnprotected(shape=SHAPE).planned(schedule)):
-        released.append(privatizer.release(privatizer.begin(), batch, request_, noise())[1])
+    for privatizer in (shuffle().planned(schedule), Unprotected(shape=SHAPE).planned(schedule)):
+        released.append(privatizer.release(privatizer.begin(), batch, request_, noise())[1].statistics)
     for name in ("transitions", "visits", "rewards", "squares", "users"):
         np.testing.assert_array_equal(getattr(released[0], name), getattr(released[1], name))
     exact = released[1]
@@ -134,10 +136,10 @@ def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkey
 
 def test_trajectories_and_counts_are_released_alike_without_noise():
     users = roll_out(prepare_world(MDP), POLICY, 50, np.random.default_rng(1))
-    privatizer = BatchUnprotected(shape=SHAPE).planned([PlannedBatch(users=50, query=EVERYTHING)])
+    privatizer = Unprotected(shape=SHAPE).planned([PlannedBatch(users=50, query=EVERYTHING)])
     counts = count_trajectories(users, 3, 2)
     first, second = (
-        privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1] for batch in (users, counts)
+        privatizer.release(privatizer.begin(), batch, EVERYTHING, noise())[1].statistics for batch in (users, counts)
     )
     assert first.visits.tobytes() == second.visits.tobytes()
     assert privatizer.certificate().epsilon == np.inf
@@ -150,7 +152,7 @@ def test_noise_has_the_stated_variance():
     batch, coins = batch_of(500), noise(3)
     errors = []
     for _ in range(800):
-        _, released = privatizer.release(privatizer.begin(), batch, EVERYTHING, coins)
+        _, released = shown(privatizer, privatizer.begin(), batch, coins, EVERYTHING)
         errors.append((released.transitions - batch.transitions)[:2].ravel())
     drawn = np.array(errors).ravel()
     stated = released.variance[0]

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting.composition import pure_epsilon_of
 from tacit.data.counts import count_trajectories
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.privatizers.central import Central
-from tacit.protocol import copy_state
-from tacit.privatizers.layout import dimension_of
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.statistics import add_trajectory
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.statistics import add_trajectory, dimension_of
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import TOTALS, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
 
@@ -110,7 +111,7 @@ def test_g1_released_is_exact_plus_the_noise_of_the_counter(
     beside, generator = privatizer.counter.begin(dimension_of(shape)), np.random.default_rng(4)
     cells = shape.stages * 4
     for k in range(9):
-        state, released = privatizer.release(state, one(users, k), noise)
+        state, released = shown(privatizer, state, one(users, k), noise)
         privatizer.counter.step(privatizer.counter.params, beside, generator)
         exact = state.exact
         moved = exact.transitions[:-1] if shape.staged else exact.transitions
@@ -134,10 +135,10 @@ def test_g1_released_is_exact_plus_the_noise_of_the_counter(
 def test_the_kernel_is_the_same_compiled_and_interpreted(mechanism: str) -> None:
     privatizer, users = central(mechanism), wanderers(SMALL, 9, 1)
     states = [privatizer.begin(), privatizer.begin()]
-    for kernel, state in zip((privatizer.release_kernel, privatizer.release_kernel.py_func), states, strict=True):
+    for kernel, state in zip((privatizer.kernel, privatizer.kernel.py_func), states, strict=True):
         generator = np.random.default_rng(6)
         for row in zip(users.states, users.actions, users.rewards, strict=True):
-            kernel(privatizer.parameters, state, *row, generator)
+            kernel(privatizer.parameters, state, Walked(*row), TOTALS, generator)
     for left, right in zip(states[0].released, states[1].released, strict=True):
         assert left.tobytes() == right.tobytes()
 
@@ -149,14 +150,14 @@ def test_g2_the_last_user_is_never_published_and_one_more_is_refused(mechanism: 
     for batches in ([one(users, i) for i in range(5)], [count_trajectories(one(users, i), 2, 2) for i in range(5)]):
         state, noise, seen = privatizer.begin(), SimulationNoise(np.random.default_rng(0)), []
         for batch in batches[:4]:
-            state, released = privatizer.release(state, batch, noise)
+            state, released = shown(privatizer, state, batch, noise)
             seen.append(copy_state(released))
         assert [int(released.users[0]) for released in seen] == [1, 2, 3, 3]
         for left, right in zip(seen[2], seen[3], strict=True):
             assert np.array_equal(left, right)
         assert state.exact.users[0] == 4
         with pytest.raises(BudgetSpent, match="spent"):
-            privatizer.release(state, batches[4], noise)
+            shown(privatizer, state, batches[4], noise)
 
 
 def test_a_batch_is_one_step() -> None:
@@ -166,13 +167,12 @@ def test_a_batch_is_one_step() -> None:
     users = wanderers(SMALL, 100, 0)
     whole, alone = count_trajectories(users, 2, 2), count_trajectories(one(users, 0), 2, 2)
     many, few = (
-        batched.release(batched.begin(), batch, SimulationNoise(np.random.default_rng(1)))[0]
-        for batch in (whole, alone)
+        shown(batched, batched.begin(), batch, SimulationNoise(np.random.default_rng(1)))[0] for batch in (whole, alone)
     )
     assert many.stream.time[0] == few.stream.time[0] == 1
     assert many.released.users[0] == 100
     np.testing.assert_allclose(many.released.visits - many.exact.visits, few.released.visits - few.exact.visits)
-    trajectory = batched.release(batched.begin(), one(users, 0), SimulationNoise(np.random.default_rng(1)))[1]
+    trajectory = shown(batched, batched.begin(), one(users, 0), SimulationNoise(np.random.default_rng(1)))[1]
     for left, right in zip(trajectory, few.released, strict=True):
         np.testing.assert_allclose(left, right)
 
@@ -188,7 +188,7 @@ def test_horizon_one(mechanism: str, staged: bool) -> None:
     state = privatizer.begin()
     assert state.stream.noise.shape == (12,)
     user = Trajectories(np.array([[1, 0]]), np.array([[2]]), np.array([[1.0]]))
-    state, released = privatizer.release(state, user, SimulationNoise(np.random.default_rng(0)))
+    state, released = shown(privatizer, state, user, SimulationNoise(np.random.default_rng(0)))
     assert not released.transitions.any()
     np.testing.assert_array_equal(released.rewards.ravel(), state.exact.rewards.ravel() + state.stream.noise[:6])
     assert privatizer.certificate().holds
@@ -202,13 +202,13 @@ def test_hostile_users_count_as_clipped_ones() -> None:
     tame = Trajectories(np.array([[0, 1, 1, 0]]), np.array([[1, 0, 1]]), np.array([[1.0, 0.0, 0.0]]))
     for made in (privatizer, Unprotected(shape=SMALL)):
         left, right = (
-            made.release(made.begin(), user, SimulationNoise(np.random.default_rng(0)))[1] for user in (hostile, tame)
+            shown(made, made.begin(), user, SimulationNoise(np.random.default_rng(0)))[1] for user in (hostile, tame)
         )
         for one_array, other in zip(left, right, strict=True):
             assert np.array_equal(one_array, other)
     unsigned = Trajectories(tame.states.astype(np.uint64), tame.actions.astype(np.uint8), tame.rewards)
-    released = privatizer.release(privatizer.begin(), unsigned, SimulationNoise(np.random.default_rng(0)))[1]
-    plain = privatizer.release(privatizer.begin(), tame, SimulationNoise(np.random.default_rng(0)))[1]
+    released = shown(privatizer, privatizer.begin(), unsigned, SimulationNoise(np.random.default_rng(0)))[1]
+    plain = shown(privatizer, privatizer.begin(), tame, SimulationNoise(np.random.default_rng(0)))[1]
     assert np.array_equal(released.visits, plain.visits)
 
 
@@ -218,17 +218,17 @@ def test_what_is_refused_and_what_is_never_said() -> None:
     for batch in (users, counts):
         for noise in (SecureNoise(), np.random.default_rng(0)):
             with pytest.raises(TypeError):
-                privatizer.release(privatizer.begin(), batch, noise)  # type: ignore[arg-type]
+                shown(privatizer, privatizer.begin(), batch, noise)  # type: ignore[arg-type]
     longer = wanderers(CountShape(horizon=4, num_states=2, num_actions=2, staged=True), 2, 0)
     for batch in (longer, count_trajectories(longer, 2, 2)):
         with pytest.raises(InvalidInput, match="3 steps"):
-            privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
+            shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(0)))
     with pytest.raises(InvalidInput, match="trust 'central'"):
         Central(
             shape=SMALL, claim=Unprotected(shape=SMALL).claim, calibration="tight", encoding="complement",
             counter=privatizer.counter, mechanism="laplace-tree",
         )  # fmt: skip
-    state, _ = privatizer.release(privatizer.begin(), users, SimulationNoise(np.random.default_rng(0)))
+    state, _ = shown(privatizer, privatizer.begin(), users, SimulationNoise(np.random.default_rng(0)))
     assert repr(state) == "CentralState(2 users published)"
 
 

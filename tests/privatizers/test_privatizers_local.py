@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract_calls import shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -19,11 +20,13 @@ from tacit.accounting.events import BoundedEvent, LaplaceEvent
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.mechanisms.unary_encoding import UnaryEncoding
-from tacit.privatizers.layout import dimension_of, exact_vector
+from tacit.mechanisms.noise.layout import exact_vector
+from tacit.mechanisms.noise.subset_selection import SubsetSelection
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.privatizers.local import Local
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.statistics import dimension_of
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -74,7 +77,7 @@ def flat(privatizer: Local, released: Any) -> np.ndarray:
 
 def sums(privatizer: Local, batch: Any, repeats: int, seed: int) -> np.ndarray:
     noise = seeded(seed)
-    return np.array([flat(privatizer, privatizer.release(privatizer.begin(), batch, noise)[1]) for _ in range(repeats)])
+    return np.array([flat(privatizer, shown(privatizer, privatizer.begin(), batch, noise)[1]) for _ in range(repeats)])
 
 
 # ------------------------------------------------------------------------------------------------ encoders
@@ -133,7 +136,7 @@ def test_hostile_users_send_what_clipped_users_send(mechanism: str, shape: Count
 def test_roles_add_up_to_release() -> None:
     """E on the device and G on the server, one after the other, are `release`."""
     privatizer, users = local("laplace"), wanderers(SMALL, 4, 0)
-    state, released = privatizer.release(privatizer.begin(), users, seeded(5))
+    state, released = shown(privatizer, privatizer.begin(), users, seeded(5))
     other, analyzed = privatizer.analyze(privatizer.begin(), privatizer.encode(users, seeded(5)))
     for one, two in zip((*released, state.message), (*analyzed, other.message), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12)
@@ -143,21 +146,21 @@ def test_noise_sources_and_shapes_are_checked() -> None:
     privatizer, users = local("oue"), wanderers(SMALL, 2, 0)
     for batch in (users, count_trajectories(users, 2, 2)):
         with pytest.raises(TypeError, match="SecureNoise"):
-            privatizer.release(privatizer.begin(), batch, SecureNoise())
+            shown(privatizer, privatizer.begin(), batch, SecureNoise())
     with pytest.raises(TypeError, match="SecureNoise"):
         privatizer.encode(users, SecureNoise())
     longer = wanderers(CountShape(horizon=4, num_states=2, num_actions=2, staged=True), 2, 0)
     for action in (
-        lambda: privatizer.release(privatizer.begin(), longer, seeded(0)),
+        lambda: shown(privatizer, privatizer.begin(), longer, seeded(0)),
         lambda: privatizer.encode(longer, seeded(0)),
     ):
         with pytest.raises(InvalidInput, match="3 steps"):
             action()
     with pytest.raises(InvalidInput, match="3 steps"):
-        privatizer.release(privatizer.begin(), count_trajectories(longer, 2, 2), seeded(0))
+        shown(privatizer, privatizer.begin(), count_trajectories(longer, 2, 2), seeded(0))
     real = Trajectories(users.states.astype(float), users.actions, users.rewards)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="integers"):
-        privatizer.release(privatizer.begin(), real, seeded(0))
+        shown(privatizer, privatizer.begin(), real, seeded(0))
 
 
 # --------------------------------------------------------------------------------------------- two paths
@@ -341,7 +344,7 @@ def test_horizon_one_has_no_transitions(mechanism: str, staged: bool) -> None:
     assert privatizer.noise_std()["transitions"] == 0.0
     user = Trajectories(np.array([[1, 0]]), np.array([[2]]), np.array([[1.0]]))
     for batch in (user, count_trajectories(user, 2, 3)):
-        released = privatizer.release(privatizer.begin(), batch, seeded(0))[1]
+        released = shown(privatizer, privatizer.begin(), batch, seeded(0))[1]
         assert not released.transitions.any()
         assert released.visits.all()
         assert released.variance[0] == 0.0

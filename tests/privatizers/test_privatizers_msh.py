@@ -11,8 +11,8 @@ from tacit.accounting.composition import epsilon_of
 from tacit.data.trajectories import Trajectories, roll_out
 from tacit.data.world import prepare_world
 from tacit.environments.riverswim import riverswim
+from tacit.papers.garcelon2021local.reshuffled import ReshuffledReports, link, resend
 from tacit.policies import uniform_policy
-from tacit.privatizers.shuffle_negative import ReshuffledReports, link, resend
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tacit.errors import InvalidInput, NotSupported, TacitError, UnknownName
-from tacit.privatizers.registry import MECHANISMS, PrivacyRequest, make_claim, make_privatizer
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.table import MECHANISMS, make_privatizer
 from tacit.released.counts import CountShape
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, Unsupportable
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -66,7 +68,7 @@ def test_pooled_totals_are_the_sum_over_the_layers(calibration: str, path: str) 
     pooled = replace(staged, shape=replace(SMALL, staged=False))
     users = wanderers(SMALL, 8)
     batch = users if path == "messages" else count_trajectories(users, 2, 2)
-    apart, together = (made.release(made.begin(), batch, seeded(3))[1] for made in (staged, pooled))
+    apart, together = (shown(made, made.begin(), batch, seeded(3))[1] for made in (staged, pooled))
     for name in ("transitions", "visits", "rewards", "squares"):
         np.testing.assert_allclose(getattr(together, name)[0], getattr(apart, name).sum(axis=0))
     assert not apart.transitions[-1].any()
@@ -86,9 +88,9 @@ def test_pooled_totals_are_the_sum_over_the_layers(calibration: str, path: str) 
 def test_batches_add_up_with_fresh_noise() -> None:
     privatizer = shuffled()
     batch, noise = count_trajectories(wanderers(SMALL, 8), 2, 2), seeded(0)
-    first, once = privatizer.release(privatizer.begin(), batch, noise)
-    _, twice = privatizer.release(first, batch, noise)
-    alone = privatizer.release(privatizer.begin(), batch, seeded(0))[1]
+    first, once = shown(privatizer, privatizer.begin(), batch, noise)
+    _, twice = shown(privatizer, first, batch, noise)
+    alone = shown(privatizer, privatizer.begin(), batch, seeded(0))[1]
     np.testing.assert_array_equal(once.visits, alone.visits)
     assert not np.allclose(twice.visits - once.visits, once.visits)
     np.testing.assert_allclose(twice.variance, 2 * once.variance)
@@ -104,7 +106,7 @@ def test_horizon_one(calibration: str, staged: bool) -> None:
     assert privatizer.noise_std()["transitions"] == 0.0
     users = wanderers(shape, 8)
     for batch in (users, count_trajectories(users, 2, 2)):
-        released = privatizer.release(privatizer.begin(), batch, seeded(1))[1]
+        released = shown(privatizer, privatizer.begin(), batch, seeded(1))[1]
         assert not released.transitions.any()
         assert released.variance[0] == 0.0
         assert released.visits.shape == (1, 2, 2)
@@ -123,7 +125,7 @@ def test_hostile_users_send_what_clipped_users_send() -> None:
             np.vstack([others.states, [states]]), np.vstack([others.actions, [actions]]),
             np.vstack([others.rewards, [rewards]]),
         )  # fmt: skip
-        released[name] = privatizer.release(privatizer.begin(), batch, seeded(2))[1]
+        released[name] = shown(privatizer, privatizer.begin(), batch, seeded(2))[1]
     for left, right in zip(released["hostile"], released["tame"], strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -133,7 +135,7 @@ def test_fractional_rewards_of_one_kind_go_through_the_aggregate_path() -> None:
     users = wanderers(SMALL, 8)
     users = Trajectories(users.states, users.actions, np.full_like(users.rewards, 0.5))
     counts = count_trajectories(users, 2, 2)
-    found = np.mean([privatizer.release(privatizer.begin(), counts, seeded(s))[1].rewards for s in range(400)], axis=0)
+    found = np.mean([shown(privatizer, privatizer.begin(), counts, seeded(s))[1].rewards for s in range(400)], axis=0)
     std = privatizer.noise_std()["rewards"] + 8**0.5 / 2
     assert np.abs(found - counts.rewards).max() < 6 * std / 20
     assert found.sum() == pytest.approx(12.0, abs=6 * std * 12**0.5 / 20)
@@ -144,15 +146,15 @@ def test_incomplete_batches_and_wrong_noise_are_refused() -> None:
     fewer, more = wanderers(SMALL, 7), wanderers(SMALL, 9)
     for batch in (fewer, count_trajectories(fewer, 2, 2)):
         with pytest.raises(Unsupportable, match="7 reports of 8"):
-            privatizer.release(privatizer.begin(), batch, seeded(0))
+            shown(privatizer, privatizer.begin(), batch, seeded(0))
     for batch in (more, count_trajectories(more, 2, 2)):
         with pytest.raises(InvalidInput, match="8 planned"):
-            privatizer.release(privatizer.begin(), batch, seeded(0))
+            shown(privatizer, privatizer.begin(), batch, seeded(0))
     whole = wanderers(SMALL, 8)
     with pytest.raises(TypeError, match="SecureNoise"):
-        privatizer.release(privatizer.begin(), count_trajectories(whole, 2, 2), SecureNoise())
+        shown(privatizer, privatizer.begin(), count_trajectories(whole, 2, 2), SecureNoise())
     # Real messages take real noise.
-    one, two = (privatizer.release(privatizer.begin(), whole, SecureNoise())[1] for _ in range(2))
+    one, two = (shown(privatizer, privatizer.begin(), whole, SecureNoise())[1] for _ in range(2))
     assert not np.array_equal(one.visits, two.visits)
 
 

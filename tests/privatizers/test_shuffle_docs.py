@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shuffle-protocol.md").read_text(encoding="utf-8")
 ROWS = [

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_encoder import coins, pack
-from tacit.privatizers.shuffle_messages import Transport
-from tacit.privatizers.shuffle_noise import BitNoise, paper_bit_noise
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.messages import Transport
+from tacit.privatizers.shuffle.noise import BitNoise, paper_bit_noise
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.roles import coins, pack
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.randomness import SimulationNoise
 
 N, C, M = 2, 2, 2  # users, counters, noise bits per user and counter: 256 equally described outcomes

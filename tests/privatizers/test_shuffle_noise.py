@@ -7,11 +7,12 @@ import math
 import pytest
 from scipy.stats import binom
 
-from tacit.accounting.binomial import binomial_delta, binomial_epsilon, least_bits
+from tacit.accounting.events import binomial
+from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, least_bits
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_noise import BitNoise, least_bit_noise, minimum_users
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.noise import BitNoise, least_bit_noise, minimum_users
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 
 REFERENCE = {"num_states": 4, "num_actions": 2, "horizon": 6}
 FINE = ReleaseSpec.fine(**REFERENCE)
@@ -93,6 +94,44 @@ def test_an_honest_share_raises_the_noise_and_only_honest_bits_are_certified():
     # Without the share the same batch would not survive the loss of half of its noise.
     lost = binomial_epsilon(500 * whole.bit_noise.bits_per_user, whole.bit_noise.probability, 17, 17, 1e-6)
     assert lost > 1.3
+
+
+class Trials:
+    """Counts the privacy-loss distributions that are computed."""
+
+    def __init__(self, monkeypatch):
+        self.bits = []
+        original = binomial._counter.__wrapped__
+
+        def counted(bits, probability):
+            self.bits.append(bits)
+            return original(bits, probability)
+
+        monkeypatch.setattr(binomial, "_counter", counted)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-4, 1e-12), (1e-5, 1e-6), (1e-5, 1e-12), (1e-9, 1e-12)])
+def test_a_hopeless_request_is_refused_without_any_work(epsilon, delta, monkeypatch):
+    # Up to 0.2.0 the smallest batch was computed exactly first: a minute for distributions over 10⁸ outcomes.
+    trials = Trials(monkeypatch)
+    with pytest.raises(InvalidInput, match=r"a batch must have about .* users .* got 1000"):
+        Shuffle.tight(FINE, users=1000, epsilon=epsilon, delta=delta, max_bits_per_user=4096)
+    assert trials.bits == []
+
+
+def test_an_extreme_request_takes_few_trials(monkeypatch):
+    trials = Trials(monkeypatch)
+    extreme = {"epsilon": 1.03e-3, "delta": 1e-12, "users": 10**6}
+    noise = least_bit_noise(FINE.families(), **extreme, max_bits_per_user=4096)
+    assert len(trials.bits) <= 12
+    assert all(bits == noise.bits_per_user * 10**6 for bits in trials.bits[-5:])
+
+
+@pytest.mark.parametrize("users", [1, 7, 100, 288, 289, 5000])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_bits_that_everybody_adds_alike_are_the_fewest_bits_rounded_up(users, epsilon):
+    fewest = least_bits(epsilon, 1e-6, 2, 2)
+    assert least_bits(epsilon, 1e-6, 2, 2, users) == math.ceil(fewest / users) * users
 
 
 def test_minimum_batch():

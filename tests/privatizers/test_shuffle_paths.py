@@ -12,9 +12,9 @@ from scipy import stats
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_noise import BitNoise
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.noise import BitNoise
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.randomness import SimulationNoise
 
 USERS, ROUNDS, FALSE_ALARM = 10, 150, 1e-6

@@ -11,12 +11,11 @@ from scipy.stats import binom, chisquare
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, Unsupportable
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_encoder import Trajectory, pack
-from tacit.privatizers.shuffle_messages import Messages, Transport
-from tacit.privatizers.shuffle_noise import BitNoise
-from tacit.privatizers.shuffle_spec import ReleaseSpec
-from tacit.privatizers.shuffler import shuffle
+from tacit.privatizers.shuffle.messages import Messages, Transport
+from tacit.privatizers.shuffle.noise import BitNoise
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.roles import Trajectory, pack, shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.randomness import SecureNoise, SimulationNoise
 
 SIZES = {"num_states": 3, "num_actions": 2, "horizon": 3}

@@ -10,7 +10,7 @@ import pytest
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.privatizers.shuffle.spec import ReleaseSpec
 
 SMALL = {"num_states": 2, "num_actions": 2, "horizon": 2}
 REFERENCE = {"num_states": 4, "num_actions": 2, "horizon": 6}

@@ -1,4 +1,4 @@
-"""Slow twins of `tacit.privatizers.consistency`: the printed program itself, by solvers and by bisection."""
+"""Slow twins of `tacit.released.consistency`: the printed program itself, by solvers and by bisection."""
 
 from __future__ import annotations
 

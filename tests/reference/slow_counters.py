@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
+
+from tacit.errors import require_count
+from tacit.mechanisms.continual.kary_tree import balanced_digits, kary_levels
 
 
 def prefix_matrix(steps):
@@ -79,3 +83,53 @@ def buffered_columns(rates, weights, steps, number=Fraction):
         c.append(1 - sum(w * s for w, s in zip(omega, buffers, strict=True)))
         buffers = [t * s + c[-1] for t, s in zip(theta, buffers, strict=True)]
     return b, c
+
+
+def released_nodes(k: int) -> tuple[tuple[int, int], ...]:
+    """The nodes whose sums make up prefix k, as (level, index): users index·2^level + 1 .. (index + 1)·2^level."""
+    k = require_count("prefix", k)
+    # For every 1-bit j of k: the left child of size 2^j that ends at k with its lower bits cleared.
+    return tuple((j, (k >> j) - 1) for j in reversed(range(k.bit_length())) if k >> j & 1)
+
+
+def tree_exposure(steps: int, *, release_final: bool = False) -> int:
+    """`tree_levels` by replay: how many distinct released nodes contain the worst user. Slow, for checks."""
+    K = require_count("steps", steps)
+    nodes = {node for k in range(1, K + release_final) for node in released_nodes(k)}
+    exposed = np.zeros(K, dtype=np.int64)
+    for level, index in nodes:
+        exposed[index << level : (index + 1) << level] += 1
+    return int(exposed.max())
+
+
+def kary_nodes(k: int, arity: int, levels: int) -> tuple[tuple[int, int, int], ...]:
+    """The nodes of prefix k, as (level, index, sign): users index·k^level + 1 .. (index + 1)·k^level."""
+    nodes: list[tuple[int, int, int]] = []
+    reached = 0
+    for level, digit in reversed(list(enumerate(balanced_digits(k, arity, levels)))):
+        start = reached // arity**level
+        steps = range(start, start + digit) if digit > 0 else range(start + digit, start)
+        nodes.extend((level, index, 1 if digit > 0 else -1) for index in steps)
+        reached += digit * arity**level
+    return tuple(nodes)
+
+
+def kary_exposure(last: int, arity: int) -> int:
+    """`kary_levels` by replay: how many distinct used nodes contain the worst user. Slow, for checks."""
+    levels = kary_levels(last, arity)
+    nodes = {(level, index) for k in range(1, last + 1) for level, index, _ in kary_nodes(k, arity, levels)}
+    exposed = np.zeros(arity**levels, dtype=np.int64)
+    for level, index in nodes:
+        exposed[index * arity**level : (index + 1) * arity**level] += 1
+    return int(exposed.max())
+
+
+def factorization_lower_bound(steps: int) -> float:
+    """No factorization A = B C of K steps has (largest row norm of B)·(largest column norm of C) below this.
+
+    The product is at least ‖A‖_* / K, and the singular values of A are 1 / (2 sin((2j−1)π / (4K+2))).
+
+    """
+    K = require_count("steps", steps)
+    j = np.arange(1, K + 1)
+    return float(np.sum(0.5 / np.sin((2 * j - 1) * math.pi / (4 * K + 2))) / K)

@@ -47,23 +47,30 @@ def dp_ucbvi_values(moves, visits, rewards, *, episodes, failure_prob, E=0.0):
     return Q
 
 
-def hoeffding_rows(moves, visits, rewards, *, episodes, failure_prob, kind, E1=0.0, E2=0.0):
-    """(P̃, r̃, bonus) of private UCB-VI ("vi"), of policy optimisation ("po") or of PUCB ("pucb")."""
+def po_rows(moves, visits, rewards, *, episodes, failure_prob, E1=0.0, E2=0.0):
+    """(P̃, r̃, bonus) of private policy optimisation."""
     H, S, A = visits.shape
     steps = H * S * A * episodes * H
     last = np.arange(H)[:, None, None] == H - 1
-    if kind == "pucb":
-        n = visits
-        known = (n >= 2 * E1) & (n > 0)
-        safe = np.where(known, n, 1.0)
-        phi = np.sqrt(2 * math.log(4 * steps / failure_prob) / np.maximum(safe - E1, 1))
-        bonus = (H + 1) * phi + (1 + S * H) * (3 * E1 / safe + 2 * E1**2 / safe**2)
-        return moves / safe[..., None], rewards / safe, np.where(known, bonus, np.inf)
     n = np.maximum(visits + E1, 1.0)
-    width = math.sqrt(2 * math.log(4 * steps / failure_prob))
-    move_width = width if kind == "vi" else math.sqrt(4 * S * math.log(6 * steps / failure_prob))
-    bonus = width / np.sqrt(n) + 3 * E1 / n
+    bonus = math.sqrt(2 * math.log(4 * steps / failure_prob)) / np.sqrt(n) + 3 * E1 / n
+    move_width = math.sqrt(4 * S * math.log(6 * steps / failure_prob))
     bonus = bonus + np.where(last, 0.0, H * (move_width / np.sqrt(n) + (S * E2 + 2 * E1) / n))
+    return moves / n[..., None], rewards / n, bonus
+
+
+def hoeffding_rows(moves, visits, rewards, *, episodes, failure_prob, kind, E1=0.0, E2=0.0):
+    """(P̃, r̃, bonus) of private UCB-VI ("vi") or of PUCB ("pucb"); E1 is the E of the latter."""
+    H, S, A = visits.shape
+    left = (H - np.arange(1, H + 1))[:, None, None]
+    log = math.log(2 * H * S * A * episodes / failure_prob)
+    if kind == "pucb":
+        known = (visits >= 2 * E1) & (visits > 0)
+        n = np.where(known, visits, 1.0)
+        bonus = (1 + left) * np.sqrt(log / 2 / np.maximum(n - E1, 1)) + (2 + left * (S + 1)) * E1 / n
+        return moves / n[..., None], rewards / n, np.where(known, bonus, np.inf)
+    n = np.maximum(visits + E1, 1.0)
+    bonus = (1 + left) * np.sqrt(max(log, 2) / 2 / n) + (3 * E1 + left * (S * E2 + 2 * E1)) / n
     return moves / n[..., None], rewards / n, bonus
 
 

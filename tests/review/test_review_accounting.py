@@ -10,14 +10,15 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from tacit.accounting.binomial import binomial_epsilon
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, PureEvent
-from tacit.accounting.gaussian import gaussian_epsilon
+from tacit.accounting.events.binomial import binomial_epsilon
+from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.accounting.ledger import Ledger
 from tacit.errors import BudgetSpent, NotSupported
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 
 LOCAL = PrivacyClaim(

@@ -14,6 +14,7 @@ from tacit.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     PureEvent,
+    SampledGaussianEvent,
     UnprotectedEvent,
 )
 from tacit.accounting.families import Family
@@ -34,6 +35,7 @@ __all__ = [
     "PrivacyUnit",
     "PureEvent",
     "Receipt",
+    "SampledGaussianEvent",
     "UnprotectedEvent",
     "basic",
     "calibrate",

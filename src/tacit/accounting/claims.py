@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -216,16 +216,9 @@ class PrivacyClaim:
         (1.5, 5.367e-06, 3)
         """
         g = require_count("size of the group", size)
+        unit = PrivacyUnit(trajectories=g * self.unit.trajectories)
         if g == 1 or self.trust == "none":
-            return PrivacyClaim(
-                trust=self.trust,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
-                neighbours=self.neighbours,
-                output=self.output,
-                allow_large_delta=True,
-            )
+            return replace(self, unit=unit, allow_large_delta=True)
         # Change one unit after the other: ε_g = gε, δ_g = δ (1 + e^ε + ... + e^((g-1)ε)) = δ (e^(gε) - 1)/(e^ε - 1).
         epsilon = g * self.epsilon
         if Fraction(epsilon) < g * Fraction(self.epsilon):
@@ -239,15 +232,7 @@ class PrivacyClaim:
                 f"a group of {g} has no guarantee left under epsilon={self.epsilon:g}, delta={self.delta:g}: "
                 "its delta would reach 1; claim a smaller epsilon or delta per trajectory"
             )
-        return PrivacyClaim(
-            trust=self.trust,
-            epsilon=epsilon,
-            delta=delta,
-            unit=PrivacyUnit(trajectories=g * self.unit.trajectories),
-            neighbours=self.neighbours,
-            output=self.output,
-            allow_large_delta=True,
-        )
+        return replace(self, epsilon=epsilon, delta=delta, unit=unit, allow_large_delta=True)
 
     def to_dict(self) -> dict[str, object]:
         """The claim as JSON-ready values; infinity is written "inf", an accepted large delta is said aloud."""

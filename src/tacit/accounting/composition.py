@@ -6,52 +6,38 @@
     continuous Gaussian only      never private             analytic: μ² = Σ (shift/σ)²
     all others, and mixtures      never private             PLD by FFT, an upper bound to about six digits
 
-Every answer is rounded up. Counts are multiplied in one line of tacit, `tacit.accounting.counting.total`; so `n` times
-an event costs what the event written down `n` times costs. Events with the same description are merged first.
+Every answer is rounded up. An event brings its own curve (`tacit.accounting.events`); here they only add up. Counts are
+multiplied in one line of tacit, `tacit.accounting.privacy_loss.total`; so `n` times an event costs what the event
+written down `n` times costs. Events with the same description are merged first.
 
 Users in disjoint batches compose in parallel: each pays for one batch only, so the claim for the whole is the worst
 of the batches (`parallel`), adaptively too. Claims about the same users add up (`basic`).
 
 References: pure and basic composition, C. Dwork et al. (2006); Gaussian, B. Balle and Y.-X. Wang (2018); PLD: see
-`tacit.accounting.pld`; parallel: Lemma P7 (parallel composition).
+`tacit.accounting.privacy_loss`; parallel: Lemma P7 (parallel composition).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tacit.accounting.binomial import binomial_pld
-from tacit.accounting.bounded import bounded_pld
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.counting import total
-from tacit.accounting.discrete_gaussian import discrete_gaussian_pld
-from tacit.accounting.events import (
-    BinomialEvent,
-    BoundedEvent,
-    Event,
-    Events,
-    GaussianEvent,
-    LaplaceEvent,
-    PureEvent,
-    SampledGaussianEvent,
-    UnprotectedEvent,
-)
-from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from tacit.accounting.gaussian_losses import gaussian_pld
-from tacit.accounting.laplace import laplace_pld
+from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
+from tacit.accounting.events.protocol import Event, Events, require_event, rounded_up
 from tacit.accounting.pld import PLD, compose
-from tacit.accounting.sampled import sampled_gaussian_pld
+from tacit.accounting.privacy_loss import total
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 __all__ = [
     "Method",
+    "added_up",
     "all_gaussian",
     "basic",
     "delta_of",
@@ -61,6 +47,7 @@ __all__ = [
     "method_of",
     "parallel",
     "pure_epsilon_of",
+    "unprotected",
 ]
 
 Method: TypeAlias = Literal[
@@ -71,6 +58,7 @@ Method: TypeAlias = Literal[
 def epsilon_of(events: Events, delta: float) -> float:
     """The least epsilon that the accountant certifies for these events at this delta, rounded up.
 
+    >>> from tacit.accounting.events import GaussianEvent, LaplaceEvent
     >>> round(epsilon_of(((LaplaceEvent(scale=36.0, shift=1.0, discrete=False), 34),), 0.0), 4)
     0.9444
     >>> round(epsilon_of(((GaussianEvent(sigma=1.0, shift=0.0394495), 36),), 1e-6), 3)
@@ -78,45 +66,47 @@ def epsilon_of(events: Events, delta: float) -> float:
     """
     require_real("delta", delta, low=0.0, high=1.0)
     events = merged(events)
-    pure = pure_epsilon_of(events)
-    if delta == 0.0 or not events or _unprotected(events):
+    pure = _pure(events)
+    if delta == 0.0 or not events or unprotected(events):
         return pure
     if all_gaussian(events):
-        return gaussian_epsilon(delta, gaussian_mu_of(events))
+        return gaussian_epsilon(delta, _mu(events))
     return min(pure, _composed(events).epsilon(delta))
 
 
 def delta_of(events: Events, epsilon: float) -> float:
     """The least delta that the accountant certifies for these events at this epsilon, rounded up.
 
+    >>> from tacit.accounting.events import PureEvent
     >>> delta_of(((PureEvent(epsilon=0.25), 4),), 1.0)
     0.0
     """
     require_real("epsilon", epsilon, low=0.0)
     events = merged(events)
-    if pure_epsilon_of(events) <= epsilon:
+    if _pure(events) <= epsilon:
         return 0.0
-    if _unprotected(events):
+    if unprotected(events):
         return 1.0
     if all_gaussian(events):
-        return gaussian_delta(epsilon, gaussian_mu_of(events))
+        return gaussian_delta(epsilon, _mu(events))
     return _composed(events).delta(epsilon)
 
 
 def method_of(events: Events, delta: float) -> Method:
     """How `epsilon_of` computes its answer, in words for the certificate.
 
+    >>> from tacit.accounting.events import GaussianEvent
     >>> method_of(((GaussianEvent(sigma=2.0, shift=1.0), 3),), 1e-6)
     'analytic Gaussian'
     """
     events = merged(events)
     if not events:
         return "nothing released"
-    if _unprotected(events):
+    if unprotected(events):
         return "no protection"
     if delta > 0.0 and all_gaussian(events):
         return "analytic Gaussian"
-    if delta == 0.0 or pure_epsilon_of(events) <= _composed(events).epsilon(delta):
+    if delta == 0.0 or _pure(events) <= _composed(events).epsilon(delta):
         return "pure composition"
     return "PLD (FFT, pessimistic)"
 
@@ -124,39 +114,46 @@ def method_of(events: Events, delta: float) -> Method:
 def pure_epsilon_of(events: Events) -> float:
     """The pure epsilon (delta = 0): Σ count · epsilon in exact arithmetic, rounded up once; inf if there is none.
 
+    >>> from tacit.accounting.events import PureEvent
     >>> pure_epsilon_of(((PureEvent(epsilon=0.1), 10),)) <= 1.0000000000000002
     True
     """
-    exact = total(merged(events), _pure_cost)
-    return exact if isinstance(exact, float) else _rounded_up(Fraction(exact))
+    return _pure(merged(events))
 
 
 def gaussian_mu_of(events: Events) -> float:
     """The μ of Gaussian events together, rounded up: μ² = Σ count · (shift/σ)².
 
+    >>> from tacit.accounting.events import GaussianEvent
     >>> round(gaussian_mu_of(((GaussianEvent(sigma=2.0, shift=1.0), 16),)), 12)
     2.0
     """
-    square = total(merged(events), _mu_squared)
-    return math.nextafter(math.sqrt(_rounded_up(Fraction(square))), math.inf) if square else 0.0
+    return _mu(merged(events))
 
 
 def all_gaussian(events: Events) -> bool:
     """Whether every event is continuous Gaussian noise (and there is one): then μ says everything."""
-    return len(events) > 0 and all(_has_mu(event) for event, _ in events)
+    return len(events) > 0 and all(event.mu_squared() is not None for event, _ in events)
+
+
+def unprotected(events: Events) -> bool:
+    """Whether something is released as it is: then nothing is private, whatever else is."""
+    return any(not event.PROTECTS for event, _ in events)
 
 
 def merged(events: Events) -> Events:
     """The same exposure with every event listed once; what costs nothing is dropped.
 
+    >>> from tacit.accounting.events import PureEvent
     >>> bit = PureEvent(epsilon=0.5)
     >>> merged(((bit, 2), (bit, 1), (PureEvent(epsilon=0.0), 7))) == ((bit, 3),)
     True
     """
     counts = Counter[Event]()
     for event, count in events:
+        require_event(event)
         counts[event] += require_count("count of an event", count, least=0)
-    return tuple((event, count) for event, count in counts.items() if count > 0 and _costs(event))
+    return tuple((event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0)
 
 
 def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -171,12 +168,8 @@ def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     first = _alike(claims)
     if first.trust == "none":
         return first
-    # Claims are added as the decimal numbers they print as, so ten times 0.1 is 1.
-    epsilon, delta = (
-        sum((Decimal(repr(value)) for value in values), Decimal(0))
-        for values in ([claim.epsilon for claim in claims], [claim.delta for claim in claims])
-    )
-    return replace(first, epsilon=_decimal_up(epsilon), delta=_decimal_up(delta), allow_large_delta=True)
+    epsilon, delta = added_up(claim.epsilon for claim in claims), added_up(claim.delta for claim in claims)
+    return replace(first, epsilon=epsilon, delta=delta, allow_large_delta=True)
 
 
 def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -195,59 +188,57 @@ def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     return replace(first, epsilon=epsilon, delta=delta, allow_large_delta=True)
 
 
-def _costs(event: Event) -> bool:
-    sizes = (getattr(event, name, 1.0) for name in ("shift", "norm"))
-    return not ((isinstance(event, PureEvent) and event.epsilon == 0.0) or 0.0 in sizes)
+def added_up(values: Iterable[float]) -> float:
+    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one.
+
+    >>> added_up([0.1] * 10)
+    1.0
+    """
+    printed = [Decimal(repr(value)) for value in values]
+    if not all(value.is_finite() for value in printed):
+        return math.inf
+    exact = sum(map(Fraction, printed), Fraction(0))
+    near = float(exact)
+    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
-def _unprotected(events: Events) -> bool:
-    return any(isinstance(event, UnprotectedEvent) for event, _ in events)
+def _pure(events: Events) -> float:
+    exact = total(events, _pure_of)
+    return exact if isinstance(exact, float) else rounded_up(Fraction(exact))
 
 
-def _pure_cost(event: Event) -> Fraction | float:
-    if isinstance(event, PureEvent):
-        return Fraction(event.epsilon)
-    if isinstance(event, LaplaceEvent):
-        return Fraction(event.shift) / Fraction(event.scale)
-    return math.inf  # shifted supports or unbounded losses: no pure guarantee
-
-
-def _has_mu(event: Event) -> bool:
-    return isinstance(event, GaussianEvent) and not event.discrete
+def _mu(events: Events) -> float:
+    square = total(events, _mu_squared)
+    return math.nextafter(math.sqrt(rounded_up(Fraction(square))), math.inf) if square else 0.0
 
 
 def _mu_squared(event: Event) -> Fraction:
-    if not isinstance(event, GaussianEvent) or event.discrete:
+    square = event.mu_squared()
+    if square is None:
         raise InvalidInput(f"only continuous Gaussian events have a mu, got {event}")
-    return (Fraction(event.shift) / Fraction(event.sigma)) ** 2
+    return square
 
 
 @lru_cache(maxsize=256)
 def _composed(events: Events) -> PLD:
     """All events together; the Gaussian ones are one shift of length μ."""
-    gaussian = tuple((event, count) for event, count in events if _has_mu(event))
-    pairs = [(_event_pld(event), count) for event, count in events if not _has_mu(event)]
+    gaussian = tuple((event, count) for event, count in events if event.mu_squared() is not None)
+    pairs = [(_event_pld(event), count) for event, count in events if event.mu_squared() is None]
     if gaussian:
-        pairs.append((gaussian_pld(gaussian_mu_of(gaussian)), 1))
+        pairs.append((gaussian_pld(_mu(gaussian)), 1))
     return compose(pairs)
+
+
+@lru_cache(maxsize=4096)
+def _pure_of(event: Event) -> Fraction | float:
+    pure = event.pure()
+    require(pure >= 0, "the pure epsilon of an event must be a number from zero on", given=pure)
+    return pure if pure == math.inf else Fraction(pure)
 
 
 @lru_cache(maxsize=256)
 def _event_pld(event: Event) -> PLD:
-    if isinstance(event, PureEvent):
-        return PLD.from_guarantee(event.epsilon)
-    if isinstance(event, LaplaceEvent):
-        return laplace_pld(event.scale, event.shift, discrete=event.discrete)
-    if isinstance(event, GaussianEvent):
-        require(float(event.shift).is_integer(), "discrete noise covers whole shifts", given=event.shift)
-        return discrete_gaussian_pld(event.sigma, int(event.shift))
-    if isinstance(event, BinomialEvent):
-        return binomial_pld(event.bits, event.probability, up=int(event.shift > 0), down=int(event.shift < 0))
-    if isinstance(event, BoundedEvent):
-        return bounded_pld(event.radius, event.shift)
-    if isinstance(event, SampledGaussianEvent):
-        return sampled_gaussian_pld(event.norm / event.sigma, event.rate)
-    raise TypeError(f"no PLD for {type(event).__name__}")
+    return event.pld()
 
 
 def _alike(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -255,14 +246,3 @@ def _alike(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     kinds = {(claim.trust, claim.unit, claim.neighbours, claim.output) for claim in claims}
     require(len(kinds) == 1, "composed claims must agree in trust, unit, neighbours and output", given=len(kinds))
     return claims[0]
-
-
-def _rounded_up(exact: Fraction) -> float:
-    near = float(exact)
-    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
-
-
-def _decimal_up(exact: Decimal) -> float:
-    """The float that prints as `exact` if there is one, else the next larger."""
-    near = float(exact)
-    return near if Decimal(repr(near)) >= exact else math.nextafter(near, math.inf)

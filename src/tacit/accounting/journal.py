@@ -124,11 +124,7 @@ class Journal:
     def head(self) -> Receipt:
         """The last record's number and digest: keep it elsewhere, and nothing up to it can vanish unnoticed."""
         with self.transaction() as writer:
-            row = writer.connection.execute(
-                "SELECT number, digest FROM records ORDER BY number DESC LIMIT 1"
-            ).fetchone()
-        number, digest = row or (0, "")
-        return Receipt(number=number, digest=digest)
+            return writer.head()
 
     def verify(self, anchor: Receipt | None = None) -> None:
         """Raise `InvalidInput` unless all records are as they were written, none missing, `anchor` among them."""

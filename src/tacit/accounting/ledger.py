@@ -25,41 +25,20 @@ for Gaussian differential privacy: Lemma P9 (adaptive budgets); disjoint users: 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of
-from tacit.accounting.events import (
-    BinomialEvent,
-    BoundedEvent,
-    Events,
-    GaussianEvent,
-    LaplaceEvent,
-    PureEvent,
-    UnprotectedEvent,
-)
+from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsilon_of
+from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.errors import BudgetSpent, require
 
 __all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
 
 NoiseKind: TypeAlias = Literal["simulation", "secure"]
-
-_EVENTS: Final[Mapping[str, type[Any]]] = {
-    "binomial": BinomialEvent,
-    "bounded": BoundedEvent,
-    "gaussian": GaussianEvent,
-    "laplace": LaplaceEvent,
-    "pure": PureEvent,
-    "unprotected": UnprotectedEvent,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,14 +182,8 @@ class Ledger:
         """Refuse a charge whose claim is about something else than what the budget protects."""
         if self.budget.trust == "none" or claim.trust == "none":
             return
-        loosest = PrivacyClaim(
-            trust=self.budget.trust,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            unit=claim.unit,
-            neighbours=self.budget.neighbours,
-            output=self.budget.output,
-            allow_large_delta=True,
+        loosest = replace(
+            self.budget, epsilon=claim.epsilon, delta=claim.delta, unit=claim.unit, allow_large_delta=True
         )
         require(
             claim.implies(loosest),
@@ -241,18 +214,7 @@ class Ledger:
             together = tuple(pair for _, events in charges for pair in events or ())
             return epsilon_of(together, self.budget.delta), self.budget.delta
         claims = [_for_unit(claim, self.budget) for claim, _ in charges]
-        # Claims are added as the decimal numbers they print as: ten charges of 0.1 are 1.
-        return _added_up(claim.epsilon for claim in claims), _added_up(claim.delta for claim in claims)
-
-
-def _added_up(values: Iterable[float]) -> float:
-    """The sum of the decimal numbers that these print as: the float that prints as it, or the next larger one."""
-    printed = [Decimal(repr(value)) for value in values]
-    if not all(value.is_finite() for value in printed):
-        return math.inf
-    exact = sum(map(Fraction, printed), Fraction(0))
-    near = float(exact)
-    return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
+        return added_up(claim.epsilon for claim in claims), added_up(claim.delta for claim in claims)
 
 
 def _budget(writer: Writer) -> PrivacyClaim:
@@ -276,13 +238,13 @@ def _entry(record: Record) -> Entry:
     )
 
 
-def _events_to_plain(events: Events) -> list[object]:
-    names = {kind: name for name, kind in _EVENTS.items()}
-    return [[names[type(event)], asdict(event), count] for event, count in events]
+def _events_to_plain(events: Events) -> list[list[object]]:
+    plain = [(event_to_dict(event), count) for event, count in events]
+    return [[fields.pop("event"), fields, count] for fields, count in plain]
 
 
 def _events_from_plain(plain: list[Any]) -> Events:
-    return tuple((_EVENTS[name](**fields), count) for name, fields, count in plain)
+    return tuple((event_from_dict({**fields, "event": name}), count) for name, fields, count in plain)
 
 
 def _for_unit(claim: PrivacyClaim, budget: PrivacyClaim) -> PrivacyClaim:

@@ -34,17 +34,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of, gaussian_mu_of, merged
-from tacit.accounting.events import BinomialEvent, Event, Events, PureEvent, UnprotectedEvent
-from tacit.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of, gaussian_mu_of, merged, unprotected
+from tacit.accounting.events import Events
+from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon
 from tacit.errors import InvalidInput, require_count, require_real
 
 __all__ = [
@@ -147,7 +147,7 @@ def noise_factor(errors: Errors, events: Events, false_alarm: float) -> float:
     if a + b >= 1.0:
         return math.inf
     exposed = merged(events)
-    if not exposed or any(isinstance(event, UnprotectedEvent) for event, _ in exposed):
+    if not exposed or unprotected(exposed):
         return 0.0 if not exposed else math.inf
     if all_gaussian(exposed):
         # μ ≥ Φ⁻¹(1 − a) − Φ⁻¹(b), and μ is inverse to the noise
@@ -181,10 +181,11 @@ def curve_epsilon(factor: float, events: Events, delta: float) -> float:
 def quieter(events: Events, factor: float) -> Events:
     """The same events with `factor` times the noise.
 
+    >>> from tacit.accounting.events import PureEvent
     >>> quieter(((PureEvent(epsilon=1.0), 3),), 2.0)
     ((PureEvent(epsilon=0.5), 3),)
     """
-    return tuple((_scaled(event, factor), count) for event, count in events)
+    return tuple((event.noisier(factor), count) for event, count in events)
 
 
 def exact_delta(log_p: Floats, log_q: Floats, epsilon: float) -> float:
@@ -253,18 +254,3 @@ def _impossible(a: float, b: float, delta: Floats) -> bool:
     # The flatter line is the one through the smaller error: if any is broken, it is.
     low, high = min(a, b), max(a, b)
     return bool((high < 1.0 - delta - np.exp(_SLOPES) * low).any())
-
-
-def _scaled(event: Event, factor: float) -> Event:
-    changes: dict[str, Any]
-    if isinstance(event, UnprotectedEvent):
-        return event
-    if isinstance(event, PureEvent):
-        changes = {"epsilon": event.epsilon / factor}
-    elif isinstance(event, BinomialEvent):
-        # The deviation of N bits is √(N p (1-p)).
-        changes = {"bits": max(1, round(event.bits * factor**2))}
-    else:
-        name = next(name for name in ("scale", "sigma", "radius") if hasattr(event, name))
-        changes = {name: getattr(event, name) * factor}
-    return replace(event, **changes)

@@ -16,14 +16,13 @@ from tacit.checks.messages import IntegerMessages
 from tacit.checks.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent
-from tacit.mechanisms.tree import LaplaceTree
-from tacit.privatizers.batched import BatchShuffle
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.privatizers.central import Central, publish
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_messages import Messages
-from tacit.privatizers.shuffle_noise import BitNoise
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.noise import BitNoise
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.statistics import add_trajectory
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -35,7 +34,7 @@ Step = Callable[..., None]
 
 class _Redrawn(LaplaceTree):
     @property
-    def step(self) -> Step:
+    def step(self) -> Step:  # type: ignore[override]
         def step(params: Any, stream: Any, generator: Any) -> None:
             stream.time[0] += 1
             terms = int(stream.time[0]).bit_count()
@@ -46,7 +45,7 @@ class _Redrawn(LaplaceTree):
 
 class _OffByOne(LaplaceTree):
     @property
-    def step(self) -> Step:
+    def step(self) -> Step:  # type: ignore[override]
         inner = super().step
 
         def step(params: Any, stream: Any, generator: Any) -> None:
@@ -71,7 +70,7 @@ class _LevelShort(LaplaceTree):
 
 class _HalfTheStream(LaplaceTree):
     @property
-    def step(self) -> Step:
+    def step(self) -> Step:  # type: ignore[override]
         inner = super().step
         return lambda params, stream, generator: inner(params._replace(scale=params.scale / 2), stream, generator)
 
@@ -199,9 +198,10 @@ class _SilentDevices(Shuffle):
 class _SmallBatches(Shuffled):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         came = len(users) if isinstance(users, Trajectories) else users.users
-        bits = self.protocol.bit_noise
+        protocol = cast("Shuffle", self.protocol)
+        bits = protocol.bit_noise
         fewer = BitNoise(users=came, honest_users=came, bits_per_user=bits.bits_per_user, probability=bits.probability)
-        fitting = twin(Shuffled, self, protocol=replace(self.protocol, bit_noise=fewer))
+        fitting = twin(Shuffled, self, protocol=replace(protocol, bit_noise=fewer))
         return fitting.release(state, users, query, noise)
 
 
@@ -211,7 +211,7 @@ class _SeededSecurity(Shuffled):
         return super().release(state, users, query, given)
 
 
-class _EverythingForALayer(BatchShuffle):
+class _EverythingForALayer(Shuffled):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         after, released = super().release(state, users, query, noise)
         if isinstance(users, Trajectories):
@@ -219,9 +219,9 @@ class _EverythingForALayer(BatchShuffle):
         return after, released
 
 
-class _QuietBatch(BatchShuffle):
-    def protocol(self, users: int, request: BatchQuery) -> Shuffle:
-        return cast("Shuffle", twin(_QuietBits, super().protocol(users, request)))
+class _QuietBatch(Shuffled):
+    def protocol_of(self, users: int, query: BatchQuery) -> Shuffle:
+        return cast("Shuffle", twin(_QuietBits, super().protocol_of(users, query)))
 
 
 class _QuietBits(Shuffle):
@@ -242,7 +242,7 @@ def shuffled(protocol: type, kind: type = Shuffled) -> Any:
     return twin(kind, original, protocol=twin(protocol, original.protocol))
 
 
-def batches(kind: type = BatchShuffle, layer: int | None = 0, users: int = 20) -> Any:
+def batches(kind: type = Shuffled, layer: int | None = 0, users: int = 20) -> Any:
     """A twin of a correct privatizer of one shuffled batch."""
     made = kind(shape=SHAPE, claim=claim_of("shuffle", 3.0, 1e-5), calibration="tight")
     return made.planned([PlannedBatch(users=users, query=BatchQuery(layer=layer, failure_prob=None))])

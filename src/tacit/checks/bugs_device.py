@@ -13,13 +13,12 @@ import numpy as np
 from tacit.accounting.families import Family
 from tacit.checks.planted import SHAPE, Mutation, bug, configured, twin
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.unary_encoding import UnaryEncoding
-from tacit.privatizers.layout import add_vector, exact_vector, outcome_cell, transition_cells
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.layout import exact_vector, outcome_cell, transition_cells
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.privatizers.local import Local
-from tacit.privatizers.local_encoders import _send_slot, randomized_response_encoder
-from tacit.privatizers.statistics import count_families
+from tacit.privatizers.statistics import add_vector, count_families
 from tacit.protocol import Private, copy_state
 from tacit.randomness import SimulationNoise
 
@@ -38,7 +37,8 @@ class HalfTheNoise(Local):
     def parameters(self) -> Any:
         """Half the scales."""
         stated = super().parameters
-        return stated._replace(scale=stated.scale / 2, transition_scale=stated.transition_scale / 2)
+        half = stated.outcome._replace(scale=stated.outcome.scale / 2)
+        return stated._replace(outcome=half, transition=half)
 
 
 class _HalfTheChange(Local):
@@ -167,7 +167,7 @@ class _TwoSlots(_Plain):
     def write(self, parameters: Any, message: Any, user: Walked, coins: Any) -> None:
         message[:] = 0.0
         for slot in coins.choice(2 * len(user.actions) - 1, 2, replace=False):
-            _send_slot(parameters, message, slot, *user, coins)
+            send_slot(parameters, message, slot, *user, coins)
         message /= 2.0
 
 
@@ -175,12 +175,12 @@ class _SlotByData(_Plain):
     def write(self, parameters: Any, message: Any, user: Walked, coins: Any) -> None:
         message[:] = 0.0
         slot = 0 if user.states[0] > 0 else int(coins.integers(2 * len(user.actions) - 1))
-        _send_slot(parameters, message, slot, *user, coins)
+        send_slot(parameters, message, slot, *user, coins)
 
 
 class _AllSlots(_Plain):
     def write(self, parameters: Any, message: Any, user: Walked, coins: Any) -> None:
-        randomized_response_encoder(parameters, message, *user, coins)
+        response_encoder(parameters, message, *user, coins)
         message /= 2 * len(user.actions) - 1
 
 
@@ -188,8 +188,8 @@ def _noisy(parameters: Any, message: Any, draws: Any, user: Walked | None) -> No
     """Noise of the stated scales, and on top of it what the user did."""
     first = transition_cells(SHAPE.horizon, parameters.stages, parameters.S, parameters.A)
     message[:] = draws
-    message[:first] *= parameters.transition_scale
-    message[first:] *= parameters.scale
+    message[:first] *= parameters.transition.scale
+    message[first:] *= parameters.outcome.scale
     if user is not None:
         exact_vector(message, parameters.stages, parameters.S, parameters.A, parameters.complement, *user)
 

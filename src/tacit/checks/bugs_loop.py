@@ -21,9 +21,9 @@ from tacit.checks.records import canaries
 from tacit.checks.views import View, view_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.mechanisms.laplace import Laplace
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.privatizers.request import PrivacyRequest, gradient_request
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
@@ -163,7 +163,7 @@ def _counting(seen: str, published: Published) -> Leak:
 
 def _gradients(users: int) -> Any:
     shape = GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)
-    request = GradientRequest(
+    request = gradient_request(
         shape=shape,
         trust="central",
         epsilon=1.0,
@@ -173,7 +173,7 @@ def _gradients(users: int) -> Any:
         clip=None,
         tabular=True,
     )
-    return make_gradient_privatizer(request)
+    return make_privatizer(request)
 
 
 def _target(seen: str, events: Events, delta: float) -> Target:

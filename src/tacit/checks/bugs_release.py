@@ -14,13 +14,13 @@ from tacit.accounting.families import Family
 from tacit.checks.counters import CountedPrefixes, Prefixes, PrefixState, PrefixStatistics
 from tacit.checks.planted import Mutation, bug, claim_of, twin
 from tacit.data.gradients import add_gradients
-from tacit.mechanisms.continual import add
-from tacit.mechanisms.tree import LaplaceTree
+from tacit.mechanisms.continual.counter import add
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.adversarial import AdversarialPrivatizer, make_adversarial
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, add_noise, choose_users
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.privatizers.loss_kernel import release_losses
+from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial, release_losses
+from tacit.privatizers.request import gradient_request
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Private
 from tacit.released.gradients import GradientShape
 from tacit.released.losses import LayeredShape
@@ -44,7 +44,7 @@ def gradients(kind: type = SoftmaxGradients, *, doses: bool = False, **changes: 
         "clip": 1.0,
         "tabular": not doses,
     }
-    return twin(kind, make_gradient_privatizer(GradientRequest(**asked | changes)))
+    return twin(kind, make_privatizer(gradient_request(**asked | changes)))
 
 
 def losses(
@@ -88,7 +88,7 @@ class _Plain(SoftmaxGradients):
         return float(noise.divisor)
 
     def cover(self, noise: Any, state: Any, coins: Any) -> None:
-        add_noise(noise, state.sums.reward[0], state.released, coins)
+        add_noise(noise, state.sums.reward[0], state.chosen, state.released, coins)
 
 
 class _ExactReward(_Plain):

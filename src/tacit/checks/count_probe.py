@@ -13,10 +13,9 @@ from tacit.accounting.families import Family
 from tacit.checks.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.privatizers.batch_none import BatchUnprotected
+from tacit.mechanisms.protocol import Randomizer
+from tacit.privatizers.local import Local
+from tacit.privatizers.none import Unprotected
 from tacit.protocol import TOTALS
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -41,7 +40,6 @@ Floats = NDArray[np.float64]
 MESSAGE_BITS = 100_000_000
 """What examining a shuffled message path may draw in all."""
 _JOINT = ("rewards and complements", "outcomes")
-_NO_NOISE = 60.0  # an epsilon at which randomized response flips nothing: e⁻⁶⁰ vanishes beside 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +66,18 @@ class CountProbe(Probe):
 
     def users_at_step(self, step: int) -> int:
         """How many users it takes until the next release, by the public schedule."""
-        ends = (0, *getattr(self.privatizer, "ends", ()))
-        return ends[step + 1] - ends[step] if len(ends) > 1 else int(getattr(self.privatizer, "users_per_batch", 1))
+        ends = (0, *(getattr(self.privatizer, "ends", None) or ()))
+        return (
+            ends[step + 1] - ends[step]
+            if len(ends) > 1
+            else int(getattr(self.privatizer, "users_per_batch", None) or 1)
+        )
 
     @property
     def steps(self) -> int:
         """How many releases a continual counter makes; 0 where there is none."""
         counter = getattr(self.privatizer, "counter", None)
-        return 0 if counter is None else len(getattr(self.privatizer, "ends", range(counter.releases)))
+        return 0 if counter is None else len(getattr(self.privatizer, "ends", None) or range(counter.releases))
 
     @property
     def releases(self) -> int:
@@ -104,28 +106,35 @@ class CountProbe(Probe):
         return np.array(rows)
 
     @property
+    def randomizer(self) -> Randomizer | None:
+        """The noise on a device, where there is one."""
+        return self.privatizer.mechanism if isinstance(self.privatizer, Local) else None
+
+    @property
     def one_slot(self) -> bool:
-        """Whether a user sends one slot of the trajectory only."""
-        return isinstance(getattr(self.privatizer, "mechanism", None), OneSlot)
+        """Whether a user sends a part of the trajectory only."""
+        return self.randomizer is not None and self.randomizer.weight != 1.0
 
     @property
     def subsets(self) -> bool:
         """Whether a fixed number of bits is sent as one: they depend on each other, but never positively."""
-        return isinstance(getattr(self.privatizer, "mechanism", None), SubsetSelection)
+        return self.randomizer is not None and self.randomizer.COUPLED
 
     def sampling(self, family: str) -> float:
         """The variance beyond noise of two counters that differ between two users, on average: one holds the user.
 
         0 where noise is all there is; one slot adds w N - N² to a counter that holds N (G2 of `one_slot`).
         """
-        name = "transition_mechanism" if family == "transitions" else "mechanism"
-        return (getattr(self.privatizer, name).weight - 1.0) / 2.0 if self.one_slot else 0.0
+        if not isinstance(self.privatizer, Local):
+            return 0.0
+        moved = family == "transitions"
+        own = self.privatizer.transition_mechanism if moved else self.privatizer.mechanism
+        return (own.weight - 1.0) / 2.0
 
     @property
     def unit(self) -> float:
         """By how much one changed bit moves a de-biased counter; 1 where noise is added to the counts."""
-        gain: float = self.privatizer.mechanism.gain if self.one_slot else 1.0
-        return gain
+        return 1.0 if self.randomizer is None else self.randomizer.unit
 
     @property
     def bits(self) -> int:
@@ -154,11 +163,10 @@ class CountProbe(Probe):
         """
         if self.bits > 0:
             return replace(self, privatizer=replace(self.privatizer, shape=replace(self.shape, staged=True)))
-        mechanism = getattr(self.privatizer, "mechanism", None)
-        if not isinstance(mechanism, RandomizedResponse):
+        if not isinstance(self.privatizer, Local):
             return self
-        plain = replace(mechanism, epsilon=_NO_NOISE)
-        return replace(self, privatizer=replace(self.privatizer, mechanism=plain, transition_mechanism=plain))
+        outcome, moved = self.privatizer.mechanism.quiet(), self.privatizer.transition_mechanism.quiet()
+        return replace(self, privatizer=replace(self.privatizer, mechanism=outcome, transition_mechanism=moved))
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """The counters of the stated families, in units of one changed bit."""
@@ -174,7 +182,8 @@ class CountProbe(Probe):
     @property
     def additive(self) -> bool:
         """Bits that are randomized one by one are no additive noise."""
-        return not self.one_slot and not isinstance(getattr(self.privatizer, "mechanism", None), RandomizedResponse)
+        noise = self.randomizer
+        return noise is None or (not self.one_slot and noise.quiet() == noise)
 
     def affordable(self, count: int) -> int:
         """Shuffled messages are many: as many as the budget of bits has room for."""
@@ -198,7 +207,7 @@ class BatchProbe(CountProbe):
         """How many bits the batch draws, with what handling them costs; 0 where nothing is shuffled."""
         if self.privatizer.claim.trust != "shuffle":
             return 0
-        protocol = self.privatizer.protocol(self.batch_size, self.asked(0))
+        protocol = self.privatizer.protocol_of(self.batch_size, self.asked(0))
         return self.batch_size * (int(protocol.transport().noise_bits) + 5000)
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
@@ -212,7 +221,7 @@ class BatchProbe(CountProbe):
 
     def exact(self, person: Trajectories) -> Floats:
         """What the batch would release without noise."""
-        silent = BatchUnprotected(shape=self.shape, batches=self.privatizer.batches)
+        silent = Unprotected(shape=self.shape, batches=self.privatizer.batches)
         return replace(self, privatizer=silent, secure=False).transcript(person, 0)[0]
 
     def variants(self) -> tuple[BatchProbe, ...]:

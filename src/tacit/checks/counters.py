@@ -19,7 +19,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.checks.probes import CANARY, PREFIXES, Probe
 from tacit.errors import InvalidInput
-from tacit.mechanisms.continual import ContinualCounter, Running, add, begin
+from tacit.mechanisms.continual.counter import ContinualCounter, Running, add, begin
 from tacit.protocol import Calibration, Noise, Private
 
 __all__ = ["CountedPrefixes", "CounterProbe", "PrefixState", "PrefixStatistics", "Prefixes"]

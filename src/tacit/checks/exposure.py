@@ -25,21 +25,12 @@ from numpy.typing import NDArray
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import (
-    BinomialEvent,
-    BoundedEvent,
-    Event,
-    Events,
-    GaussianEvent,
-    LaplaceEvent,
-    PureEvent,
-    SampledGaussianEvent,
-)
+from tacit.accounting.events import Events
+from tacit.accounting.events.laplace import laplace_variance
+from tacit.accounting.events.sampled import SampledGaussianEvent
 from tacit.accounting.families import Family
 from tacit.checks.count_probe import CountProbe, counted, exact_counts, ordinary_users, users_at
 from tacit.checks.probes import Probe
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.laplace_sum import discrete_laplace_variance
 
 __all__ = [
     "admitted",
@@ -215,32 +206,17 @@ def exposure(covariance: Floats) -> float:
 def stated_exposure(counter: Any) -> float:
     """What the counter's events admit for a shift of one in one counter."""
     if {"levels", "scale", "discrete"} <= set(dir(counter)):  # trees of Laplace noise: nodes that contain one user
-        return float(counter.levels) / _laplace_variance(counter.scale, discrete=counter.discrete)
+        return float(counter.levels) / laplace_variance(counter.scale, discrete=counter.discrete)
     return admitted(counter.events(_UNIT))
 
 
 def admitted(events: Events) -> float:
     """The largest signal-to-noise ratio (squared) that any linear distinguisher may have under these events."""
-    return math.fsum(count * _admitted(event) for event, count in events)
+    return math.fsum(count * _signal(event) for event, count in events)
 
 
-def _admitted(event: Event) -> float:
-    if isinstance(event, LaplaceEvent):
-        return event.shift**2 / _laplace_variance(event.scale, discrete=event.discrete)
-    if isinstance(event, GaussianEvent):
-        return event.shift**2 / event.sigma**2
-    if isinstance(event, BinomialEvent):
-        return 1.0 / (event.bits * event.probability * (1.0 - event.probability))
-    if isinstance(event, BoundedEvent):
-        return event.shift**2 / Bounded(limit=event.radius).variance
+def _signal(event: Any) -> float:
     if isinstance(event, SampledGaussianEvent):
         # The mean moves by at most the rate times two lengths, and the noise is there whoever takes part.
         return (2.0 * event.rate * event.norm / event.sigma) ** 2
-    if isinstance(event, PureEvent):
-        # (E_P X − E_Q X)² ≤ χ²(P‖Q) Var_Q X, and χ² ≤ 4 sinh²(ε/2), attained by one randomized bit
-        return 4.0 * math.sinh(min(event.epsilon, 700.0) / 2.0) ** 2
-    return math.inf
-
-
-def _laplace_variance(scale: float, *, discrete: bool) -> float:
-    return discrete_laplace_variance(scale) if discrete else 2.0 * scale**2
+    return float(event.signal())

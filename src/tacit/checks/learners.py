@@ -25,19 +25,18 @@ from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.runs import batch_runs, gradient_runs, single_runs
 from tacit.checks.views import audit_privatizer
 from tacit.errors import NotSupported, UnknownName, require, require_count
-from tacit.experiments.assemble import Assembled, assemble
-from tacit.experiments.config import RunConfig, parse_learner
 from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
 from tacit.learners.table import LEARNERS
-from tacit.privatizers.adversarial import make_adversarial
-from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.registry import PrivacyRequest, make_claim
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LayeredShape
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig, parse_learner
 
 __all__ = ["AUDITED_LEARNERS", "LAYERED", "audit_learner", "default_environment", "target_of"]
 
@@ -110,7 +109,7 @@ def audit_learner(
     given: Any = parts.learner
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
-    elif isinstance(parts.privatizer, Shuffled | BatchShuffle):
+    elif isinstance(parts.privatizer, Shuffled):
         scores = batch_runs(parts, trials, seed)
     elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)

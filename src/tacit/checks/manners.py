@@ -18,7 +18,7 @@ from tacit.checks.count_probe import CountProbe, counts_of, hostile_users, one_u
 from tacit.checks.probes import CANARY, Probe
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent, TacitError
-from tacit.privatizers.shuffle_encoder import Trajectory
+from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
 
 __all__ = ["batch_size", "messages", "noise_source", "query", "replay", "shapes", "silence", "spent", "state"]

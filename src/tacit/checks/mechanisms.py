@@ -24,20 +24,21 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.families import Family
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.bounds import exact_epsilon
-from tacit.checks.ratios import bit_ratio, log_ratio, stream_score
+from tacit.checks.streams import stream_score
 from tacit.errors import NotSupported, UnknownName, require, require_count
-from tacit.mechanisms.accumulated import AccumulatedNoise
-from tacit.mechanisms.binomial import Binomial
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.continual import sample_path
-from tacit.mechanisms.factorization import BufferedToeplitz, SquareRootFactorization
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.mechanisms.tree import GaussianTree, LaplaceTree
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms.continual.accumulated import AccumulatedNoise
+from tacit.mechanisms.continual.counter import sample_path
+from tacit.mechanisms.continual.factorization import BufferedToeplitz, SquareRootFactorization
+from tacit.mechanisms.continual.kary_tree import KaryTree
+from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.noise.binomial import Binomial
+from tacit.mechanisms.noise.bounded import Bounded
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.one_slot import bit_ratio
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse
+from tacit.mechanisms.noise.subset_selection import SubsetSelection
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SimulationNoise
 
 __all__ = ["AUDITED_MECHANISMS", "audit_mechanism", "mechanism_scores"]
@@ -59,21 +60,15 @@ ONE_RELEASE: Final[Mapping[str, Callable[[Families, float, float], Any]]] = {
 }
 """Noise for one release, calibrated to (families, epsilon, delta)."""
 
-CONTINUAL: Final[Mapping[str, Callable[[Families, float, float, int], Any]]] = {
-    "laplace-tree": LaplaceTree.calibrate,
-    "gaussian-tree": GaussianTree.calibrate,
-    "kary-tree": KaryTree.calibrate,
-    "factorization": lambda families, epsilon, delta, steps: BufferedToeplitz.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
-    "square-root": lambda families, epsilon, delta, steps: SquareRootFactorization.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
-    "accumulated": lambda families, epsilon, delta, steps: AccumulatedNoise.calibrate(
-        families, epsilon, delta, steps - 1
-    ),
+CONTINUAL: Final[Mapping[str, type[Any]]] = {
+    "laplace-tree": LaplaceTree,
+    "gaussian-tree": GaussianTree,
+    "kary-tree": KaryTree,
+    "factorization": BufferedToeplitz,
+    "square-root": SquareRootFactorization,
+    "accumulated": AccumulatedNoise,
 }
-"""Counters that publish after every user but the last, calibrated to (families, epsilon, delta, steps)."""
+"""Counters that publish after every user but the last."""
 
 AUDITED_MECHANISMS: Final = (*ONE_RELEASE, *CONTINUAL)
 """What can be attacked, by name."""
@@ -115,7 +110,7 @@ def audit_mechanism(
     mechanism = (
         ONE_RELEASE[name]((family,), epsilon, delta)
         if name in ONE_RELEASE
-        else CONTINUAL[name]((family,), epsilon, delta, steps)
+        else CONTINUAL[name].for_releases((family,), epsilon, delta, steps - 1)
     )
     target = Target(
         kind="mechanism",
@@ -161,16 +156,11 @@ def _scores(mechanism: Any, shift: Floats, trials: int, noise: SimulationNoise, 
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
         zero = np.broadcast_to(shift < 0.0, size)  # counters that go down were one
         one = ~zero
-        keep, rise = (
-            (mechanism.keep, mechanism.rise)
-            if isinstance(mechanism, UnaryEncoding)
-            else (1.0 - mechanism.flip, mechanism.flip)
-        )
-        sent = mechanism.randomize(one if second else zero, noise) == 1
-        return np.asarray(bit_ratio(sent, zero, one, keep, rise).sum(axis=1))
+        sent, bits = mechanism.randomize(one if second else zero, noise) == 1, mechanism.parameters
+        return np.asarray(bit_ratio(sent, zero, one, bits.keep, bits.rise).sum(axis=1))
     if not hasattr(mechanism, "releases"):
         values = mechanism.sample(size, noise) + (shift if second else 0.0)
-        return np.asarray(log_ratio(mechanism, values, shift).sum(axis=1))
+        return np.asarray(mechanism.log_ratio(values, shift).sum(axis=1))
     steps = mechanism.releases
     draw = mechanism.sample_path if hasattr(mechanism, "sample_path") else None
     path = sample_path(mechanism, trials * len(shift), noise) if draw is None else draw(trials * len(shift), noise)
@@ -182,12 +172,12 @@ def _scores(mechanism: Any, shift: Floats, trials: int, noise: SimulationNoise, 
     rows = _toeplitz(mechanism, steps)
     recovered = np.einsum("jk,nkc->njc", np.linalg.inv(rows), path + (moved if second else 0.0), optimize=True)
     return np.asarray(
-        log_ratio(Gaussian(sigma=mechanism.sigma), recovered, np.linalg.inv(rows) @ moved).sum(axis=(1, 2))
+        Gaussian(sigma=mechanism.sigma).log_ratio(recovered, np.linalg.inv(rows) @ moved).sum(axis=(1, 2))
     )
 
 
 def _toeplitz(mechanism: SquareRootFactorization, steps: int) -> Floats:
-    from tacit.mechanisms.factorization import square_root_coefficients
+    from tacit.mechanisms.continual.factorization import square_root_coefficients
 
     c = square_root_coefficients(steps)
     return np.array([[c[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
@@ -204,12 +194,8 @@ def _enumerated(mechanism: Any, family: Family, delta: float) -> float | None:
         was, became = np.log([[other, alone, 1.0 - alone - other], [alone, other, 1.0 - alone - other]])
         return exact_epsilon(was, became, delta)
     if isinstance(mechanism, RandomizedResponse | UnaryEncoding):
-        keep, rise = (
-            (mechanism.keep, mechanism.rise)
-            if isinstance(mechanism, UnaryEncoding)
-            else (1.0 - mechanism.flip, mechanism.flip)
-        )
-        was, became = np.log([1.0 - rise, rise]), np.log([1.0 - keep, keep])
+        bits = mechanism.parameters
+        was, became = np.log([1.0 - bits.rise, bits.rise]), np.log([1.0 - bits.keep, bits.keep])
         return exact_epsilon(_pair(was, became), _pair(became, was), delta)
     masses = _masses(mechanism)
     # One counter goes up, the other one down: (0, 1) against (1, 0).

@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.checks.attack import Finding, Target, attack
-from tacit.checks.ratios import log_ratio
 from tacit.checks.records import canaries
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_encoder import Trajectory
-from tacit.privatizers.shuffle_messages import Messages
-from tacit.privatizers.shuffle_spec import NoisyCounts
+from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.privatizers.shuffle.spec import NoisyCounts
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -134,7 +133,7 @@ def _transcript_scores(
     totals = np.bincount(out.counters, weights=out.bits, minlength=len(was))[: len(was)]
     law = protocol.bit_noise.total
     values = totals[moved] - law.mean - was[moved]
-    sums = float(np.clip(log_ratio(law, values, became[moved] - was[moved]), -1e6, 1e6).sum())
+    sums = float(np.clip(law.log_ratio(values, became[moved] - was[moved]), -1e6, 1e6).sum())
     return largest, float(len(reports[0])), order, sums
 
 

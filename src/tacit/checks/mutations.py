@@ -28,7 +28,7 @@ from tacit.checks.messages import audit_messages
 from tacit.checks.planted import WATCHMEN, Mutation, Watchman
 from tacit.checks.views import audit_privatizer
 from tacit.errors import UnknownName
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.privatizer import Shuffled
 
 __all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine"]
 
@@ -124,7 +124,7 @@ def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm
     judged = audit_privatizer(subject, trials=trials, false_alarm=10.0 * false_alarm, seed=seed)
     if judged.verdict != "holds":
         found["audit"] = _proof(judged.attacked, judged.certified)
-    elif isinstance(subject, Shuffled):
+    elif isinstance(subject, Shuffled) and subject.protocol is not None:
         told = audit_messages(
             subject.protocol, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
             false_alarm=10.0 * false_alarm, seed=seed, name="messages",

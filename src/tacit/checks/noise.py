@@ -29,8 +29,8 @@ from scipy import stats
 from tacit.checks.count_probe import CountProbe, counted, counts_of, exact_counts, one_user, stacked
 from tacit.checks.exposure import own_covariance
 from tacit.checks.probes import PREFIXES
+from tacit.privatizers.contract import count_precision
 from tacit.privatizers.local import Local
-from tacit.privatizers.precision import count_precision
 from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius
 
 __all__ = ["Sample", "independent", "paths", "precise", "sampled", "unbiased", "variance"]

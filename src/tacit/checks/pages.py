@@ -23,8 +23,8 @@ from tacit.checks.record import (
     mutation_rows,
     shown_down,
 )
-from tacit.experiments.report import STYLE
-from tacit.experiments.storage import check_writable, write_whole, writing_to
+from tacit.runs.report import STYLE
+from tacit.runs.storage import check_writable, write_whole, writing_to
 
 __all__ = ["render_audit_report", "render_page", "write_audit_report"]
 

@@ -17,7 +17,7 @@ from tacit.checks.attack import Finding
 from tacit.checks.mutations import MUTATIONS, ORIGINALS, Caught, examine
 from tacit.checks.suite import Row
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.experiments.storage import check_writable, read_json, write_json, writing_to
+from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 
 __all__ = [
     "AUDIT_FILE",

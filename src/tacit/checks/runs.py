@@ -23,7 +23,6 @@ from tacit.data.trajectories import Trajectories, Walked, walk
 from tacit.data.world import prepare_world
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
-from tacit.experiments.assemble import Assembled
 from tacit.kernels import kernel
 from tacit.learners.gradient import SoftmaxLearner
 from tacit.loop.round import RoundKernels, fused, interpret
@@ -34,6 +33,7 @@ from tacit.protocol import Measures, Plan, copy_state
 from tacit.randomness import SimulationNoise, Streams, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
+from tacit.runs.assemble import Assembled
 
 __all__ = [
     "Scores",
@@ -160,7 +160,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     belief, state, crowd, plan = _before(parts, streams)
     request = plan.query
     single = isinstance(request, BatchQuery)
-    protocol = privatizer.protocol(crowd.users + 1, request) if single else privatizer.protocol
+    protocol = privatizer.protocol_of(crowd.users + 1, request) if single else privatizer.protocol
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
         for canary in canaries(shape, 1)

@@ -22,12 +22,13 @@ from tacit.checks.learners import LAYERED, audit_learner
 from tacit.checks.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism
 from tacit.checks.messages import as_printed, audit_messages
 from tacit.checks.views import audit_privatizer
-from tacit.privatizers.adversarial import make_adversarial
-from tacit.privatizers.batched import BatchShuffle
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
-from tacit.privatizers.registry import MECHANISMS, NEVER_PURE, PrivacyRequest, make_privatizer
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffle_spec import ReleaseSpec
+from tacit.mechanisms.table import MECHANISMS as TABLE
+from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.request import PrivacyRequest, gradient_request
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.shuffle.spec import ReleaseSpec
+from tacit.privatizers.table import MECHANISMS, NEVER_PURE, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
@@ -46,13 +47,6 @@ BATCH: Final = 20
 PRIVATIZER_SHARE: Final = 10
 MESSAGE_SHARE: Final = 250
 LEARNER_SHARE: Final = 100
-
-PAPERS: Final[Mapping[Trust, tuple[str, ...]]] = {
-    "central": ("laplace-tree",),
-    "shuffle": ("binomial",),
-    "local": ("laplace", "gaussian", "rr", "bounded"),
-}
-"""The mechanisms that a paper prints."""
 
 LEARNERS: Final[tuple[tuple[str, Trust, str | None], ...]] = (
     ("ucbvi", "central", None),
@@ -93,7 +87,7 @@ def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
         for name in MECHANISMS[trust]:
             chosen = delta if name in NEVER_PURE or name == "batched" else 0.0
             rows[f"privatizer {trust} {name} tight"] = partial(privatizer_row, trust, name, "tight", epsilon, chosen)
-            if name in PAPERS[trust]:
+            if TABLE[name].printed:
                 rows[f"privatizer {trust} {name} paper"] = partial(
                     privatizer_row, trust, name, "paper", epsilon, chosen
                 )
@@ -165,7 +159,7 @@ def _mechanism(name: str, epsilon: float, delta: float, trials: int, alarm: floa
 def _stage(
     layer: int | None, epsilon: float, delta: float, trials: int, alarm: float, seed: int
 ) -> tuple[Finding, ...]:
-    shuffle = BatchShuffle(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight")
+    shuffle = Shuffled(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight")
     planned = PlannedBatch(users=BATCH, query=BatchQuery(layer=layer, failure_prob=None))
     name = "shuffle/batch of all layers" if layer is None else "shuffle/batch of one layer"
     count = _share(trials, PRIVATIZER_SHARE)
@@ -202,7 +196,7 @@ def _gradient(
     seed: int,
 ) -> tuple[Finding, ...]:
     asked: dict[str, Any] = {"clip": None, **options}
-    request = GradientRequest(
+    request = gradient_request(
         shape=GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4),
         trust="central",
         epsilon=epsilon,
@@ -212,7 +206,7 @@ def _gradient(
         tabular=True,
         **asked,
     )
-    privatizer, count = make_gradient_privatizer(request), _share(trials, PRIVATIZER_SHARE)
+    privatizer, count = make_privatizer(request), _share(trials, PRIVATIZER_SHARE)
     shown = f"{privatizer.name}, {name}"
     return (audit_privatizer(privatizer, trials=count, false_alarm=alarm, seed=seed, name=shown),)
 

@@ -28,19 +28,15 @@ from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
 from tacit.checks.harness import worst_pair
 from tacit.checks.probes import Probe
-from tacit.checks.ratios import bit_ratio, log_ratio, stream_score
 from tacit.checks.records import Record, canaries, counters_of, exact_record, record_releases, record_width
+from tacit.checks.streams import stream_score
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.privatizers.batched import BatchShuffle
 from tacit.privatizers.central import Central
-from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.local import Local
-from tacit.privatizers.shuffle import Shuffle
-from tacit.privatizers.shuffled import Shuffled
+from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -78,7 +74,8 @@ def audit_privatizer(
 ) -> Finding:
     """Attack a privatizer of any kind through everything it releases.
 
-    >>> from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+    >>> from tacit.privatizers.request import PrivacyRequest
+    >>> from tacit.privatizers.table import make_privatizer
     >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
     >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
     ...                          mechanism="oue", users_per_batch=1)
@@ -106,15 +103,15 @@ def view_of(privatizer: Any) -> View:
         raise NotSupported(f"nothing is claimed by a {type(privatizer).__name__}, so nothing can be refuted")
     if isinstance(privatizer, Local):
         return _message(privatizer)
-    if isinstance(privatizer, Central | CentralBatches):
+    if isinstance(privatizer, Central):
         return _prefixes(privatizer)
-    if isinstance(privatizer, Shuffled | BatchShuffle):
+    if isinstance(privatizer, Shuffled):
         return _sums(privatizer)
     return _measured(probe_of(privatizer))
 
 
 def _message(privatizer: Local) -> View:
-    shape, parameters = privatizer.shape, privatizer.parameters
+    shape = privatizer.shape
     first, second = canaries(shape, 1)
     worlds = (_walked(first), _walked(second))
     families = privatizer.families()
@@ -124,17 +121,9 @@ def _message(privatizer: Local) -> View:
         seen = counters_of(families, shape, records[:, 0])
         total = np.zeros(len(records))
         for name, values in seen.items():
-            noise: Any = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
+            noise = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
             moved = was[name] != became[name]
-            values, x0, x1 = values[:, moved], was[name][moved], became[name][moved]
-            if isinstance(noise, RandomizedResponse | OneSlot):
-                bits = parameters.transition_bits if name == "transitions" else parameters.outcome_bits
-                # A subset is judged by the same two bits: its log-likelihood ratio is a multiple of theirs.
-                # The server knows the gain: a de-biased bit is 0 or 1 again; 0 means that another slot was sent.
-                sent = values / noise.gain + bits.rise > 0.5
-                ratio = bit_ratio(sent, x0 == 1.0, x1 == 1.0, bits.keep, bits.rise) * (np.abs(values) > 1e-12)
-            else:
-                ratio = log_ratio(noise, values - x0, x1 - x0)
+            ratio = noise.likelihood_ratio(values[:, moved], was[name][moved], became[name][moved])
             total += ratio.sum(axis=1)
         return total
 
@@ -144,9 +133,9 @@ def _message(privatizer: Local) -> View:
     )
 
 
-def _prefixes(privatizer: Central | CentralBatches) -> View:
+def _prefixes(privatizer: Central) -> View:
     shape, counter = privatizer.shape, privatizer.counter
-    shown = np.array(privatizer.ends) - 1 if isinstance(privatizer, CentralBatches) else np.arange(counter.releases)
+    shown = np.array(privatizer.ends) - 1 if privatizer.ends is not None else np.arange(counter.releases)
     first, second = canaries(shape, int(shown[-1]) + 1)
     families = privatizer.families()
     was, became = (_joined(counters_of(families, shape, exact_record(shape, u)[shown])) for u in (first, second))
@@ -167,9 +156,9 @@ def _prefixes(privatizer: Central | CentralBatches) -> View:
     )
 
 
-def _sums(privatizer: Shuffled | BatchShuffle) -> View:
+def _sums(privatizer: Shuffled) -> View:
     shape = privatizer.shape
-    if isinstance(privatizer, Shuffled):
+    if privatizer.protocol is not None:
         protocol, state = privatizer.protocol, privatizer.begin()
 
         def release(counts: Any, noise: Any) -> Any:
@@ -178,7 +167,7 @@ def _sums(privatizer: Shuffled | BatchShuffle) -> View:
         worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.query.layer is None)
         request = BatchQuery(layer=worst.query.layer, failure_prob=None)
         alone = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
-        protocol, start = privatizer.protocol(worst.users, request), alone.begin()
+        protocol, start = privatizer.protocol_of(worst.users, request), alone.begin()
 
         def release(counts: Any, noise: Any) -> Any:
             return alone.release(start, counts, request, noise)[1].statistics
@@ -219,7 +208,7 @@ def sums_score(
     def score(seen: Any) -> Floats:
         records = seen if isinstance(seen, np.ndarray) else _record(shape, seen)[np.newaxis]
         values = _joined(counters_of(families, shape, records))[:, moved] - was[moved]
-        return np.asarray(log_ratio(law, values, became[moved] - was[moved]).sum(axis=1))
+        return np.asarray(law.log_ratio(values, became[moved] - was[moved]).sum(axis=1))
 
     return score
 

@@ -49,7 +49,7 @@ def _audit(
     from tacit.checks.mutations import MUTATIONS, ORIGINALS
     from tacit.checks.record import AuditRecord, AuditSettings, run_mutations, run_rows
     from tacit.checks.suite import alarming
-    from tacit.experiments.progress import progress_bar
+    from tacit.runs.progress import progress_bar
 
     asked = sum([learner is not None, learner is None and mechanism is not None, everything, mutations])
     require(

@@ -16,7 +16,7 @@ from tacit.errors import require, require_count
 if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
     from tacit.privatizers.contract import CountPrivatizer
-    from tacit.privatizers.registry import PrivacyRequest
+    from tacit.privatizers.request import PrivacyRequest
     from tacit.protocol import Calibration
 
 __all__ = ["certification", "register"]
@@ -53,9 +53,10 @@ def _certify(
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
-    from tacit.experiments.config import DEFAULT_BATCH
-    from tacit.privatizers.registry import PrivacyRequest, make_privatizer
+    from tacit.privatizers.request import PrivacyRequest
+    from tacit.privatizers.table import make_privatizer
     from tacit.released.counts import CountShape
+    from tacit.runs.config import DEFAULT_BATCH
 
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
     for name, count in (("states", states), ("actions", actions), ("horizon", horizon), ("episodes", episodes)):
@@ -89,7 +90,7 @@ def _certify(
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
     """The same question about adversarial losses."""
     from tacit.cli.certify_losses import LossQuestion, certify_losses
-    from tacit.privatizers.registry import make_claim
+    from tacit.privatizers.request import make_claim
 
     shape, trusts = request.shape, ("central", "local")
     require(request.trust in trusts, "adversarial losses are released under trust central or local", request.trust)
@@ -110,10 +111,8 @@ def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_j
 
 def certification(request: PrivacyRequest) -> dict[str, Any]:
     """Everything that `tacit certify --json` prints: the asked-for calibration, then both of them, then their ratio."""
-    from tacit.privatizers.registry import make_privatizer
-
-    chosen = make_privatizer(request)  # first of all: whatever is wrong with the request is said here
-    tight = make_privatizer(_asking(request, "tight"))
+    chosen = _made(request)  # first of all: whatever is wrong with the request is said here
+    tight = _made(_asking(request, "tight"))
     papers, note = _papers(request)
     sides = {"tight": _side(tight), **{name: _side(privatizer) for name, privatizer in papers.items()}}
     shown, shape = sides[chosen.calibration], request.shape
@@ -152,32 +151,36 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     """The configuration as printed: none for what no paper prints, two for shuffling, which was printed twice."""
     from dataclasses import replace
 
-    from tacit.privatizers.registry import make_privatizer
-    from tacit.privatizers.shuffle import Shuffle
-    from tacit.privatizers.shuffled import Shuffled
+    from tacit.mechanisms.table import mechanism_row
+    from tacit.privatizers.shuffle.privatizer import Shuffled
+    from tacit.privatizers.table import is_foreign
 
-    if request.mechanism in ("oue", "subset"):
-        return {}, "no paper sends one slot only: there is nothing to compare with"
-    printed = make_privatizer(_asking(request, "paper"))
+    asked = _asking(request, "paper")
+    foreign = is_foreign(request.mechanism)
+    if foreign or (asked.mechanism is not None and not mechanism_row(request.trust, asked.mechanism).printed):
+        whole = _made(_asking(request, "tight")).sampling().weight == 1.0
+        what = f"prints {request.mechanism}" if whole else "sends one slot only"
+        return {}, f"no paper {what}: there is nothing to compare with"
+    printed = _made(asked)
     if not isinstance(printed, Shuffled):
         return {"paper": printed}, None
-    claim = printed.claim
-    first = Shuffle.paper(
-        printed.protocol.spec,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        users=request.users_per_batch,
-        variant="2024",
-    )
     note = "paper is [bai2025secure], paper_2024 is [bai2024shuffle]; both with every bit as its own message"
-    return {"paper": printed, "paper_2024": replace(printed, protocol=first)}, note
+    return {"paper": printed, "paper_2024": _made(replace(asked, variant="2024"))}, note
+
+
+def _made(request: PrivacyRequest) -> CountPrivatizer:
+    """The privatizer of counts that is asked for."""
+    from tacit.privatizers.table import make_privatizer
+
+    made: Any = make_privatizer(request)
+    found: CountPrivatizer = made
+    return found
 
 
 def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
-    from tacit.mechanisms.one_slot import OneSlot
     from tacit.privatizers.local import Local
-    from tacit.privatizers.shuffled import Shuffled
+    from tacit.privatizers.shuffle.privatizer import Shuffled
 
     certificate = privatizer.certificate()
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
@@ -192,10 +195,10 @@ def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
         "messages_per_user": None,
         "bytes_per_user": None,
     }
-    if isinstance(privatizer, Shuffled):
+    if isinstance(privatizer, Shuffled) and privatizer.protocol is not None:
         cost = privatizer.protocol.cost()
         side |= {"messages_per_user": cost.messages_per_user, "bytes_per_user": cost.bytes_per_user}
-    if isinstance(privatizer, Local) and isinstance(privatizer.mechanism, OneSlot):
+    if isinstance(privatizer, Local) and privatizer.sampling().weight != 1.0:
         total = dict(zip(STATISTICS, privatizer.parameters.variance.tolist(), strict=True))
         noise = {name: value for name, value in std.items() if value is not None}
         side["sampling_std"] = {name: max(0.0, total[name] - value**2) ** 0.5 for name, value in noise.items()}

@@ -13,8 +13,8 @@ from tacit.errors import NotSupported, UnknownName, require
 
 if TYPE_CHECKING:
     from tacit.accounting.claims import PrivacyClaim
-    from tacit.privatizers.adversarial import AdversarialPrivatizer
-    from tacit.privatizers.loss_parts import Feedback
+    from tacit.privatizers.loss_noise import Feedback
+    from tacit.privatizers.losses import AdversarialPrivatizer
     from tacit.protocol import Calibration
 
 __all__ = ["LossQuestion", "certify_losses", "loss_certification"]
@@ -94,7 +94,7 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
 
 def _built(question: LossQuestion, calibration: str) -> AdversarialPrivatizer:
     from tacit.planning.layered import layered_geometry, layered_shape
-    from tacit.privatizers.adversarial import make_adversarial
+    from tacit.privatizers.losses import make_adversarial
 
     if question.feedback not in ("full", "bandit"):
         raise UnknownName("feedback", question.feedback, ("full", "bandit"))

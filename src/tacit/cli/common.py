@@ -16,7 +16,7 @@ import typer
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.experiments.result import Result
+    from tacit.runs.result import Result
 
 __all__ = [
     "USAGE_ERROR",
@@ -106,7 +106,7 @@ def print_results(results: Sequence[Result]) -> None:
 @contextlib.contextmanager
 def resumable(directory: Path | None) -> Iterator[None]:
     """Turn an interruption or a failed seed into its exit code, and say what is kept."""
-    from tacit.experiments.schedule import SeedFailed
+    from tacit.runs.schedule import SeedFailed
 
     kept = (
         "nothing was kept (give --out to be able to resume)"

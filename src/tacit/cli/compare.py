@@ -10,9 +10,9 @@ import typer
 from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, print_results, resumable, say, tell
 
 if TYPE_CHECKING:
-    from tacit.experiments.catalogue import Scale
-    from tacit.experiments.comparison import Comparison
-    from tacit.experiments.figures import Band, LogAxes
+    from tacit.papers.catalogue import Scale
+    from tacit.runs.comparison import Comparison
+    from tacit.runs.figures import Band, LogAxes
 
 __all__ = ["register"]
 
@@ -33,9 +33,9 @@ def _compare(
     json: AsJson = False,
 ) -> None:
     """Run the comparison that a TOML file describes: one table, one figure, resumable."""
-    from tacit.experiments.comparison import run_comparison
-    from tacit.experiments.figures import check_choices
-    from tacit.experiments.files import read_comparison
+    from tacit.runs.comparison import run_comparison
+    from tacit.runs.figures import check_choices
+    from tacit.runs.files import read_comparison
 
     check_choices(band, log)
     name, runs = read_comparison(file)
@@ -61,10 +61,20 @@ def _reproduce(
     scale: Annotated[str, typer.Option(help="smoke (about a minute) or paper (full size).")] = "smoke",
     out: Out = None,
     workers: Workers = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run random cells of the committed result again and compare, instead.")
+    ] = False,
+    cells: Annotated[int, typer.Option(help="With --check: how many cells.")] = 3,
+    seconds: Annotated[float, typer.Option(help="With --check: the most seconds that a cell may have taken.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="With --check: which cells are drawn.")] = 0,
+    results: Annotated[Path, typer.Option(help="With --check: where results are committed.")] = Path("results"),
     json: AsJson = False,
 ) -> None:
-    """Repeat an experiment by name, resumable run by run."""
-    from tacit.experiments.catalogue import default_directory, experiment_named, reproduce
+    """Repeat an experiment by name, resumable run by run; or check its committed result."""
+    if check:
+        _recheck(name, results, cells, seconds, seed, json=json)
+        return
+    from tacit.papers.catalogue import default_directory, experiment_named, reproduce
 
     experiment = experiment_named(name)
     directory = default_directory(name, scale) if out is None else out
@@ -79,6 +89,26 @@ def _reproduce(
             command=command_line(context),
         )
     _show(comparison, [directory / f"{figure.name}.png" for figure in experiment.figures], json=json)
+
+
+def _recheck(name: str, results: Path, cells: int, seconds: float, seed: int, *, json: bool) -> None:
+    """Cells that differ end with exit code 1: the committed result is stale."""
+    from dataclasses import asdict
+
+    from tacit.papers.recheck import Rechecked, recheck
+
+    def tell_row(found: Rechecked) -> None:
+        verdict = "same" if found.same else f"DIFFERS by up to {found.difference:.2g}"
+        tell(f"{found.run}, {found.environment}, seed {found.seed} (tacit {found.version}): {verdict}")
+
+    found = recheck(name, results=results, cells=cells, seed=seed, seconds=seconds, told=tell_row)
+    differ = sum(not row.same for row in found)
+    if json:
+        print_json({"experiment": name, "cells": [{**asdict(row), "same": row.same} for row in found]})
+    else:
+        say(f"{name}: {len(found)} cells run again, {differ} differ")
+    if differ:
+        raise typer.Exit(1)
 
 
 def _show(comparison: Comparison, figures: list[Path], *, json: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from tacit.cli.common import AsJson, Workers, command_line, print_json, print_results, resumable, say, tell
 
 if TYPE_CHECKING:
-    from tacit.experiments.comparison import Run
+    from tacit.runs.comparison import Run
 
 __all__ = ["demo_runs", "register"]
 
@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
 
 def demo_runs(episodes: int = EPISODES, seeds: int = SEEDS) -> tuple[Run, ...]:
     """The same learner without privacy and under each trust model, and the policy that learns nothing."""
-    from tacit.experiments.comparison import Run
-    from tacit.experiments.config import RunConfig
+    from tacit.runs.comparison import Run
+    from tacit.runs.config import RunConfig
 
     learner: dict[str, Any] = {"learner": "ucbvi", "constants": "practical"}
     choices: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ def _demo(
     json: AsJson = False,
 ) -> None:
     """Learn on RiverSwim with and without privacy: a table, a figure and the privacy certificates."""
-    from tacit.experiments.comparison import run_comparison
+    from tacit.runs.comparison import run_comparison
 
     if not json:
         tell(f"RiverSwim, {episodes:,} users, {seeds} seeds, each trust model at epsilon 1")

@@ -65,7 +65,7 @@ def _learners() -> list[dict[str, Any]]:
 
 
 def _experiments() -> list[dict[str, Any]]:
-    from tacit.experiments.catalogue import EXPERIMENTS
+    from tacit.papers.catalogue import EXPERIMENTS
 
     return [
         {
@@ -79,12 +79,12 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _mechanisms() -> list[dict[str, Any]]:
-    from tacit.privatizers.registry import MECHANISMS, NEVER_PURE
+    from tacit.mechanisms.table import known_names, mechanism_row
 
     return [
-        {"name": name, "trust": trust, "default": name == names[0], "pure": name not in NEVER_PURE}
-        for trust, names in MECHANISMS.items()
-        for name in names
+        {"name": name, "trust": trust, "default": place == 0, "pure": mechanism_row(trust, name).pure}
+        for trust in ("central", "shuffle", "local")
+        for place, name in enumerate(known_names(trust))
     ]
 
 

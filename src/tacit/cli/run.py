@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
 def _run(
     context: typer.Context, first_seed: int, workers: int | None, out: Path | None, json: bool, options: dict[str, Any]
 ) -> None:
-    from tacit.experiments.config import RunConfig
-    from tacit.experiments.runner import Cell, run_cells
+    from tacit.runs.config import RunConfig
+    from tacit.runs.runner import Cell, run_cells
 
     count, first = require_count("seeds", options["seeds"]), require_count("first seed", first_seed, least=0)
     config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
@@ -72,7 +72,7 @@ def _with_options() -> Any:
 
 def _options() -> list[Parameter]:
     """The fields of `RunConfig` as options of a command line."""
-    from tacit.experiments.config import RunConfig
+    from tacit.runs.config import RunConfig
 
     found = []
     for item in fields(RunConfig):

@@ -10,8 +10,8 @@ import typer
 from tacit.cli.common import AsJson, print_json, say
 
 if TYPE_CHECKING:
-    from tacit.experiments.figures import Band, LogAxes
-    from tacit.experiments.result import Result
+    from tacit.runs.figures import Band, LogAxes
+    from tacit.runs.result import Result
 
 __all__ = ["register"]
 
@@ -32,8 +32,8 @@ def _plot(
     json: AsJson = False,
 ) -> None:
     """Draw the regret of one or several results in one figure."""
-    from tacit.experiments.comparison import load
-    from tacit.experiments.figures import check_choices, plot
+    from tacit.runs.comparison import load
+    from tacit.runs.figures import check_choices, plot
 
     check_choices(band, log)
     results: list[Result] = []
@@ -57,8 +57,8 @@ def _report(
     """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
     from tacit.checks.pages import write_audit_report
     from tacit.checks.record import AUDIT_FILE, load_audit
-    from tacit.experiments.comparison import load
-    from tacit.experiments.report import write_report
+    from tacit.runs.comparison import load
+    from tacit.runs.report import write_report
 
     page = directory / "report.html" if out is None else out
     if (directory / AUDIT_FILE).is_file():

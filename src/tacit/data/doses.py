@@ -9,7 +9,7 @@ Everybody in a context pulls along x_s, so a batch is described by one number pe
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from tacit.data.gradients import Bounds
 from tacit.data.world import alias_draw
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.kernels import kernel
-from tacit.released.gradients import DoseQuery
 
 __all__ = ["Clinic", "Dosed", "add_dose_gradients", "draw_doses", "prepare_clinic"]
 
@@ -82,10 +81,21 @@ def draw_doses(
         rewards[i] = 1.0 if generator.random() < math.exp(-0.5 * off * off) else 0.0
 
 
+class GaussianPolicies(Protocol):
+    """What the gradient at a Gaussian policy depends on, beside its means; a clinic or a query."""
+
+    @property
+    def features(self) -> Floats: ...
+    @property
+    def norms(self) -> Floats: ...
+    @property
+    def deviation(self) -> float: ...
+
+
 @kernel
 def add_dose_gradients(
     bounds: Bounds,
-    clinic: Clinic | DoseQuery,
+    clinic: GaussianPolicies,
     means: Floats,
     states: Ints,
     actions: Floats,
@@ -108,8 +118,10 @@ def add_dose_gradients(
         total += r
         # g = (r - b) (a - θ·x_s)/τ² x_s, at most `clip` long
         pull = (r - baseline) * (actions[i] - means[s]) / clinic.deviation**2
+        if not abs(pull) < math.inf:  # NaN, too: what has no length cannot be clipped, and adds nothing
+            continue
         most = bounds.clip * (1.0 - 1e-12) / max(clinic.norms[s], 1e-300)
-        if not abs(pull) <= most:  # NaN, too
+        if abs(pull) > most:
             pull = most if pull > 0.0 else -most
         pulls[s] += pull
     return total

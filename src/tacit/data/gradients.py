@@ -6,7 +6,7 @@ Clipping needs the norm of each user's whole gradient, which follows from inner 
 vector of the width of the features (linear).
 
     weight of step h     w_h = ρ_h Σ_{j≥h} (r_j - b),  ρ_h = π(a|s)/π_old(a|s), rewards clipped to [low, high]
-    a user's gradient    g = Σ_h w_h ∇ log π(a_h|s_h),  times min(1, C/‖g‖)
+    a user's gradient    g = Σ_h w_h ∇ log π(a_h|s_h),  times min(1, C/‖g‖), or nothing where ‖g‖ is not finite
 
 With π_old = π and one step this is REINFORCE ([he2025policy] Eq. 1); with a surrogate radius c, steps at which the
 ratio ρ has left [1-c, 1+c] in the direction of the weight add nothing (PPO's clipped objective).
@@ -164,11 +164,15 @@ def add_gradients(
                     ratio = 0.0
             w[h] = ratio * to_go
         sums.reward[0] += total / horizon
-        scale = 1.0
+        scale, size = 1.0, 0.0
+        for h in range(horizon):
+            size += abs(w[h])
         if bounds.clip < math.inf:
-            norm = math.sqrt(_square_norm(features, table, sums, states[i], actions[i]))
-            if norm > bounds.clip:
-                scale = bounds.clip / norm
+            size = math.sqrt(_square_norm(features, table, sums, states[i], actions[i]))
+            if size > bounds.clip:
+                scale = bounds.clip / size
+        if not size < math.inf:  # NaN, too: what has no length cannot be clipped, and adds nothing
+            continue
         for h in range(horizon):
             counts[min(h, L - 1), states[i, h], actions[i, h]] += scale * w[h]
     # Σ w (1_a - π) = counts - π Σ_a counts
@@ -223,9 +227,11 @@ def in_range(batch: Trajectories, num_states: int, num_actions: int, horizon: in
     shapes = (batch.states.shape, batch.actions.shape, batch.rewards.shape)
     fits = shapes[1] == shapes[2] == (users, horizon) and shapes[0] in ((users, horizon), (users, horizon + 1))
     require(fits, f"trajectories must have {horizon} steps", given=shapes)
+    with np.errstate(invalid="ignore"):  # NaN becomes some integer, and is clipped after that
+        states, actions = batch.states[:, :horizon].astype(np.int64), batch.actions.astype(np.int64)
     return Trajectories(
-        states=np.ascontiguousarray(np.clip(batch.states[:, :horizon], 0, num_states - 1), dtype=np.int64),
-        actions=np.ascontiguousarray(np.clip(batch.actions, 0, num_actions - 1), dtype=np.int64),
+        states=np.ascontiguousarray(np.clip(states, 0, num_states - 1)),
+        actions=np.ascontiguousarray(np.clip(actions, 0, num_actions - 1)),
         rewards=np.ascontiguousarray(batch.rewards, dtype=np.float64),
     )
 

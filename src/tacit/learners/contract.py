@@ -82,6 +82,7 @@ class CountRequest:
 class StageRequest:
     """What a learner in stages may know before it starts: public sizes, the user's choices, the noise of batches."""
 
+    name: str
     shape: CountShape
     episodes: int
     constants: Constants | None

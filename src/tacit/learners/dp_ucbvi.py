@@ -10,7 +10,7 @@ trust local, shuffled batches shuffle differential privacy. Everything here is p
     Q̃_h = min{ Q̃_h of before, H - h + 1, r̃ + P̃ Ṽ_{h+1} + b_h }
 
 Regret Õ(√(S A H² T) + S² A H³ / ε) under joint differential privacy. The form of the bonus is the paper's; its numeric
-constants are quoted from memory and could not be confirmed (docs/papers/central.md).
+constants are neither proved here nor checked against the paper (docs/papers/central.md).
 
 `constants="practical"` is the rule shared by all learners (`planning.widths`) on counts made consistent with E = 0: the
 closed form then puts every row on its best total, the inverse-variance mean of the noisy visits and of the row's sum

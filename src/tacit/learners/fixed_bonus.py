@@ -2,26 +2,36 @@
 
     Q̃_h(s,a) = min{ H - h + 1, max{ 0, r̃_h(s,a) + Σ_s' P̃_h(s'|s,a) Ṽ_{h+1}(s') + b_h(s,a) } }
 
-P̃ may be a signed measure (noisy counts can be negative); a row that is not known yet has an infinite bonus.
+P̃ may be a signed measure (noisy counts can be negative); a row that is not known yet has an infinite bonus. With the
+logarithms of `fixed_bonus_parameters` the event of Lemma W1 (event of the widths) has probability 1 - `failure_prob`,
+and on it both learners are optimistic at every release: Q̃ ≥ Q*.
 Cost: O(H S² A) per plan; nothing but coins for ties while no new statistics are published.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import require
+from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
 from tacit.planning.ties import break_ties
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision
+from tacit.released.precision import CountPrecision, exact_counts, precision_log_term
 
-__all__ = ["FixedBonusBelief", "FixedBonusLearner", "FixedBonusParameters", "is_news", "plan_with_fixed_bonus"]
+__all__ = [
+    "FixedBonusBelief",
+    "FixedBonusLearner",
+    "FixedBonusParameters",
+    "fixed_bonus_parameters",
+    "is_news",
+    "plan_with_fixed_bonus",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,9 +41,30 @@ class FixedBonusParameters(NamedTuple):
     """Public constants of the learner."""
 
     log_term: float
-    """The logarithm of the sampling widths."""
+    """ℓ = ln(2 H S A K / β) ∨ 2, the logarithm of the sampling widths."""
     log_precision: float
+    """L = ln(4 D K / β), the logarithm of the radii of D noisy numbers."""
     precision: CountPrecision
+
+
+def fixed_bonus_parameters(
+    *, shape: CountShape, episodes: int, precision: CountPrecision | None, failure_prob: float
+) -> FixedBonusParameters:
+    """The logarithms of Lemma W1 (event of the widths): half of the failure probability for sampling, half for noise.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> found = fixed_bonus_parameters(shape=shape, episodes=20_000, precision=None, failure_prob=0.05)
+    >>> round(found.log_term, 2), round(found.log_precision, 2)
+    (17.46, 19.95)
+    """
+    beta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
+    users = require_count("episodes", episodes)
+    rows = shape.horizon * shape.num_states * shape.num_actions
+    return FixedBonusParameters(
+        log_term=max(2.0, math.log(2.0 * rows * users / beta)),
+        log_precision=precision_log_term(shape, users, beta / 2.0),
+        precision=precision or exact_counts(),
+    )
 
 
 class FixedBonusBelief(NamedTuple):
@@ -92,12 +123,25 @@ def plan_with_fixed_bonus(
 
 
 class FixedBonusLearner(KernelLearner[FixedBonusBelief, Totals, CountStatistics]):
-    """A learner with the theorem's widths; subclasses say how rows and bonuses follow from the released counts."""
+    """A learner with widths that are proved; subclasses say how rows and bonuses follow from the released counts."""
 
-    def __init__(self, *, name: str, shape: CountShape, parameters: FixedBonusParameters, users_per_batch: int) -> None:
-        require(shape.staged, f"{name} keeps the steps of an episode apart: staged must be true", shape.staged)
+    NAME: str
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        episodes: int,
+        precision: CountPrecision | None = None,
+        failure_prob: float = 0.05,
+        users_per_batch: int = 1,
+    ) -> None:
+        require(shape.staged, f"{self.NAME} keeps the steps of an episode apart: staged must be true", shape.staged)
+        parameters = fixed_bonus_parameters(
+            shape=shape, episodes=episodes, precision=precision, failure_prob=failure_prob
+        )
         super().__init__(
-            name=name,
+            name=self.NAME,
             shape=shape,
             constants="theory",
             z=None,

@@ -5,9 +5,10 @@
     Q̃_h = min{ H - h + 1, max{ 0, r̃ + P̃ Ṽ_{h+1} + b } },    Ṽ_h(s) = Σ_a π_h(a|s) Q̃_h(s,a)         (evaluation)
     π_h(a|s) ← π_h(a|s) exp(η Q̃_h(s,a)) / Σ_a' ...,          η = √(2 ln A / (H² K))                   (improvement)
 
-Regret Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's, its numeric constants
-are quoted from memory (docs/papers/central.md). Deviations: rewards where the paper has costs; radii of the noise as it
-is now. `constants="practical"` takes rows and widths of the shared rule (`planning.widths`), the same η.
+Regret Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's; its numeric constants
+are neither proved here nor checked against the paper (docs/papers/central.md). Deviations: rewards where the paper has
+costs; radii of the noise as it is now. `constants="practical"` takes rows and widths of the shared rule
+(`planning.widths`), the same η.
 
 A user visits every step once, so drawing an action for every (h, s) beforehand gives the trajectory the same law as
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.

@@ -1,22 +1,24 @@
 """Private UCB-VI: value iteration with Hoeffding bonuses on private counts (Chowdhury and Zhou, AAAI 2022).
 
-For any privatizer with |Ñ(s,a) - N(s,a)|, |R̃ - R| ≤ E₁ and |Ñ(s,a,s') - N(s,a,s')| ≤ E₂, all at once:
+For any privatizer with |Ñ(s,a) - N(s,a)|, |R̃ - R| ≤ E₁ and |Ñ(s,a,s') - N(s,a,s')| ≤ E₂, all at once, and m = H - h:
 
     n = (Ñ(s,a) + E₁) ∨ 1,    r̃ = R̃ / n,    P̃ = Ñ(s,a,s') / n
-    b = (1 + H) L / √n + 3 E₁ / n + H (S E₂ + 2 E₁) / n,    L = √(2 ln(4 S A T / δ))
+    b = (1 + m) L / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n,    L = √(ℓ / 2),    ℓ = ln(2 H S A K / δ) ∨ 2
 
-Regret Õ(√(S A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's, its numeric constants are
-quoted from memory (docs/papers/central.md). Deviations: rewards where the paper has costs; the two radii are those of
-the noise as it is now; rows of different steps count as different states in the logarithm.
+Constants: ours. With probability 1 - δ all Q̃ are at least Q* at every release: Lemma W2 (private UCB-VI is optimistic).
+The form is the paper's; its printed constants are not reproduced here. Deviations from the printed form: rewards where
+the paper has costs; m where it has H; one Hoeffding bound for reward and successor together; ℓ for K users and rows
+that differ by step; the radii are those of the noise as it is now. The regret Õ(√(S A H³ T) + S² A H³ / ε) under joint
+differential privacy is the paper's statement about its own constants.
 
-Without noise E₁ = E₂ = 0 and this is UCB-VI with the bonus (1 + H) L / √(N ∨ 1).
+Without noise E₁ = E₂ = 0 and this is UCB-VI with the bonus (H - h + 1) L / √(N ∨ 1).
 """
 
 from __future__ import annotations
 
 import math
 
-from tacit.errors import InvalidInput, require_count, require_real
+from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, ask_nothing
 from tacit.learners.fixed_bonus import (
@@ -28,8 +30,8 @@ from tacit.learners.fixed_bonus import (
 )
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
-from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
+from tacit.released.counts import CountStatistics
+from tacit.released.precision import now_radius
 
 __all__ = ["PrivateUCBVI", "make_private_ucb_vi"]
 
@@ -43,50 +45,32 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
     precision, variance, L = parameters.precision, released.variance, parameters.log_precision
     E1 = max(now_radius(precision, variance, 1, L), now_radius(precision, variance, 2, L))
     E2 = now_radius(precision, variance, 0, L)
-    width = math.sqrt(2.0 * parameters.log_term)
+    width = math.sqrt(parameters.log_term / 2.0)
     for h in range(H):
         for s in range(S):
             for a in range(A):
                 n = max(released.visits[h, s, a] + E1, 1.0)
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
-                # b = L / √n + 3 E₁ / n  for the reward
-                bonus = width / math.sqrt(n) + 3.0 * E1 / n
+                left = H - 1 - h
+                # b = (1 + m) L / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n
+                noise = 3.0 * E1 + left * (S * E2 + 2.0 * E1)
+                belief.bonus[h, s, a] = (1.0 + left) * width / math.sqrt(n) + noise / n
                 if h < H - 1:
-                    # + H L / √n + H (S E₂ + 2 E₁) / n  for the successor
-                    bonus += H * width / math.sqrt(n) + H * (S * E2 + 2.0 * E1) / n
                     for t in range(S):
                         belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
-                belief.bonus[h, s, a] = bonus
 
 
 class PrivateUCBVI(FixedBonusLearner):
     """Optimism with Hoeffding widths on private counts of known precision.
 
+    >>> from tacit.released.counts import CountShape
     >>> learner = PrivateUCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
     >>> float(learner.begin().bonus.min())
     inf
     """
 
+    NAME = "private-ucb-vi"
     kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update)
-
-    def __init__(
-        self,
-        *,
-        shape: CountShape,
-        episodes: int,
-        precision: CountPrecision | None = None,
-        failure_prob: float = 0.05,
-        users_per_batch: int = 1,
-    ) -> None:
-        delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
-        rows = shape.horizon * shape.num_states * shape.num_actions
-        steps = require_count("episodes", episodes) * shape.horizon
-        parameters = FixedBonusParameters(
-            log_term=math.log(4.0 * rows * steps / delta),
-            log_precision=precision_log_term(shape, episodes, delta / 3.0),
-            precision=precision or exact_counts(),
-        )
-        super().__init__(name="private-ucb-vi", shape=shape, parameters=parameters, users_per_batch=users_per_batch)
 
 
 def make_private_ucb_vi(request: CountRequest) -> PrivateUCBVI | UCBVI:

@@ -1,14 +1,16 @@
 """PUCB: UBEV with private counters (Vietri, Balle, Krishnamurthy and Wu, ICML 2020), the first jointly private learner.
 
-For counters that are all within E of the truth, ñ = Ñ(s,a):
+For counters that are all within E of the truth, ñ = Ñ(s,a) and m = H - h the steps that remain:
 
-    Q̃_h(s,a) = min{ H - h + 1, (R̃ + Σ_s' Ñ(s,a,s') Ṽ_{h+1}(s')) / ñ + (H + 1) φ + ψ }    if ñ ≥ 2E, else H - h + 1
-    φ = √( 2 ln(4 S A H T / β) / ((ñ - E) ∨ 1) ),    ψ = (1 + S H) (3 E / ñ + 2 E² / ñ²)
+    Q̃_h(s,a) = min{ m + 1, (R̃ + Σ_s' Ñ(s,a,s') Ṽ_{h+1}(s')) / ñ + (1 + m) φ + ψ }    if ñ ≥ 2E and ñ > 0, else m + 1
+    φ = √( ℓ / (2 ((ñ - E) ∨ 1)) ),    ψ = (1 + m S) E / ñ + (1 + m) E / ñ,    ℓ = ln(2 H S A K / β)
 
-Regret Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's, its numeric constants
-are quoted from memory (docs/papers/central.md). Deviations: Q̃ is also clipped at 0; E is the radius of the noise as it
-is now; a row without any visit is unknown also without noise. Without noise E = ψ = 0 and this is UBEV with the width
-(H + 1) √(2 ln(·) / N).
+Constants: ours. With probability 1 - β all Q̃ are at least Q* at every release: Lemma W3 (PUCB is optimistic). The form
+(sampling width φ, noise width ψ, threshold) is the paper's; its printed constants are not reproduced here. Deviations
+from the printed form: m where the paper has H; ψ has no term of order E²/ñ²; ℓ for K users; Q̃ is also clipped at 0; E
+is the radius of the noise as it is now; a row without any visit is unknown also without noise. The regret Õ(√(S² A H³
+T) + S² A H³ / ε) under joint differential privacy is the paper's statement about its own constants. Without noise E = ψ
+= 0 and this is UBEV with the width (H - h + 1) √(ℓ / 2N).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import math
 
 import numpy as np
 
-from tacit.errors import InvalidInput, require_count, require_real
+from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, ask_nothing
 from tacit.learners.fixed_bonus import (
@@ -29,8 +31,8 @@ from tacit.learners.fixed_bonus import (
 )
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
-from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
+from tacit.released.counts import CountStatistics
+from tacit.released.precision import now_radius
 
 __all__ = ["PUCB", "make_pucb"]
 
@@ -52,9 +54,10 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
                     belief.bonus[h, s, a] = np.inf
                     continue
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
-                phi = math.sqrt(2.0 * parameters.log_term / max(n - E, 1.0))
-                psi = (1.0 + S * H) * (3.0 * E / n + 2.0 * E * E / (n * n))
-                belief.bonus[h, s, a] = (H + 1.0) * phi + psi
+                left = H - 1 - h
+                phi = math.sqrt(parameters.log_term / (2.0 * max(n - E, 1.0)))
+                psi = (1.0 + left * S) * E / n + (1.0 + left) * E / n
+                belief.bonus[h, s, a] = (1.0 + left) * phi + psi
                 if h < H - 1:
                     for t in range(S):
                         belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
@@ -63,31 +66,14 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
 class PUCB(FixedBonusLearner):
     """Optimism that trusts a row once its private count is twice the precision.
 
+    >>> from tacit.released.counts import CountShape
     >>> learner = PUCB(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
     >>> float(learner.begin().bonus.min())
     inf
     """
 
+    NAME = "pucb"
     kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update)
-
-    def __init__(
-        self,
-        *,
-        shape: CountShape,
-        episodes: int,
-        precision: CountPrecision | None = None,
-        failure_prob: float = 0.05,
-        users_per_batch: int = 1,
-    ) -> None:
-        beta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
-        rows = shape.horizon * shape.num_states * shape.num_actions
-        steps = require_count("episodes", episodes) * shape.horizon
-        parameters = FixedBonusParameters(
-            log_term=math.log(4.0 * rows * steps / beta),
-            log_precision=precision_log_term(shape, episodes, beta / 3.0),
-            precision=precision or exact_counts(),
-        )
-        super().__init__(name="pucb", shape=shape, parameters=parameters, users_per_batch=users_per_batch)
 
 
 def make_pucb(request: CountRequest) -> PUCB | UCBVI:

@@ -45,7 +45,7 @@ class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
         self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
-        std = noise.std(max(2, episodes // 8), EVERYTHING)
+        std = noise.batch_std(max(2, episodes // 8), EVERYTHING)
         self.stages = growing_batches(episodes, first=least_stage(std, shape) / 2.0)
         """Users of each stage; the last one exploits."""
         if len(self.stages) < 2:

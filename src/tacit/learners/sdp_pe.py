@@ -138,7 +138,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
     def update(self, belief: SDPPEBelief, released: Private[CountStatistics]) -> SDPPEBelief:
         """Take in one batch: extend the crude model, or eliminate and forget."""
         step = self.steps[belief.done]
-        E = self._noise.precision(step.users, self._requests[belief.done])
+        E = self._noise.batch_precision(step.users, self._requests[belief.done])
         if step.layer is not None:
             return self._extend(belief, step.layer, released.statistics, E)
         P, u, floor, strict = self._refined(belief, released.statistics, E, step.L)

@@ -71,7 +71,7 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
         self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
-        std = noise.std(max(2, episodes // 8), EVERYTHING)
+        std = noise.batch_std(max(2, episodes // 8), EVERYTHING)
         budget = exploration_budget(episodes, shape, std)
         exploring = backward_geometric(budget, first=least_stage(std, shape))
         self.stages = (*exploring, episodes - budget)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
@@ -20,6 +21,7 @@ from tacit.learners.gradient import make_gradient
 from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import make_private_ucb_po
 from tacit.learners.private_ucb_vi import make_private_ucb_vi
 from tacit.learners.psrl import make_psrl
@@ -38,7 +40,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 
-__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row"]
+__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row", "make_learner"]
 
 Options = Mapping[str, tuple[str, ...]]
 
@@ -93,7 +95,7 @@ STAGED: Final[Options] = {"staged": ("true", "false")}
 REPLAN: Final[Options] = {"replan": ("every", "rarely")}
 """Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
 TUNING: Final[Options] = {"eta": ("number",), "cb": ("number",), "ce": ("number",)}
-MEMORY: Final = "the numeric constants of its theory widths are not checked against the paper"
+UNPROVED: Final = "the numeric constants of its theory widths are neither proved here nor checked against the paper"
 
 LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "ucbvi": LearnerRow(
@@ -113,21 +115,20 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=Totals,
         build=make_dp_ucbvi,
         options={"rows": ("projected", "kept")},
+        unverified=UNPROVED,
     ),
     "private-ucb-vi": LearnerRow(
         summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
         build=make_private_ucb_vi,
-        unverified=MEMORY,
     ),
     "private-ucb-po": LearnerRow(
         summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
         build=make_private_ucb_po,
+        unverified=UNPROVED,
     ),
-    "pucb": LearnerRow(
-        summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=make_pucb, unverified=MEMORY
-    ),
+    "pucb": LearnerRow(summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=make_pucb),
     "ldp-psrl": LearnerRow(
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,
@@ -225,3 +226,10 @@ def learner_row(name: str) -> LearnerRow:
     if not isinstance(row, LearnerRow):
         raise InvalidInput(f"the entry point of learner '{name}' must be a LearnerRow, got {type(row).__name__}")
     return row
+
+
+def make_learner(request: CountRequest | StageRequest | LossRequest) -> Learner[Any, Any, Any]:
+    """The learner that a request names, once its options are checked."""
+    row = learner_row(request.name)
+    row.check(request.name, request.options)
+    return row.build(request)

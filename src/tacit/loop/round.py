@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels import inlined, lean_kernel
+from tacit.kernels import inlined, is_lean, kernel, lean_kernel
 from tacit.policies import AnyPolicy
 from tacit.protocol import Judge, Kernel, Learner, Privatizer, Sampler
 from tacit.randomness import SimulationNoise, Streams
@@ -64,9 +64,11 @@ def fused(kernels: RoundKernels) -> Kernel:
 
     `done` users came before. The users of the last round report only if `until` lies beyond them.
     """
-    plan, act, count, ask, release, update, record = (inlined(kernel) for kernel in kernels)
+    plan, act, count, ask, release, update, record = (inlined(part) for part in kernels)
+    # Whoever allocates needs reference counts, and so does the loop around it; releases never allocate.
+    lean = all(is_lean(part) for part in kernels if part is not kernels.release)
 
-    @lean_kernel
+    @(lean_kernel if lean else kernel)
     def advance(
         parameters: Any,
         belief: Any,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,12 @@ __all__ = ["Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
 Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""
+AGREEMENTS: Final = (
+    ("users_per_batch", "users_per_batch", "number of users per batch"),
+    ("releases", "epochs", "number of releases per batch"),
+    ("feedback", "feedback", "feedback"),
+)
+"""What learner and privatizer must have alike where both state it: kernels check neither sizes nor payments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +125,8 @@ def simulate(
     if ledger is not None and receipt is not None:
         ledger.commit(receipt)
     found = judge.finish(learner, ended.belief, ended.rounds, ended.done)
-    report(episodes)
+    if ended.done < episodes:  # whoever was left over was served by the last policy
+        report(episodes)
     return SeedRun(
         seed=seed,
         episodes=marks,
@@ -145,6 +152,10 @@ def _require_agreement(world: World, learner: Learner[Any, Any, Any], privatizer
     agree = learner.shape.staged == privatizer.shape.staged
     require(agree, "learner and privatizer must agree on `staged`", learner.shape.staged)
     require(learner.shape == privatizer.shape, "learner and privatizer must agree on the shape", privatizer.shape)
+    for mine, theirs, what in AGREEMENTS:
+        wanted, offered = getattr(learner, mine, None), getattr(privatizer, theirs, None)
+        same = wanted is None or offered is None or wanted == offered
+        require(same, f"{learner.name} needs a privatizer whose {what} is {wanted}", offered)
 
 
 def _silent(done: int) -> None:

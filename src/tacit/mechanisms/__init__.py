@@ -1,8 +1,7 @@
-"""Noise primitives: numbered guarantees, sampler, precision and event in one file each.
+"""Noise primitives: guarantees, sampler, precision, event, device and deployment in one file each.
 
-One release: Laplace, Gaussian, Bounded, Binomial, RandomizedResponse, UnaryEncoding, SubsetSelection. Continual
-release, one number per user: LaplaceTree, GaussianTree, KaryTree, SquareRootFactorization, BufferedToeplitz. Exact
-samplers on the operating system's randomness, for deployments: `tacit.mechanisms.exact`.
+`noise`: one release, in every counter or in the bits of a device. `continual`: every prefix of a stream. `exact`:
+integer samplers on the operating system's randomness, for deployments. `table`: all of them by name.
 """
 
 from __future__ import annotations
@@ -11,23 +10,28 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.errors import UnknownName
-from tacit.mechanisms.binomial import Binomial
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.factorization import BufferedToeplitz, SquareRootFactorization
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.kary_tree import KaryTree
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.protocol import Mechanism
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.mechanisms.tree import GaussianTree, LaplaceTree
-from tacit.mechanisms.unary_encoding import UnaryEncoding
+from tacit.mechanisms import table
+from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.factorization import BufferedToeplitz, SquareRootFactorization
+from tacit.mechanisms.continual.kary_tree import KaryTree
+from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.noise.additive import Additive
+from tacit.mechanisms.noise.binomial import Binomial
+from tacit.mechanisms.noise.bounded import Bounded
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse
+from tacit.mechanisms.noise.subset_selection import SubsetSelection
+from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
+from tacit.mechanisms.protocol import Mechanism, Randomizer
 
 __all__ = [
     "MECHANISMS",
+    "Additive",
     "Binomial",
     "Bounded",
     "BufferedToeplitz",
+    "ContinualCounter",
     "Gaussian",
     "GaussianTree",
     "KaryTree",
@@ -35,6 +39,7 @@ __all__ = [
     "LaplaceTree",
     "Mechanism",
     "RandomizedResponse",
+    "Randomizer",
     "SquareRootFactorization",
     "SubsetSelection",
     "UnaryEncoding",
@@ -42,13 +47,7 @@ __all__ = [
 ]
 
 MECHANISMS: Final[Mapping[str, type[Any]]] = {
-    "binomial": Binomial,
-    "bounded": Bounded,
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "oue": UnaryEncoding,
-    "rr": RandomizedResponse,
-    "subset": SubsetSelection,
+    name: row.kind for name, row in sorted(table.MECHANISMS.items()) if row.trust != "central"
 }
 """The noise that covers one release, by its name on the command line."""
 

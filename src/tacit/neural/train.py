@@ -23,7 +23,8 @@ from tacit.neural.gradients import NeuralBatch, clipped_sum
 from tacit.neural.policy import NeuralPolicy, require_torch
 from tacit.neural.rollout import Users, policy_for
 from tacit.privatizers.gradient import GradientPrivatizer, both_claims
-from tacit.privatizers.gradient_registry import GradientRequest, make_gradient_privatizer
+from tacit.privatizers.request import gradient_request
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape, GradientStatistics
@@ -62,12 +63,12 @@ def neural_privatizer(
 ) -> GradientPrivatizer[Any, Any]:
     """The calibrated privatizer of a network's gradients; epsilon None: no noise, no protection."""
     shape = GradientShape(horizon=1, num_states=1, num_actions=policy.actions, staged=True, dimension=policy.dimension)
-    return make_gradient_privatizer(
-        GradientRequest(
+    made: Any = make_privatizer(
+        gradient_request(
             shape=shape,
             trust="none" if epsilon is None else "central",
             epsilon=epsilon,
-            delta=delta,
+            delta=None if epsilon is None else delta,
             calibration="tight",
             users_per_batch=users_per_batch,
             clip=clip,
@@ -75,6 +76,8 @@ def neural_privatizer(
             baseline=None,
         )
     )
+    found: GradientPrivatizer[Any, Any] = made
+    return found
 
 
 def release(
@@ -89,7 +92,8 @@ def release(
     require(len(batch) == m, f"a batch must have exactly {m} users", len(batch), "drop a short last batch")
     parameters = privatizer.parameters
     total = clipped_sum(policy, theta, batch, privatizer.bounds.clip).double().numpy()
-    share = float(batch.shares.clamp(0.0, 1.0).sum()) / m
+    # A share that is not finite counts as zero: clamp lets NaN through.
+    share = float(batch.shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(0.0, 1.0).sum()) / m
     gradient = total / m + parameters.sigma * noise.generator.standard_normal(policy.dimension)
     reward = share + parameters.reward_sigma * noise.generator.standard_normal()
     statistics = GradientStatistics(

@@ -1,10 +1,15 @@
 """Central trust: a curator who sees everything counts with continual noisy counters (joint differential privacy).
 
 Roles: the encoder and the shuffler are the identity; the analyzer keeps the exact totals and publishes them with the
-noise of a continual counter, which lets every user be counted after every episode for one fixed price.
+noise of a continual counter, which lets every user be counted for one fixed price, however often totals are published.
 
-G1  Each user is one step of the stream; the exposure is that of the counter, over the families of the encoding.
-G2  The last user is counted but never published: nobody comes after. So prefixes 1..K-1 are released.
+A step of the counter is one user, or one batch on a public schedule of ends: a counter pays for every release, and
+where the policy changes rarely most releases are of no use.
+
+G1  Each user is in exactly one step of the stream, so replacing one changes one step by what one user can change; the
+    exposure is that of the counter, over the families of the encoding. The ends are public numbers, fixed beforehand.
+G2  Without a schedule the last user is counted but never published: nobody comes after. So prefixes 1..K-1 are
+    released. With one, nothing is published between two ends, nor after the last.
 G3  Everything a learner does with the totals is post-processing (and the actions of all other users are private, too:
     Lemma P8 (billboard)).
 
@@ -12,14 +17,18 @@ G3  Everything a learner does with the totals is post-processing (and the action
 `paper`: the Laplace binary tree of [bai2024adversarial] Sec. 5 and of the joint-DP literature, scale 3H⌈log₂K⌉/ε in
 each of three families; its proof counts H differences per family where replacing a user makes 2H, so its claim of pure
 ε-JDP is false, and the certificate says what it really gives.
+
+`batched`               fresh independent noise for every batch, accumulated: B batches carry √B times the noise of one
+`batched-factorization` the factorization over batches: the noise of B batches is only ~ (1 + ln(B)/π) times that of one
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +38,17 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import BudgetSpent, InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual import ContinualCounter
-from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
-from tacit.privatizers.layout import dimension_of
-from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families
+from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
+from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 
-__all__ = ["Central", "CentralState"]
+__all__ = ["Central", "CentralState", "geometric_ends"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,26 +71,48 @@ class Parameters(NamedTuple):
     counter: Any
     releases: int
     complement: bool
+    ends: Ints
+    """[batches]: after how many users each batch is published; empty: every user is a step."""
+    variances: Floats
+    """[batches, 3]: the noise variance of transitions, visits and rewards at each end."""
 
 
 @cache
 def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
     """The release kernel over one kind of counter."""
+    move_on = kernel(advance(step))
 
     @kernel
     def release(
         parameters: Parameters, state: CentralState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
-        if state.stream.time[0] > parameters.releases:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
         add_trajectory(state.exact, users.states, users.actions, users.rewards)
-        if state.stream.time[0] < parameters.releases:
+        move_on(parameters, state, generator)
+
+    return release
+
+
+def advance(step: Callable[..., None]) -> Callable[..., None]:
+    """The function that moves the stream on after the exact totals have grown, and publishes if something is due."""
+
+    def move_on(parameters: Parameters, state: CentralState, generator: np.random.Generator) -> None:
+        done = state.stream.time[0]
+        if done > parameters.releases:
+            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
+        if parameters.ends.shape[0] > 0:
+            # Nothing leaves before the batch is complete, nor after the last one (G2).
+            if done < parameters.ends.shape[0] and state.exact.users[0] >= parameters.ends[done]:
+                step(parameters.counter, state.stream, generator)
+                publish(parameters, state)
+                for family in range(3):
+                    state.released.variance[family] = parameters.variances[done, family]
+        elif done < parameters.releases:
             step(parameters.counter, state.stream, generator)
             publish(parameters, state)
         else:
             state.stream.time[0] += 1  # the last user: counted, never published (G2)
 
-    return release
+    return move_on
 
 
 @kernel
@@ -124,12 +154,19 @@ class Central:
     encoding: Encoding
     counter: ContinualCounter
     mechanism: str
+    ends: tuple[int, ...] | None = None
+    """The public schedule: after how many users the totals are published. None: after every user but the last."""
 
     answers = Totals
 
     def __post_init__(self) -> None:
         if self.claim.trust != "central":
             raise InvalidInput(f"Central needs a claim with trust 'central', got {self.claim.trust!r}")
+        if self.ends is not None:
+            rising = len(self.ends) > 0 and self.ends[0] >= 1 and all(np.diff(self.ends) > 0)
+            require(rising, "the ends of the batches must be positive and increase strictly", len(self.ends))
+            enough = len(self.ends) <= self.counter.releases
+            require(enough, f"the counter pays for {self.counter.releases} batches", len(self.ends))
 
     @property
     def name(self) -> str:
@@ -144,57 +181,96 @@ class Central:
     @property
     def parameters(self) -> Parameters:
         """Public parameters of the kernel."""
+        ends = () if self.ends is None else self.ends
+        each: Floats = np.array(_variances(cast("Hashable", self.counter), len(ends)), dtype=np.float64)
         return Parameters(
-            counter=self.counter.params, releases=self.counter.releases, complement=self.encoding == "complement"
+            counter=self.counter.params,
+            releases=self.counter.releases,
+            complement=self.encoding == "complement",
+            ends=np.array(ends, dtype=np.int64),
+            variances=each[:, np.newaxis] * np.array(self._terms),
         )
+
+    @property
+    def _terms(self) -> tuple[float, float, float]:
+        """How many counters' noise a transition (a single step has none), a visit and a reward carry."""
+        return 1.0 if self.shape.horizon > 1 else 0.0, 2.0 if self.encoding == "complement" else 1.0, 1.0
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
         return count_families(self.shape, self.encoding)
 
     def events(self) -> Events:
-        """The exposure of one user over the whole stream."""
+        """The exposure of one user over the whole stream: one step, however many users share it (G1)."""
         return tuple(event for family in self.families() for event in self.counter.events(family))
 
     def noise_std(self) -> dict[str, float]:
-        """The largest standard deviation of any release."""
-        std = self.counter.max_std
+        """The largest standard deviation of any release; on a schedule that is the last one's."""
+        std = self.counter.max_std if self.ends is None else self.counter.std_at(len(self.ends))
         visits = std * 2**0.5 if self.encoding == "complement" else std
         return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
+
+    def precision(self) -> None:
+        """Prefixes are released, not sums over users."""
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scale of the counter."""
+        return CountPrecision(scale=np.full(3, self.counter.subgamma))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
         paper = self.calibration == "paper"
         printed = f"pure epsilon {self.claim.epsilon:g} by tree nodes of scale 3H log K / epsilon" if paper else None
-        return certificate_of(self, noise=self.mechanism, paper_says=printed)
+        return certificate_of(self, noise=self.mechanism, std=self.noise_std(), paper_says=printed)
 
     def begin(self) -> CentralState:
         """Nobody came yet."""
         stream = self.counter.begin(dimension_of(self.shape))
         released = empty_counts(self.shape)
-        std = self.noise_std()
-        released.variance[:] = [std["transitions"] ** 2, std["visits"] ** 2, std["rewards"] ** 2]
+        if self.ends is None:
+            std = self.noise_std()
+            released.variance[:] = [std["transitions"] ** 2, std["visits"] ** 2, std["rewards"] ** 2]
         return CentralState(exact=empty_counts(self.shape), stream=stream, released=released)
 
     def release(
         self, state: CentralState, users: Batch, query: Totals, noise: Noise
     ) -> tuple[CentralState, Private[CountStatistics]]:
-        """Count a batch: each trajectory is one step of the stream; aggregated counts are one step together."""
+        """Count users, one by one, or aggregated counts all together: they are one step, or stay in one batch."""
         require_answer(self, query)
         if isinstance(users, Trajectories):
             after: CentralState = release_users(self, state, users, query, noise)
             return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
-        if int(state.stream.time[0]) > self.counter.releases:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more batches")
-        stream = copy_state(state.stream)
-        released = copy_state(state.released)
         exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
-        after = CentralState(exact=exact, stream=stream, released=released)
-        if int(stream.time[0]) < self.counter.releases:
-            self.counter.step(self.counter.params, stream, noise.generator)
-            publish(self.parameters, after)
-        else:
-            stream.time[0] += 1  # the last batch: counted, never published (G2)
+        after = CentralState(exact=exact, stream=copy_state(state.stream), released=copy_state(state.released))
+        # Users who come together stay together: a batch may end later than planned, by public numbers.
+        advance(self.counter.step)(self.parameters, after, noise.generator)
         return after, Private(after.released, self.claim)
+
+
+def geometric_ends(episodes: int, *, first: int, growth: float) -> tuple[int, ...]:
+    """Ends of batches, each about `growth` times the one before, the last of them before the last user.
+
+    >>> geometric_ends(1000, first=50, growth=2.0)
+    (50, 100, 200, 400, 800)
+    >>> geometric_ends(6, first=1, growth=1.1)
+    (1, 2, 3, 4, 5)
+    """
+    K = require_count("episodes", episodes, least=2)
+    end = min(require_count("first", first), K - 1)
+    rate = require_real("growth", growth, low=1.0, open_low=True)
+    ends: list[int] = []
+    while end < K:
+        ends.append(end)
+        end = max(end + 1, math.ceil(end * rate - 1e-9))
+    return tuple(ends)
+
+
+@lru_cache(maxsize=64)
+def _variances(counter: Any, batches: int) -> tuple[float, ...]:
+    return tuple(counter.variance_at(k + 1) for k in range(batches))

@@ -7,21 +7,52 @@ are arguments. Privatizers that release after every user also come as one kernel
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.composition import pure_epsilon_of
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import InvalidInput, require
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.protocol import Noise, Privatizer, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
-__all__ = ["Batch", "CountPrivatizer", "CountsState", "release_users", "require_answer", "require_shape"]
+__all__ = [
+    "Batch",
+    "CountPrivatizer",
+    "CountsState",
+    "certificate_of",
+    "count_precision",
+    "release_users",
+    "require_answer",
+    "require_shape",
+    "sampling_of",
+    "sum_precision",
+]
 
 Batch = Trajectories | ExactCounts
-CountPrivatizer: TypeAlias = Privatizer[Batch, Any, CountStatistics]
+
+
+class CountPrivatizer(Privatizer[Batch, Any, CountStatistics], Protocol):
+    """A privatizer of counts: it also states how precise they are."""
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        ...
+
+    def precision(self) -> SumPrecision | None:
+        """How far the noise of sums over users can go; None: what is released is no sum over single users."""
+        ...
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        ...
 
 
 class CountsState(NamedTuple):
@@ -35,6 +66,38 @@ def require_answer(privatizer: Privatizer[Any, Any, Any], query: object) -> None
     if not isinstance(query, privatizer.answers):
         asked = query.words() if hasattr(query, "words") else type(query).__name__
         raise InvalidInput(f"{privatizer.name} answers {privatizer.answers.words()}; it was asked for {asked}")
+
+
+def count_precision(privatizer: CountPrivatizer) -> CountPrecision:
+    """The sub-gamma scales that a privatizer states for its counts; one that states none is refused, never "exact".
+
+    A released number has noise of the variance that comes with it (`CountStatistics.variance`, as of now) and of a
+    sub-gamma scale that does not change; together they are a radius (`tacit.released.precision.now_radius`).
+    """
+    found: CountPrecision = _stated(privatizer, "count_precision")
+    return found
+
+
+def sampling_of(privatizer: CountPrivatizer) -> Sampling:
+    """What it costs under this privatizer that users send a part of their trajectory only."""
+    found: Sampling = _stated(privatizer, "sampling")
+    return found
+
+
+def sum_precision(privatizer: CountPrivatizer) -> SumPrecision | None:
+    """How far the noise of sums over users can go; None: this privatizer states that it releases no such sums."""
+    found: SumPrecision | None = _stated(privatizer, "precision")
+    return found
+
+
+def _stated(privatizer: CountPrivatizer, member: str) -> Any:
+    found = getattr(privatizer, member, None)
+    if not callable(found):
+        raise InvalidInput(
+            f"a privatizer must state how precise its counts are, got {type(privatizer).__name__} without "
+            f"{member}(); implement every member of tacit.privatizers.contract.CountPrivatizer"
+        )
+    return found()
 
 
 def release_users(privatizer: CountPrivatizer, state: Any, batch: Trajectories, query: Query, noise: Noise) -> Any:
@@ -72,4 +135,32 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
         states=np.asarray(batch.states, dtype=np.int64),
         actions=np.asarray(batch.actions, dtype=np.int64),
         rewards=np.asarray(batch.rewards, dtype=np.float64),
+    )
+
+
+def certificate_of(
+    privatizer: CountPrivatizer, *, noise: str, std: Mapping[str, float], paper_says: str | None = None
+) -> Certificate:
+    """The certificate of a privatizer of counts: what the exact accountant finds for one user's whole exposure."""
+    # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
+    families = [
+        CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std["rewards"]))
+        for family in privatizer.families()
+    ]
+    events, claim = privatizer.events(), privatizer.claim
+    # The events are those of one replaced trajectory; a claim about more of them is a claim that nothing here supports.
+    if claim.unit.trajectories > 1:
+        raise NotSupported(
+            f"a privatizer claims privacy for one trajectory, got a unit of {claim.unit.trajectories}; claim one, and "
+            "state what a person with several gets by claim.group(size)"
+        )
+    # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.
+    pure = paper_says is not None and math.isfinite(pure_epsilon_of(events))
+    return certify(
+        events,
+        families,
+        claim,
+        calibration=privatizer.calibration,
+        paper_says=paper_says,
+        paper_delta=0.0 if pure else None,
     )

@@ -4,7 +4,7 @@
 
 G1  Replacing one user moves the mean of a batch by at most `reach.shift` / m, whatever that user does (per-user
     clipping, or the exact supremum for one step of tabular softmax). Rewards are clipped to the declared interval
-    first.
+    first. With Poisson samples the length `reach.norm` / q m of what one user adds counts as well (see G5).
 G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of one batch
     only (Lemma P7 (parallel composition)): one, or `epochs` of them where users are re-used, which compose.
 G3  The divisor is public: m, or the expected size q m of a Poisson sample. A short batch is dropped, never
@@ -12,7 +12,8 @@ G3  The divisor is public: m, or the expected size q m of a Poisson sample. A sh
 G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by Lemma P8 (billboard) the
     actions of all other users are, too (joint DP): [he2025policy] Def. 2 and Remark 3.
 G5  Amplification by sampling is claimed only for rate < 1, and then every user of the batch is drawn by a coin of their
-    own in every epoch.
+    own in every epoch. The event compares "adds v" with "adds v'", each against "adds nothing", so |v| counts and not
+    only |v - v'|: the mean reward is centred at the public middle of [low, high], which whoever is not drawn adds.
 
 `tight`: the least σ for the exact reach (analytic Gaussian; PLD with sampling). `paper`: σ = √(8 ln(1.25/δ)) R_max G/(m
 ε) for rewards in [-R_max, R_max], with G = √(1 - 1/A) as App. C prints it for softmax; see the certificate for what is
@@ -21,8 +22,9 @@ true.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +36,31 @@ from tacit.accounting.families import Family
 from tacit.data.doses import Dosed, add_dose_gradients
 from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.gradient_sensitivity import Reach
+from tacit.privatizers.contract import require_answer
+from tacit.privatizers.gradient_noise import (
+    Calibrated,
+    GradientSpec,
+    Reach,
+    open_gradient,
+    paper_gradient,
+    tight_gradient,
+)
 from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
-__all__ = ["DoseGradients", "GradientNoise", "GradientPrivatizer", "GradientState", "SoftmaxGradients", "both_claims"]
+__all__ = [
+    "DoseGradients",
+    "GradientNoise",
+    "GradientPrivatizer",
+    "GradientState",
+    "SoftmaxGradients",
+    "both_claims",
+    "make_gradients",
+]
 
 Users = TypeVar("Users")
 Asked = TypeVar("Asked", bound=Query)
@@ -57,6 +75,7 @@ class GradientNoise(NamedTuple):
     reward_sigma: float
     """The same for the mean reward; infinity: it is not released."""
     divisor: float
+    """The public size of a batch, q m."""
     rate: float
 
 
@@ -80,15 +99,29 @@ def choose_users(rate: float, chosen: NDArray[np.bool_], generator: np.random.Ge
 
 @kernel
 def add_noise(
-    noise: GradientNoise, reward_sum: float, released: GradientStatistics, generator: np.random.Generator
+    noise: GradientNoise,
+    reward_sum: float,
+    chosen: NDArray[np.bool_],
+    released: GradientStatistics,
+    generator: np.random.Generator,
 ) -> None:
-    """Add N(0, σ² I) to released.gradient, which holds the exact mean, and release the mean reward if that is asked."""
+    """Add N(0, σ² I) to released.gradient, which holds the exact mean, and release the mean reward if that is asked.
+
+    The mean reward is c + Σ_chosen (r_i - c) / (q m) with the public middle c of [low, high]: its mean over the coins
+    is (1/m) Σ r_i, and a user adds at most half the width, against nothing when not chosen (G5). It is written as the
+    sum of rewards with q m - |chosen| times c beside it, which is exactly the sum when everybody is chosen.
+    """
     if noise.sigma > 0.0:
         for j in range(released.gradient.shape[0]):
             released.gradient[j] += noise.sigma * generator.standard_normal()
     released.variance[0] = noise.sigma * noise.sigma
     if noise.reward_sigma < np.inf:
-        released.reward[0] = reward_sum / noise.divisor
+        absent = noise.divisor
+        for i in range(chosen.shape[0]):
+            if chosen[i]:
+                absent -= 1.0
+        middle = noise.bounds.low + 0.5 * (noise.bounds.high - noise.bounds.low)
+        released.reward[0] = (reward_sum + middle * absent) / noise.divisor
         if noise.reward_sigma > 0.0:
             released.reward[0] += noise.reward_sigma * generator.standard_normal()
         released.variance[1] = noise.reward_sigma * noise.reward_sigma
@@ -110,7 +143,7 @@ def release_softmax(
         gradient[j] = 0.0
     # (1/m) Σ_i g_i
     add_pull_back(query.features, state.sums.weights, 1.0 / noise.divisor, gradient)
-    add_noise(noise, state.sums.reward[0], state.released, coins)
+    add_noise(noise, state.sums.reward[0], state.chosen, state.released, coins)
 
 
 @kernel
@@ -119,7 +152,7 @@ def release_doses(
 ) -> None:
     """Release the gradient of a batch at a Gaussian policy over doses."""
     choose_users(noise.rate, state.chosen, coins)
-    pulls = state.sums.weights[0, :, 0]
+    pulls = state.sums.square[0]  # scratch of the right size, side by side
     total = add_dose_gradients(
         noise.bounds, query, query.means, users.states, users.actions, users.rewards, state.chosen, query.baseline[0],
         pulls,
@@ -129,7 +162,7 @@ def release_doses(
     for s in range(pulls.shape[0]):
         for j in range(gradient.shape[0]):
             gradient[j] += pulls[s] * query.features[s, j] / noise.divisor
-    add_noise(noise, total, state.released, coins)
+    add_noise(noise, total, state.chosen, state.released, coins)
 
 
 def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
@@ -141,7 +174,7 @@ def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientPrivatizer(Generic[Users, Asked]):
-    """The only door from users to gradients; every field is public. Make one with `make_gradient_privatizer`."""
+    """The only door from users to gradients; every field is public. Make one with `make_gradients`."""
 
     shape: GradientShape
     claim: PrivacyClaim
@@ -258,8 +291,7 @@ class GradientPrivatizer(Generic[Users, Asked]):
         self, state: GradientState, users: Users, query: Asked, noise: Noise
     ) -> tuple[GradientState, Private[GradientStatistics]]:
         """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
-        if not isinstance(query, self.answers):
-            raise InvalidInput(f"{self.name} answers {self.answers.words()}, it was asked for {type(query).__name__}")
+        require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
         given, m = self.kernel_users(users), self.users_per_batch
@@ -303,3 +335,32 @@ class DoseGradients(GradientPrivatizer[Dosed, DoseQuery]):
         """Contexts in the public range."""
         contexts = np.clip(users.states, 0, self.shape.num_states - 1)
         return Dosed(np.ascontiguousarray(contexts, dtype=np.int64), users.actions, users.rewards)
+
+
+CALIBRATED: Final[Mapping[Calibration, Callable[..., Calibrated]]] = {
+    "none": open_gradient,
+    "tight": tight_gradient,
+    "paper": paper_gradient,
+}
+
+
+def make_gradients(
+    shape: GradientShape, claim: PrivacyClaim, calibration: Calibration, users_per_batch: int, spec: GradientSpec
+) -> SoftmaxGradients | DoseGradients:
+    """Build and calibrate the privatizer of gradients of batches of so many users."""
+    found = CALIBRATED[calibration](spec, shape, claim, users_per_batch)
+    kind = SoftmaxGradients if shape.num_actions > 0 else DoseGradients
+    return kind(
+        shape=shape,
+        claim=claim,
+        calibration=calibration,
+        users_per_batch=users_per_batch,
+        bounds=found.bounds,
+        reach=found.reach,
+        sigma=found.sigma,
+        epochs=spec.epochs,
+        rate=spec.rate,
+        reward_weight=found.reward_weight,
+        says=found.says,
+        width=0 if spec.tabular or shape.num_actions == 0 else shape.dimension // shape.stages,
+    )

@@ -6,67 +6,36 @@ G1  Each user sends one message, covered by the mechanism's noise over the famil
 G2  The message is unbiased for the user's statistics, with the stated noise variance.
 G3  Everything the server does is post-processing of the messages.
 
-Mechanisms: `laplace`, `gaussian`, `rr` (randomized response) and `bounded` of [garcelon2021local], and tacit's two
-better ones: one random slot of the trajectory with the whole epsilon, in optimized unary encoding (`oue`) or by subset
-selection (`subset`).
+`Local` knows no mechanism: everything about a noise is behind the `Randomizer` protocol, which has no defaults.
 `paper` uses three families with the printed noise; `tight` the complement encoding with the least noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.events import Events, PureEvent
+from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, require
 from tacit.kernels import lean_kernel
-from tacit.mechanisms.bounded import Bounded
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.one_slot import OneSlot
-from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.subset_selection import SubsetSelection
-from tacit.mechanisms.unary_encoding import UnaryEncoding
-from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, release_users, require_answer, require_shape
-from tacit.privatizers.layout import add_vector, dimension_of
-from tacit.privatizers.local_aggregate import LocalMechanism, aggregate_messages
-from tacit.privatizers.local_encoders import (
-    Bits,
-    EncoderParameters,
-    additive_encoder,
-    bounded_unit,
-    gaussian_unit,
-    laplace_encoder,
-    one_slot_encoder,
-    randomized_response_encoder,
-)
-from tacit.privatizers.local_precision import local_precision
-from tacit.privatizers.statistics import Encoding, count_families
+from tacit.mechanisms.protocol import EncoderParameters, Randomizer, require_randomizer
+from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
+from tacit.privatizers.statistics import Encoding, add_vector, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
-from tacit.randomness import SimulationNoise
+from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import SumPrecision
+from tacit.released.precision import CELL, REWARD, VISIT, CountPrecision, Sampling, SumPrecision
 
-__all__ = ["LOCAL_MECHANISMS", "Local", "LocalState"]
-
-LOCAL_MECHANISMS: Final[Mapping[type, str]] = {
-    Laplace: "laplace",
-    Gaussian: "gaussian",
-    RandomizedResponse: "rr",
-    Bounded: "bounded",
-    UnaryEncoding: "oue",
-    SubsetSelection: "subset",
-}
+__all__ = ["Local", "LocalState"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,9 +73,9 @@ class Local:
     claim: PrivacyClaim
     calibration: Calibration
     encoding: Encoding
-    mechanism: LocalMechanism
+    mechanism: Randomizer
     """The noise of rewards, visits and complements."""
-    transition_mechanism: LocalMechanism
+    transition_mechanism: Randomizer
     """The noise of transitions: of the same kind, possibly of another size."""
 
     answers = Totals
@@ -114,17 +83,17 @@ class Local:
     def __post_init__(self) -> None:
         if self.claim.trust != "local":
             raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
+        require_randomizer(self.mechanism)
         if type(self.mechanism) is not type(self.transition_mechanism):
             raise InvalidInput("all families must use the same kind of noise")
-        if isinstance(self.mechanism, OneSlot) and self.encoding != "complement":
-            raise InvalidInput("sending one slot needs the complement encoding, where a slot is one-hot")
-        if isinstance(self.mechanism, RandomizedResponse) and self.encoding == "squares":
-            raise InvalidInput("randomized response rounds rewards to 0 or 1, their own squares; release no squares")
+        kind, able = self.mechanism, " or ".join(self.mechanism.ENCODINGS)
+        must = f"{kind.NAME} ({kind.SUMMARY}) needs the encoding {able}"
+        require(self.encoding in kind.ENCODINGS, must, self.encoding, "choose another mechanism or encoding")
 
     @property
     def name(self) -> str:
         """For tables."""
-        return f"local/{LOCAL_MECHANISMS[type(self.mechanism)]}"
+        return f"local/{self.mechanism.NAME}"
 
     @property
     def slots(self) -> int:
@@ -134,13 +103,7 @@ class Local:
     @property
     def encoder(self) -> Callable[..., None]:
         """The device's kernel: `(parameters, message, states, actions, rewards, generator)`."""
-        if isinstance(self.mechanism, RandomizedResponse):
-            return randomized_response_encoder
-        if isinstance(self.mechanism, OneSlot):
-            return one_slot_encoder
-        if isinstance(self.mechanism, Laplace):
-            return laplace_encoder
-        return additive_encoder(gaussian_unit if isinstance(self.mechanism, Gaussian) else bounded_unit)
+        return self.mechanism.encoder
 
     @property
     def kernel(self) -> Kernel:
@@ -156,10 +119,8 @@ class Local:
             S=self.shape.num_states,
             A=self.shape.num_actions,
             complement=self.encoding == "complement",
-            scale=_scale_of(self.mechanism),
-            transition_scale=_scale_of(self.transition_mechanism),
-            outcome_bits=_bits_of(self.mechanism),
-            transition_bits=_bits_of(self.transition_mechanism),
+            outcome=self.mechanism.parameters,
+            transition=self.transition_mechanism.parameters,
             variance=np.array([variance["transitions"], variance["visits"], variance["rewards"]]),
         )
 
@@ -169,43 +130,53 @@ class Local:
 
     def events(self) -> Events:
         """The exposure of one user."""
-        if isinstance(self.mechanism, OneSlot):
-            return ((PureEvent(epsilon=self.mechanism.epsilon), 1),)  # one slot in all, whatever the families
-        exposed: Events = ()
-        for family in self.families():
-            covered = self.transition_mechanism if family.name == "transitions" else self.mechanism
-            exposed += covered.events(family)
-        return exposed
+        return self.mechanism.exposure(self.transition_mechanism, self.families())
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation that one user's noise adds to a counter (one-slot: its sampling variance on top)."""
         return {name: value**0.5 for name, value in self._variances(sampling=False).items()}
 
-    def _variances(self, *, sampling: bool) -> dict[str, float]:
+    @property
+    def _steps(self) -> tuple[int, int]:
+        """How many steps feed a counter of outcomes and of transitions."""
         steps = 1 if self.shape.staged else self.shape.horizon
-        if isinstance(self.mechanism, OneSlot) and isinstance(self.transition_mechanism, OneSlot):
-            one, two = self.mechanism, self.transition_mechanism
-            outcome = one.variance if sampling else one.noise_variance
-            moved = two.variance if sampling else two.noise_variance
-        else:
-            outcome, moved = self.mechanism.variance, self.transition_mechanism.variance
-            if isinstance(self.mechanism, RandomizedResponse):  # one noisy bit per step
-                outcome, moved = outcome * steps, moved * max(1, steps - 1)
+        return steps, max(1, steps - 1)
+
+    def _variances(self, *, sampling: bool) -> dict[str, float]:
+        both = zip((self.mechanism, self.transition_mechanism), self._steps, strict=True)
+        outcome, moved = (
+            one.user_variance(steps) + (one.sampling_variance if sampling else 0.0) for one, steps in both
+        )
         visits = outcome * (1 + (self.encoding == "complement"))
         found = {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
         return found | {"squares": outcome} if self.encoding == "squares" else found
 
     def precision(self) -> SumPrecision:
         """How far the noise of a sum over users can go: the c_{k,1..4} of [garcelon2021local] Assumption 3."""
-        return local_precision(self.mechanism, self.transition_mechanism, self.encoding, self.shape)
+        (outcome, moved), (steps, hops) = (self.mechanism, self.transition_mechanism), self._steps
+        summed = 2 if self.encoding == "complement" else 1  # counters that add up to N(s,a)
+        each = [outcome.sum_noise(cells, steps) for cells in (1, summed)]
+        each += [moved.sum_noise(cells, hops) for cells in (self.shape.num_states, 1)]
+        variance, scale = np.array(each).T
+        return SumPrecision(variance=variance.copy(), scale=scale.copy())
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in transitions, visits and rewards."""
+        scale = self.precision().scale
+        return CountPrecision(scale=np.array([scale[CELL], scale[VISIT], scale[REWARD]]))
+
+    def sampling(self) -> Sampling:
+        """What it costs if users send a part of their trajectory only."""
+        outcome, moved = self.mechanism, self.transition_mechanism
+        share = np.array([moved.noise_share, outcome.noise_share, outcome.noise_share])
+        return Sampling(weight=max(outcome.weight, moved.weight), noise_share=share)
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
-        pure = isinstance(self.mechanism, Laplace | RandomizedResponse)
-        delta = "" if pure else f" at delta {self.claim.delta:g}"
+        delta = "" if self.mechanism.PURE else f" at delta {self.claim.delta:g}"
         printed = f"epsilon {self.claim.epsilon:g}-LDP{delta}, {self.name} noise"
         paper = printed if self.calibration == "paper" else None
-        return certificate_of(self, noise=LOCAL_MECHANISMS[type(self.mechanism)], paper_says=paper)
+        return certificate_of(self, noise=self.mechanism.NAME, std=self.noise_std(), paper_says=paper)
 
     @property
     def dimension(self) -> int:
@@ -221,7 +192,7 @@ class Local:
         if not isinstance(noise, SimulationNoise):
             raise TypeError(
                 "this encoder simulates devices and takes SimulationNoise; "
-                f"real ones draw integers from tacit.mechanisms.exact, got {type(noise).__name__}"
+                f"real ones send integers (`device`), got {type(noise).__name__}"
             )
         users = require_shape(batch, self.shape)
         messages = np.zeros((len(users), self.dimension))
@@ -229,6 +200,16 @@ class Local:
         for message, states, actions, rewards in zip(messages, users.states, users.actions, users.rewards, strict=True):
             encode(parameters, message, states, actions, rewards, noise.generator)
         return messages
+
+    def device(self, states: Ints, actions: Ints, rewards: Floats, noise: SecureNoise) -> Ints:
+        """What the device of one user sends in a deployment: integers from the operating system's randomness."""
+        one = require_shape(Trajectories(states[np.newaxis], actions[np.newaxis], rewards[np.newaxis]), self.shape)
+        user = (one.states[0], one.actions[0], one.rewards[0])
+        return self.mechanism.secure(self.transition_mechanism, self.encoding, self.shape, user, noise)
+
+    def read(self, sent: Ints) -> Floats:
+        """The message that those integers stand for, ready for `analyze`."""
+        return self.mechanism.read(self.transition_mechanism, self.encoding, self.shape, sent)
 
     def analyze(self, state: LocalState, messages: NDArray[np.float64]) -> tuple[LocalState, CountStatistics]:
         """The server's side: add messages up."""
@@ -252,28 +233,9 @@ class Local:
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         batch = require_shape(users, self.shape)
-        vector = aggregate_messages(self.mechanism, self.transition_mechanism, self.encoding, self.shape, batch, noise)
+        vector = self.mechanism.total(self.transition_mechanism, self.encoding, self.shape, batch, noise)
         released = copy_state(state.released)
         add_vector(released, vector, self.encoding == "complement", self.shape.horizon)
         released.variance[:] += batch.users * self.parameters.variance
         released.users[0] += batch.users
         return LocalState(message=state.message.copy(), released=released), Private(released, self.claim)
-
-
-def _bits_of(mechanism: LocalMechanism) -> Bits:
-    """How the bits of a one-hot vector are sent; bits as they are where noise is added instead."""
-    if isinstance(mechanism, RandomizedResponse):
-        return Bits(keep=1.0 - mechanism.flip, rise=mechanism.flip, gain=mechanism.gain, subset=0)
-    if isinstance(mechanism, OneSlot):
-        subset = mechanism.size if isinstance(mechanism, SubsetSelection) else 0
-        return Bits(keep=mechanism.keep, rise=mechanism.rise, gain=mechanism.gain, subset=subset)
-    return Bits(keep=1.0, rise=0.0, gain=1.0, subset=0)
-
-
-def _scale_of(mechanism: LocalMechanism) -> float:
-    """What multiplies the unit noise of an additive encoder."""
-    if isinstance(mechanism, Laplace):
-        return mechanism.scale
-    if isinstance(mechanism, Gaussian):
-        return mechanism.sigma
-    return mechanism.limit if isinstance(mechanism, Bounded) else 0.0

@@ -1,9 +1,14 @@
-"""No privacy: the statistics are released as they are, and the claim says so (epsilon = inf)."""
+"""No privacy: the statistics are released as they are, and the claim says so (epsilon = inf).
+
+Running totals, or single batches on a schedule: the same statistics as under the other trust models, exact. A learner
+that is given zero noise does the same under both.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,14 +16,24 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, no_privacy
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.kernels import lean_kernel
-from tacit.privatizers.certification import certificate_of
-from tacit.privatizers.contract import Batch, CountsState, release_users, require_answer, require_shape
+from tacit.privatizers.contract import (
+    Batch,
+    CountsState,
+    certificate_of,
+    release_users,
+    require_answer,
+    require_shape,
+)
+from tacit.privatizers.shuffle.batches import BatchState, batch_spec, batch_statistics, exact_statistics, next_users
+from tacit.privatizers.shuffle.roles import require_complete
 from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
-from tacit.protocol import Calibration, Kernel, Noise, Private, Totals
+from tacit.protocol import Calibration, Kernel, Noise, Private, Query, Totals
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import SumPrecision, exact_sums
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision, everything_sent, exact_counts, exact_sums
 
 __all__ = ["Unprotected"]
 
@@ -46,18 +61,27 @@ class Unprotected:
     """
 
     shape: CountShape
-
-    answers = Totals
+    batches: tuple[PlannedBatch, ...] | None = None
+    """The schedule of single batches, empty until it is `planned`; None: running totals."""
 
     @property
-    def kernel(self) -> Kernel:
+    def answers(self) -> type[Query]:
+        """Running totals, or the batches of the schedule."""
+        return Totals if self.batches is None else BatchQuery
+
+    @property
+    def kernel(self) -> Kernel | None:
         """The kernel that takes in one user."""
-        return release
+        return release if self.batches is None else None
+
+    def planned(self, batches: Sequence[PlannedBatch]) -> Self:
+        """The same with the schedule of a run."""
+        return replace(self, batches=tuple(batches))
 
     @property
     def name(self) -> str:
         """For tables."""
-        return "none"
+        return "none" if self.batches is None else "none (batches)"
 
     @property
     def claim(self) -> PrivacyClaim:
@@ -86,25 +110,63 @@ class Unprotected:
         """No noise."""
         return {"transitions": 0.0, "visits": 0.0, "rewards": 0.0}
 
+    def batch_std(self, users: int, query: BatchQuery) -> float:
+        """No noise."""
+        del users, query
+        return 0.0
+
+    def batch_precision(self, users: int, query: BatchQuery) -> float:
+        """Counts are exact."""
+        del users, query
+        return 0.0
+
     def precision(self) -> SumPrecision:
         """Sums are exact."""
         return exact_sums()
 
+    def count_precision(self) -> CountPrecision:
+        """Counts are exact."""
+        return exact_counts()
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
+
     def certificate(self) -> Certificate:
         """It certifies that nothing is protected."""
-        return certificate_of(self, noise="none")
+        return certificate_of(self, noise="none", std=self.noise_std())
 
-    def begin(self) -> CountsState:
-        """Empty totals."""
-        return CountsState(released=empty_counts(self.shape))
+    def reports(self) -> tuple[BatchReport, ...]:
+        """No messages are counted where nothing is protected."""
+        return ()
+
+    def begin(self) -> CountsState | BatchState:
+        """Empty totals, or no batch yet."""
+        empty = empty_counts(self.shape)
+        return CountsState(released=empty) if self.batches is None else BatchState(released=empty, done=0)
 
     def release(
-        self, state: CountsState, users: Batch, query: Totals, noise: Noise
-    ) -> tuple[CountsState, Private[CountStatistics]]:
-        """Add a batch to a copy of the totals."""
+        self, state: Any, users: Batch, query: Totals | BatchQuery, noise: Noise
+    ) -> tuple[Any, Private[CountStatistics]]:
+        """Add users to a copy of the totals, or release the next batch of the schedule, as it is."""
         require_answer(self, query)
-        if isinstance(users, Trajectories):
-            after: CountsState = release_users(self, state, users, query, noise)
+        after: CountsState | BatchState
+        if isinstance(query, BatchQuery):
+            after = self._batch(state, users, query)
+        elif isinstance(users, Trajectories):
+            after = release_users(self, state, users, query, noise)
         else:
             after = CountsState(released=add_batch(state.released, require_shape(users, self.shape), self.shape))
         return after, Private(after.released, self.claim)
+
+    def _batch(self, state: BatchState, users: Batch, query: BatchQuery) -> BatchState:
+        planned = next_users(self.batches or (), state, query)
+        if isinstance(users, Trajectories):
+            whole = require_shape(users, self.shape)
+            counts = count_trajectories(whole, self.shape.num_states, self.shape.num_actions)
+        else:
+            counts = require_shape(users, self.shape)
+        require_complete(counts.users, planned)
+        spec = batch_spec(self.shape, "tight", query.layer)
+        released = batch_statistics(exact_statistics(counts, spec), np.zeros(3), planned, query, spec, 0.0)
+        return BatchState(released=released, done=state.done + 1)

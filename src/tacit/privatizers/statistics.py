@@ -13,11 +13,15 @@ by one, so that the two families cost as much as one and every counter needs les
 Kept apart by step (`staged`), replacing one trajectory moves two counters per step and family by one; pooled over the
 steps, the worst replacement moves two counters of a family by the number of steps (a user may sit in one cell).
 Lemma S4 (staged counts), Lemma S5 (pooled counts), Lemma S6 (complements).
+
+Noise is drawn for one flat vector; families differ only in what is added to it and in what is read back:
+
+    [ transitions (stages with a successor) | rewards | visits, or complements N - R | squares of rewards, if released ]
+
+Places of single counters and one user's own vector: `tacit.mechanisms.noise.layout`.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +29,11 @@ from numpy.typing import NDArray
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
-from tacit.privatizers.layout import clipped_index, clipped_reward
+from tacit.mechanisms.noise.layout import clipped_index, clipped_reward, transition_cells
+from tacit.mechanisms.protocol import Encoding
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["Encoding", "add_batch", "add_trajectory", "count_families", "family_of", "pooled"]
-
-Encoding = Literal["families", "complement", "squares"]
+__all__ = ["Encoding", "add_batch", "add_trajectory", "add_vector", "count_families", "dimension_of", "family_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,7 +57,7 @@ def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards
 
 def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
     """New totals with a batch of exact counts added (rewards taken as binary: their squares are themselves)."""
-    transitions, visits, rewards = pooled(batch, shape)
+    transitions, visits, rewards = _pooled(batch, shape)
     return CountStatistics(
         transitions=totals.transitions + transitions,
         visits=totals.visits + visits,
@@ -65,7 +68,7 @@ def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) ->
     )
 
 
-def pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Floats]:
+def _pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Floats]:
     """The three families of a batch in the shape of the release; the last step's successors are left out."""
     transitions = batch.transitions.astype(np.float64)
     transitions[-1] = 0.0
@@ -101,3 +104,39 @@ def family_of(name: str, steps: int, *, staged: bool) -> Family:
     if staged:
         return Family(name=name, up=steps, down=steps, shift=1.0)
     return Family(name=name, up=1, down=1, shift=float(steps))
+
+
+def dimension_of(shape: CountShape, *, squares: bool = False) -> int:
+    """The length of the vector; a vector that is longer by one block of cells holds squares of rewards in it.
+
+    >>> dimension_of(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))
+    256
+    """
+    stages, S, A = shape.stages, shape.num_states, shape.num_actions
+    return int(transition_cells(shape.horizon, stages, S, A)) + (3 if squares else 2) * stages * S * A
+
+
+@lean_kernel
+def add_vector(released: CountStatistics, vector: Floats, complement: bool, horizon: int) -> None:
+    """The analyzer: add a (noisy) vector to the released totals."""
+    stages, S, A = released.visits.shape
+    c = 0
+    if horizon > 1:
+        for h in range(stages - 1 if stages > 1 else 1):
+            for s in range(S):
+                for a in range(A):
+                    for t in range(S):
+                        released.transitions[h, s, a, t] += vector[c]
+                        c += 1
+    block = stages * S * A
+    squares = vector.shape[0] > c + 2 * block
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                reward, other = vector[c], vector[c + block]
+                released.rewards[h, s, a] += reward
+                # Not released: rewards count as binary, their own squares.
+                released.squares[h, s, a] += vector[c + 2 * block] if squares else reward
+                # Ñ = R̃ + (N - R)~
+                released.visits[h, s, a] += reward + other if complement else other
+                c += 1

@@ -89,10 +89,10 @@ class BatchReport:
 class BatchNoise(Protocol):
     """The public calibration of batches: how much noise a batch of this size would carry."""
 
-    def std(self, users: int, request: BatchQuery) -> float:
+    def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter; 0 without privacy."""
         ...
 
-    def precision(self, users: int, request: BatchQuery) -> float:
-        """E of the consistent counts that the request asks for; 0 without privacy."""
+    def batch_precision(self, users: int, query: BatchQuery) -> float:
+        """E of the consistent counts that the query asks for; 0 without privacy."""
         ...

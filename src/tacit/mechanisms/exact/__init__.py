@@ -4,19 +4,17 @@ Every function takes `SecureNoise` and nothing else, returns integers (or boolea
 docstring: total variation distance 0, no floating-point rounding between the random bits and the result. Parameters
 are rationals; a float is taken as the rational it is, exactly.
 
-    bits          random words; the only door to the operating system
+    bits          random words, the only door to the operating system; uniform integers and permutations
     arithmetic    rational parameters; rigorous integer enclosures of e^-γ
     inversion     Lemma N4 (exact inversion): against a lazily extended uniform number
-    blocks        two-level sampling, so that a scale of millions needs no table of millions
-    bernoulli, geometric, discrete_laplace, discrete_gaussian, binomial, integers    the laws
+    blocks        two-level sampling, so that a scale of millions needs no table; geometric, Laplace, Gaussian
+    bernoulli, binomial    coins and their sums
 """
 
 from tacit.mechanisms.exact.bernoulli import bernoulli, bernoulli_each, bernoulli_exp, bernoulli_logistic, fair_bits
 from tacit.mechanisms.exact.binomial import binomial
-from tacit.mechanisms.exact.discrete_gaussian import discrete_gaussian
-from tacit.mechanisms.exact.discrete_laplace import discrete_laplace
-from tacit.mechanisms.exact.geometric import geometric
-from tacit.mechanisms.exact.integers import permutation, uniform_integers
+from tacit.mechanisms.exact.bits import permutation, uniform_integers
+from tacit.mechanisms.exact.blocks import discrete_gaussian, discrete_laplace, geometric
 
 __all__ = [
     "bernoulli",

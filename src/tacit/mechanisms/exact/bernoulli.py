@@ -59,15 +59,18 @@ class ExpCoin:
 
 @dataclass(frozen=True, slots=True)
 class LogisticCoin:
-    """P(1) = 1/(1 + e^γ) = e^-γ/(1 + e^-γ), γ ≥ 0."""
+    """P(1) = o e^-γ/(1 + o e^-γ), γ ≥ 0 and o > 0; for o = 1 that is 1/(1 + e^γ)."""
 
     gamma: Fraction
+    odds: Fraction = Fraction(1)
 
     def weights(self, bits: int) -> Weights:
-        """1 and e^-γ: weights need not be normalised."""
+        """1 and o e^-γ: weights need not be normalised."""
         unit = 1 << (bits + GUARD)
         low, high = exp_enclosure(self.gamma, bits + GUARD)
-        return Weights(outcomes=(0, 1), lower=(unit, low), upper=(unit, high), rest=0)
+        o = self.odds
+        scaled = low * o.numerator // o.denominator, ceil_div(high * o.numerator, o.denominator)
+        return Weights(outcomes=(0, 1), lower=(unit, scaled[0]), upper=(unit, scaled[1]), rest=0)
 
 
 def bernoulli(size: Size, noise: SecureNoise, *, probability: Real) -> NDArray[np.bool_]:
@@ -98,16 +101,18 @@ def bernoulli_exp(size: Size, noise: SecureNoise, *, gamma: Real) -> NDArray[np.
     return np.full(shape, True) if g == 0 else draw_coins(ExpCoin(g), count, bits).reshape(shape)
 
 
-def bernoulli_logistic(size: Size, noise: SecureNoise, *, gamma: Real) -> NDArray[np.bool_]:
-    """Independent coins with P(True) = 1/(1 + e^gamma), gamma ≥ 0 rational, exactly.
+def bernoulli_logistic(size: Size, noise: SecureNoise, *, gamma: Real, odds: Real = 1) -> NDArray[np.bool_]:
+    """Independent coins with P(True) = odds/(odds + e^gamma), gamma ≥ 0 and odds ≥ 0 rational, exactly.
 
-    Whether randomized response with epsilon = gamma flips the bit: the odds are exactly e^gamma to 1.
+    Whether randomized response with epsilon = gamma flips the bit: the odds are exactly e^gamma to 1 against.
 
     >>> bool(bernoulli_logistic(10, SecureNoise(), gamma=300).any())  # true with probability below 1e-129
     False
     """
     count, shape = lanes(size)
-    return draw_coins(LogisticCoin(rational("gamma", gamma)), count, secure_bits(noise)).reshape(shape)
+    bits = secure_bits(noise)
+    coin = LogisticCoin(rational("gamma", gamma), rational("odds", odds))
+    return np.full(shape, False) if coin.odds == 0 else draw_coins(coin, count, bits).reshape(shape)
 
 
 def bernoulli_each(probabilities: ArrayLike, noise: SecureNoise) -> NDArray[np.bool_]:

@@ -1,1 +1,0 @@
-"""Runs, results, figures and reports."""

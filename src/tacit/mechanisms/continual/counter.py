@@ -1,0 +1,228 @@
+"""Continual counters: what the tree, the k-ary tree and the factorization have in common.
+
+Users arrive one at a time; after user k the counter publishes the noisy sum of users 1..k. The noise never depends on
+the data, so a stream produces the noise alone and the true sums are added outside. A stream is a `NamedTuple` of
+arrays whose size does not depend on the number of steps, moved by two kernels:
+
+    advance(params, state, draws)       from fresh noise vectors handed in, `draws_at(k)` of them for step k
+    step(params, state, generator)      the same, with the vectors drawn from a seeded generator
+
+Both write the noise of the current prefix into `state.noise` and refuse to go past the last release that was paid for.
+`add` is the same counter with its sums, state in and state out, for tests and small services.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.events import Events
+from tacit.accounting.families import Family
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
+from tacit.mechanisms.exact import discrete_laplace
+from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance, laplace_radius
+from tacit.mechanisms.protocol import require_simulation
+from tacit.randomness import SecureNoise, SimulationNoise
+
+__all__ = [
+    "ContinualCounter",
+    "LaplaceNodes",
+    "Running",
+    "add",
+    "begin",
+    "nearest_whole",
+    "require_prefix",
+    "sample_path",
+]
+
+
+class ContinualCounter(Protocol):
+    """A frozen description of a continual counter; every field is public and every member is required."""
+
+    NAME: ClassVar[str]
+    """For tables."""
+    SUMMARY: ClassVar[str]
+    """One line for `tacit list mechanisms`."""
+    PURE: ClassVar[bool]
+    """Whether it can give pure differential privacy (delta = 0)."""
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The least common noise for all `families` together when prefixes 1..releases are published."""
+
+    @property
+    def subgamma(self) -> float:
+        """The sub-gamma scale of every prefix's noise: 0 for Gaussian noise, b for Laplace noise of scale b."""
+
+    @property
+    def releases(self) -> int:
+        """How many prefixes may be released: 1..releases."""
+
+    @property
+    def max_std(self) -> float:
+        """The largest standard deviation of any released prefix."""
+
+    @property
+    def params(self) -> Any:
+        """The parameters that the kernels need, as a `NamedTuple`."""
+
+    @property
+    def step(self) -> Callable[[Any, Any, np.random.Generator], None]:
+        """The kernel that moves a stream by one user with seeded noise."""
+
+    @property
+    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
+        """The kernel that moves a stream by one user with noise handed in."""
+
+    def begin(self, dimension: int) -> Any:
+        """The stream before the first user, for this many counters."""
+
+    def draws_at(self, k: int) -> int:
+        """How many fresh noise vectors step k consumes."""
+
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+        """The fresh noise vectors of step k from the operating system, where exact integer noise exists."""
+
+    def variance_at(self, k: int) -> float:
+        """The noise variance of prefix k."""
+
+    def std_at(self, k: int) -> float:
+        """The noise standard deviation of prefix k."""
+
+    def radius(self, failure_prob: float, terms: int = 1) -> float:
+        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
+
+    def events(self, family: Family) -> Events:
+        """What one user is exposed to when `family` is counted this way."""
+
+
+class Running(NamedTuple):
+    """A counter in use: the exact sums (sensitive) and the stream of its noise (secret)."""
+
+    totals: NDArray[np.float64]
+    stream: Any
+
+
+def begin(counter: ContinualCounter, dimension: int) -> Running:
+    """`dimension` counters before the first user."""
+    size = require_count("dimension", dimension)
+    return Running(totals=np.zeros(size), stream=counter.begin(size))
+
+
+def add(
+    counter: ContinualCounter, running: Running, x: NDArray[np.float64], noise: SimulationNoise | SecureNoise
+) -> tuple[Running, NDArray[np.float64]]:
+    """Count one user's vector `x`: the next state and the released prefix sums. Nothing given is changed.
+
+    The caller clips `x` to the sensitivity that the counter was calibrated for. With `SecureNoise` (integer noise, for
+    deployments) `x` is rounded to integers here, since integer noise hides no fraction; a caller who wants the mean of
+    fractions rounds them at random first.
+    """
+    vector, before = np.asarray(x, dtype=np.float64), running.totals
+    if vector.shape != running.totals.shape:
+        raise InvalidInput(f"x must have one entry for each of {running.totals.size} counters, got {vector.shape}")
+    stream = type(running.stream)(*(part.copy() for part in running.stream))
+    k = int(stream.time[0]) + 1
+    if k > counter.releases:
+        raise BudgetSpent(f"all {counter.releases} releases of this counter are spent; calibrate one with more steps")
+    if isinstance(noise, SimulationNoise):
+        counter.step(counter.params, stream, noise.generator)
+    elif isinstance(noise, SecureNoise):
+        counter.advance(counter.params, stream, counter.secure_draws(k, vector.size, noise))
+        # The sums before, too: a simulation may have added fractions to them.
+        vector, before = nearest_whole(vector), nearest_whole(before)
+    else:
+        raise TypeError(f"noise must be SimulationNoise or SecureNoise, got {type(noise).__name__}")
+    totals = before + vector
+    return Running(totals=totals, stream=stream), totals + stream.noise
+
+
+def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> NDArray[np.float64]:
+    """The noise of every released prefix, for `dimension` independent counters: shape [releases, dimension]."""
+    generator = require_simulation(noise)
+    stream, params = counter.begin(require_count("dimension", dimension)), counter.params
+    path = np.empty((counter.releases, dimension))
+    for row in path:
+        counter.step(params, stream, generator)
+        row[:] = stream.noise
+    return path
+
+
+def require_prefix(k: int, releases: int) -> int:
+    """The number of a prefix that may be released, or an error."""
+    require(require_count("prefix", k) <= releases, f"prefix must be at most {releases}", given=k)
+    return int(k)
+
+
+def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest integers, halves upwards; what is not finite counts as 0.
+
+    Adding an integer before or after is the same, so numbers at most Δ apart stay at most Δ apart for every integer Δ
+    (rounding halves to even would take 0.5 and 1.5 to 0 and 2).
+
+    >>> nearest_whole(np.array([0.5, 1.5, -0.5, 0.49999999999999994, -7.2, np.nan, np.inf])).tolist()
+    [1.0, 2.0, 0.0, 0.0, -7.0, 0.0, 0.0]
+    """
+    finite = np.where(np.isfinite(x), x, 0.0)
+    below = np.floor(finite)
+    return np.asarray(below + (finite - below >= 0.5), dtype=np.float64)
+
+
+class LaplaceNodes:
+    """What every tree of independent Laplace noises has in common: `terms_at(k)` nodes of one scale make prefix k."""
+
+    __slots__ = ()
+
+    scale: float
+    discrete: bool
+
+    def terms_at(self, k: int) -> int:
+        """How many independent noises prefix k is the (signed) sum of."""
+        raise NotImplementedError
+
+    def draws_at(self, k: int) -> int:
+        """How many fresh noise vectors step k consumes."""
+        raise NotImplementedError
+
+    @property
+    def max_terms(self) -> int:
+        """The largest number of noises in any released prefix."""
+        raise NotImplementedError
+
+    @property
+    def subgamma(self) -> float:
+        """The scale of one node: independent noises add up to the same scale."""
+        return self.scale
+
+    @property
+    def node_variance(self) -> float:
+        """The variance of one node's noise."""
+        return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
+
+    def variance_at(self, k: int) -> float:
+        """The noise variance of prefix k."""
+        return self.terms_at(k) * self.node_variance
+
+    def std_at(self, k: int) -> float:
+        """The noise standard deviation of prefix k."""
+        return math.sqrt(self.variance_at(k))
+
+    @property
+    def max_std(self) -> float:
+        """The largest standard deviation of any released prefix."""
+        return math.sqrt(self.max_terms * self.node_variance)
+
+    def radius(self, failure_prob: float, terms: int = 1) -> float:
+        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
+        noises = self.max_terms * require_count("terms", terms)
+        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
+
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+        """The fresh integer noise of step k from the operating system, exact in a float64 (|z| far below 2⁵³)."""
+        if not self.discrete:
+            raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
+        return discrete_laplace((self.draws_at(k), dimension), noise, scale=self.scale).astype(np.float64)

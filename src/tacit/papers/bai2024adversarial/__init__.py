@@ -1,0 +1,1 @@
+"""[bai2024adversarial]: adversarial losses under central and local trust."""

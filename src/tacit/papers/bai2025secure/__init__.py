@@ -1,0 +1,1 @@
+"""[bai2025secure], [bai2024shuffle]: policy elimination under shuffle trust."""

@@ -1,0 +1,251 @@
+"""The experiments that tacit can repeat by name. One literal table; a miss suggests the nearest name.
+
+An experiment is a function from a scale to its runs: `smoke` takes about a minute, `paper` is the full size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from tacit.errors import UnknownName
+from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
+from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2025secure import experiments as bai2025
+from tacit.papers.frontier import central as frontier_central
+from tacit.papers.frontier import local as frontier_local
+from tacit.papers.frontier import page as frontier
+from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.garcelon2021local import bound as garcelon2021_bound
+from tacit.papers.garcelon2021local import experiments as garcelon2021
+from tacit.papers.garcelon2021local import noise as garcelon2021_noise
+from tacit.papers.he2025policy import experiments as he2025
+from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
+from tacit.runs.config import RunConfig, as_seeds
+from tacit.runs.figures import FigureSpec
+from tacit.runs.panels import Drawable
+from tacit.runs.runner import Notify, silent
+
+__all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
+
+Scale = Literal["smoke", "paper"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What runs, and which figures are drawn of it."""
+
+    summary: str
+    runs: Callable[[Scale], tuple[Run, ...]]
+    figures: tuple[Drawable, ...] = (FIGURE,)
+    shares_runs: bool = False
+    """Whether runs that another experiment of the same paper has finished are copied."""
+
+
+def _baselines(scale: Scale) -> tuple[Run, ...]:
+    """Every baseline on the two smallest environments, none of them private."""
+    episodes, seeds = {"smoke": (2_000, 3), "paper": (200_000, 20)}[scale]
+    learners = {
+        "UCBVI Hoeffding, theory": ("ucbvi:bonus=hoeffding", "theory"),
+        "UCBVI Bernstein, theory": ("ucbvi:bonus=bernstein", "theory"),
+        "UCBVI, practical": ("ucbvi", "practical"),
+        "PSRL": ("psrl", "none"),
+        "uniform": ("uniform", "none"),
+    }
+    return tuple(
+        Run(
+            label=label,
+            config=RunConfig(
+                environment=environment,
+                learner=learner,
+                episodes=episodes,
+                seeds=as_seeds(seeds),
+                constants=constants,  # type: ignore[arg-type]
+            ),
+        )
+        for environment in ("riverswim", "random-mdp")
+        for label, (learner, constants) in learners.items()
+    )
+
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "foundation/baselines": Experiment(
+        summary="UCBVI with both bonuses and the practical rule, PSRL and the uniform policy, without privacy",
+        runs=_baselines,
+        figures=(FIGURE, FigureSpec(name="regret-per-episode", band="minmax", per_episode=True)),
+    ),
+    "garcelon2021local/fig1": Experiment(
+        summary="UCB-VI, LDP-OBI with Laplace noise and LDP-PSRL at epsilon 0.2, 2 and 20",
+        runs=lambda scale: garcelon2021.learner_runs(scale, obi=True, beta=False),
+        figures=garcelon2021.figures("fig1"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig2": Experiment(
+        summary="LDP-OBI with every local mechanism, every epsilon",
+        runs=garcelon2021.mechanism_runs,
+        figures=garcelon2021.figures("fig2"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig4": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 0.2",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 0.2),
+        figures=garcelon2021.figures("fig4"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig5": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 2",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 2.0),
+        figures=garcelon2021.figures("fig5"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig6": Experiment(
+        summary="LDP-OBI with every local mechanism at epsilon 20",
+        runs=lambda scale: garcelon2021.epsilon_runs(scale, 20.0),
+        figures=garcelon2021.figures("fig6"),
+        shares_runs=True,
+    ),
+    "garcelon2021local/fig7": Experiment(
+        summary="LDP-PSRL at every epsilon: as printed, tight, and for binary rewards",
+        runs=lambda scale: garcelon2021.learner_runs(scale, obi=False, beta=True),
+        figures=garcelon2021.figures("fig7"),
+        shares_runs=True,
+    ),
+    "he2025policy/theorem2": Experiment(
+        summary="stationarity of DP-PG against the number of users, several epsilon and dimensions, fitted exponents",
+        runs=lambda scale: he2025.theorem_runs("theorem2", scale),
+        figures=he2025.FIGURES["theorem2"],
+    ),
+    "he2025policy/theorem3": Experiment(
+        summary="global error of DP-PG with Gaussian policies (Fisher-non-degenerate) against the number of users",
+        runs=lambda scale: he2025.theorem_runs("theorem3", scale),
+        figures=he2025.FIGURES["theorem3"],
+    ),
+    "he2025policy/theorem4": Experiment(
+        summary="global error of DP-PG with tabular softmax and log-barrier against the number of users",
+        runs=lambda scale: he2025.theorem_runs("theorem4", scale),
+        figures=he2025.FIGURES["theorem4"],
+    ),
+    "he2025policy/beyond": Experiment(
+        summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
+        runs=he2025.comparison_runs,
+        figures=(he2025.BEYOND,),
+    ),
+    "garcelon2021local/fig8": Experiment(
+        summary="how far Laplace noise spreads a total reward after 1,000 episodes",
+        runs=garcelon2021_noise.runs,
+        figures=(garcelon2021_noise.TotalNoiseFigure(),),
+    ),
+    "garcelon2021local/fig9": Experiment(
+        summary="two trajectories under Laplace noise at epsilon 20",
+        runs=garcelon2021_noise.runs,
+        figures=(garcelon2021_noise.EpisodeNoiseFigure(),),
+    ),
+    "garcelon2021local/every-user": Experiment(
+        summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
+        runs=garcelon2021.every_user_runs,
+        figures=(FigureSpec(name="every-user", band="minmax"),),
+    ),
+    "garcelon2021local/lower-bound": Experiment(
+        summary="every local learner on the hard trees of Theorem 2, against its rate",
+        runs=garcelon2021_bound.runs,
+        figures=(garcelon2021_bound.BoundFigure(),),
+    ),
+    "bai2024adversarial/table1": Experiment(
+        summary=bai2024adversarial.SUMMARIES["table1"],
+        runs=bai2024adversarial.table_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
+    ),
+    "bai2024adversarial/estimator": Experiment(
+        summary=bai2024adversarial.SUMMARIES["estimator"],
+        runs=bai2024adversarial.estimator_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(),),
+    ),
+    "bai2024adversarial/support": Experiment(
+        summary=bai2024adversarial.SUMMARIES["support"],
+        runs=bai2024adversarial.support_runs,
+        figures=(bai2024adversarial_figures.SupportFigure(),),
+    ),
+    "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "frontier/shuffle": Experiment(
+        summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
+    ),
+    "frontier/local": Experiment(
+        summary=frontier_local.SUMMARY, runs=frontier_local.runs, figures=frontier_local.FIGURES
+    ),
+    "frontier": Experiment(
+        summary=frontier.SUMMARY,
+        runs=frontier.runs,
+        figures=frontier.FIGURES,
+        shares_runs=True,
+    ),
+    "frontier/central": Experiment(
+        summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
+    ),
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of this name."""
+    if name not in EXPERIMENTS:
+        raise UnknownName("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+def default_directory(name: str, scale: str) -> Path:
+    """Where an experiment is kept unless another place is named."""
+    _require_scale(scale)
+    return Path("tacit-results") / name / scale
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: Scale = "smoke",
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    notify: Notify = silent,
+    command: str | None = None,
+) -> Comparison:
+    """Run an experiment of the catalogue, resumable run by run, and draw its figures beside it.
+
+    Parameters
+    ----------
+    name, scale
+        Which experiment, and whether to try it out (`"smoke"`) or to run it at full size (`"paper"`).
+    out
+        Its directory; None: `tacit-results/<name>/<scale>`.
+    workers, progress
+        As in `tacit.run`.
+    notify
+        Told what was found in the directory and what was drawn.
+    command
+        The command line to record.
+    """
+    experiment = experiment_named(name)
+    _require_scale(scale)
+    directory = default_directory(name, scale) if out is None else Path(out)
+    comparison = run_comparison(
+        experiment.runs(scale),
+        name=name,
+        out=directory,
+        scale=scale,
+        command=command or f"tacit reproduce {name} --scale {scale}",
+        workers=workers,
+        progress=progress,
+        notify=notify,
+        borrow=experiment.shares_runs,
+    )
+    for spec in experiment.figures:
+        target = directory / f"{spec.name}.png"
+        if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
+            spec.draw(comparison.results, target, title=f"{name} ({scale})")
+        notify(f"figure: {target}")
+    return comparison
+
+
+def _require_scale(scale: str) -> None:
+    if scale not in get_args(Scale):
+        raise UnknownName("scale", scale, get_args(Scale))

@@ -1,0 +1,1 @@
+"""The frontier: regret against the certified epsilon, in every trust model."""

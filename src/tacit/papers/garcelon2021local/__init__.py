@@ -1,0 +1,1 @@
+"""[garcelon2021local]: optimism and posterior sampling under local trust."""

@@ -1,0 +1,1 @@
+"""[he2025policy]: private policy gradients."""

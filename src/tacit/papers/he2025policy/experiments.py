@@ -1,0 +1,249 @@
+"""The theorems of [he2025policy] as experiments: how fast the error falls with the users, and what privacy adds.
+
+    theorem2   tabular softmax      E ‖∇J(θ_U)‖²            ≤ O(N^(-1/2) + (√d/(Nε))^(2/3))
+    theorem3   Gaussian policies    J* - (1/T) Σ_t J(θ_t)   ≤ O(N^(-1/4) + (√d/(Nε))^(1/3))
+    theorem4   softmax, barrier     J* - (1/T) Σ_t J(θ_t)   ≤ O(N^(-1/6) + (√d/(Nε))^(2/9))
+
+Every point is a run of its own, because batch size, step and barrier depend on N; all follow the theorems with the
+repairs of `tacit.learners.gradient_rates`. Beside each curve stands its fitted exponent. The theorems are upper bounds:
+a steeper curve agrees with them. The lower panels show the cost of privacy, the error minus that of the same learner
+without noise; it must fall at least as fast as the error itself for the privacy term to be of lower order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.runs.comparison import Run
+from tacit.runs.config import RunConfig, as_seeds
+from tacit.runs.figures import GREY, STYLES, FigureSpec
+from tacit.runs.result import Result
+from tacit.runs.storage import write_json, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["BEYOND", "FIGURES", "RateFigure", "comparison_runs", "fit_exponent", "rates_of", "theorem_runs"]
+
+Floats = NDArray[np.float64]
+
+EPSILONS: Final = (0.2, 1.0, 5.0)
+SIZES: Final[Mapping[str, tuple[tuple[int, str], ...]]] = {
+    "theorem2": tuple((5 * s, f"contextual-bandit:contexts={s},actions=5") for s in (2, 5, 20)),
+    "theorem3": tuple((s, f"dose-bandit:contexts={s}") for s in (2, 8, 32)),
+    "theorem4": tuple((5 * s, f"contextual-bandit:contexts={s},actions=5") for s in (2, 5, 20)),
+}
+LEARNERS: Final[Mapping[str, str]] = {
+    "theorem2": "dp-pg",
+    "theorem3": "dp-pg:policy=gaussian",
+    "theorem4": "dp-pg:barrier=theory",
+}
+ERRORS: Final[Mapping[str, Callable[[Result], Floats]]] = {
+    "theorem2": lambda result: np.array([found.stationarity for found in result.objectives]),
+    "theorem3": lambda result: np.array([found.optimal - found.average for found in result.objectives]),
+    "theorem4": lambda result: np.array([found.optimal - found.average for found in result.objectives]),
+}
+EXPONENTS: Final[Mapping[str, tuple[float, float]]] = {
+    "theorem2": (-1 / 2, -2 / 3),
+    "theorem3": (-1 / 4, -1 / 3),
+    "theorem4": (-1 / 6, -2 / 9),
+}
+"""Of N in the two terms of each theorem: sampling, privacy."""
+WORDS: Final[Mapping[str, str]] = {
+    "theorem2": "E‖∇J(θ_U)‖²",
+    "theorem3": "J* - average J(θ_t)",
+    "theorem4": "J* - average J(θ_t)",
+}
+DELTA: Final = 1e-5
+
+
+def theorem_runs(theorem: str, scale: str) -> tuple[Run, ...]:
+    """One run per dimension, epsilon (None: no noise) and number of users."""
+    powers, seeds = {"smoke": ((3, 4, 5), 3), "paper": ((3, 4, 5, 6, 7), 10)}[scale]
+    runs = []
+    for _, environment in SIZES[theorem]:
+        for epsilon in (None, *EPSILONS):
+            for power in powers:
+                name = "no privacy" if epsilon is None else f"ε={epsilon:g}"
+                config = RunConfig(
+                    environment=environment,
+                    learner=LEARNERS[theorem],
+                    episodes=10**power,
+                    seeds=as_seeds(seeds),
+                    constants="theory",
+                    trust="none" if epsilon is None else "central",
+                    epsilon=epsilon,
+                    delta=None if epsilon is None else DELTA,
+                    checkpoints=2,
+                )
+                runs.append(Run(label=f"{name}, N=1e{power}", config=config))
+    return tuple(runs)
+
+
+def comparison_runs(scale: str) -> tuple[Run, ...]:
+    """DP-PG, natural gradient and PPO-style updates at equal (ε, δ) on the two bandits and an MDP."""
+    episodes, seeds = {"smoke": (20_000, 3), "paper": (300_000, 10)}[scale]
+    learners = {
+        "DP-PG": "dp-pg",
+        "DP-NPG": "dp-npg",
+        "DP-PPO, 4 epochs": "dp-ppo",
+        "DP-PPO, 4 epochs, Poisson 1/4": "dp-ppo:rate=0.25",
+    }
+    return tuple(
+        Run(
+            label=f"{label}, ε={epsilon:g}",
+            config=RunConfig(
+                environment=environment,
+                learner=learner,
+                episodes=episodes,
+                seeds=as_seeds(seeds),
+                trust="central",
+                epsilon=epsilon,
+                delta=DELTA,
+                checkpoints=50,
+            ),
+        )
+        for environment in ("contextual-bandit", "treatment-bandit", "riverswim")
+        for epsilon in (0.2, 1.0, 5.0)
+        for label, learner in learners.items()
+    )
+
+
+def fit_exponent(users: Floats, errors: Floats) -> float:
+    """The slope of a straight line through ln errors against ln users; nan where an error is not positive.
+
+    >>> round(fit_exponent(np.array([1e3, 1e4, 1e5]), np.array([1.0, 0.1, 0.01])), 6)
+    -1.0
+    """
+    if len(users) < 2 or not (errors > 0.0).all():
+        return float("nan")
+    return float(np.polyfit(np.log(users), np.log(errors), 1)[0])
+
+
+def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
+    """Errors, their fitted exponents and the cost of privacy, as JSON-ready values."""
+    sampling, privacy = EXPONENTS[theorem]
+    found: dict[str, Any] = {
+        "error": WORDS[theorem],
+        "theorem": {"sampling": sampling, "privacy": privacy},
+        "curves": [],
+    }
+    for dimension, environment in SIZES[theorem]:
+        plain: dict[int, float] = {}
+        for epsilon in (None, *EPSILONS):
+            mine = [r for r in results if r.config.environment == environment and r.config.epsilon == epsilon]
+            mine.sort(key=lambda r: r.config.episodes)
+            if not mine:
+                continue
+            users = np.array([float(r.config.episodes) for r in mine])
+            values = [ERRORS[theorem](r) for r in mine]
+            means = np.array([float(v.mean()) for v in values])
+            if epsilon is None:
+                plain = dict(zip(users.astype(int).tolist(), means.tolist(), strict=True))
+            excess = means - np.array([plain.get(int(n), np.nan) for n in users])
+            tail = slice(-2, None)  # the last decade: earlier, large dimensions have hardly begun to learn
+            found["curves"].append(
+                {
+                    "d": dimension,
+                    "environment": environment,
+                    "epsilon": epsilon,
+                    "users": users.tolist(),
+                    "mean": means.tolist(),
+                    "std": [float(v.std(ddof=1)) if len(v) > 1 else 0.0 for v in values],
+                    "seeds": len(values[0]),
+                    "exponent": _number(fit_exponent(users, means)),
+                    "exponent_tail": _number(fit_exponent(users[tail], means[tail])),
+                    "privacy_cost": None if epsilon is None else [_number(float(x)) for x in excess],
+                    "privacy_cost_exponent_tail": (
+                        None if epsilon is None else _number(fit_exponent(users[tail], excess[tail]))
+                    ),
+                    "batch": [r.resolved.users_per_batch for r in mine],
+                    "certified_epsilon": None if epsilon is None else mine[-1].certificate.epsilon,
+                }
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateFigure:
+    """Error against users on log axes, one column per dimension, with fitted exponents; writes its numbers beside."""
+
+    theorem: str
+
+    @property
+    def name(self) -> str:
+        """The file, without ending."""
+        return "rates"
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw the rates of these results and write `rates.json` beside the figure."""
+        import io
+
+        from matplotlib.figure import Figure
+
+        made = {"command": f"tacit reproduce he2025policy/{self.theorem} --scale paper", "version": results[0].version}
+        rates = made | rates_of(self.theorem, results)
+        write_json(path.with_suffix(".json"), json.loads(json.dumps(rates)))
+        sampling, privacy = EXPONENTS[self.theorem]
+        sizes = SIZES[self.theorem]
+        figure = Figure(figsize=(4.2 * len(sizes), 7.0), layout="constrained")
+        axes = figure.subplots(2, len(sizes), squeeze=False, sharex=True)
+        for column, (dimension, _) in enumerate(sizes):
+            top, bottom = axes[0, column], axes[1, column]
+            for i, curve in enumerate(c for c in rates["curves"] if c["d"] == dimension):
+                color, dash, marker = STYLES[i]
+                x, mean, std = (np.array(curve[key]) for key in ("users", "mean", "std"))
+                name = "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
+                style = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
+                label = f"{name}: N^{curve['exponent_tail']:.2f}"
+                top.plot(x, mean, label=label, **style)
+                top.fill_between(x, np.maximum(mean - std, 1e-12), mean + std, color=color, alpha=0.16, linewidth=0)
+                if curve["privacy_cost"] is not None:
+                    cost = np.array([np.nan if value is None else value for value in curve["privacy_cost"]])
+                    slope = curve["privacy_cost_exponent_tail"]
+                    fitted = "" if slope is None else f": N^{slope:.2f}"
+                    bottom.plot(x, np.where(cost > 0.0, cost, np.nan), label=f"{name}{fitted}", **style)
+            for ax, exponent, what in ((top, sampling, "theorem"), (bottom, privacy, "theorem, privacy term")):
+                ax.set_xscale("log")
+                ax.set_yscale("log")
+                low, high = ax.get_ylim()
+                ends = np.array([float(min(x)), float(max(x))])
+                guide = np.sqrt(low * high) * (ends / np.sqrt(ends.prod())) ** exponent
+                ax.plot(
+                    ends, guide, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.2, label=f"{what}: N^{exponent:.2f}"
+                )
+                ax.legend(fontsize=7, frameon=False)
+                ax.spines[["top", "right"]].set_visible(False)
+                ax.tick_params(colors=GREY, labelsize=8)
+            top.set_title(f"d = {dimension}", loc="left", fontsize=10)
+            bottom.set_xlabel("users N", color=GREY)
+        axes[0, 0].set_ylabel(rates["error"], color=GREY)
+        axes[1, 0].set_ylabel("cost of privacy: error minus that without noise", color=GREY)
+        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        counts = {curve["seeds"] for curve in rates["curves"]}
+        caption = f"mean ± one standard deviation over {max(counts)} seeds; exponents over the last decade of N"
+        figure.supxlabel(f"{caption}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=path.suffix[1:], dpi=130)
+        write_whole(path, buffer.getvalue())
+        return figure
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+BEYOND: Final = FigureSpec(
+    name="regret-per-episode",
+    per_episode=True,
+    panel=lambda result: f"{result.config.environment_name}, ε = {result.config.epsilon:g}",
+)
+"""One panel per environment and epsilon: the learners at equal guarantees."""
+FIGURES: Final[Mapping[str, tuple[RateFigure, ...]]] = {name: (RateFigure(theorem=name),) for name in SIZES}

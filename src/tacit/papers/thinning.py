@@ -1,0 +1,95 @@
+"""Results small enough to be committed: fewer checkpoints, one Parquet file and one table per experiment.
+
+    python -m tacit.papers.thinning tacit-results/garcelon2021local/fig1/paper results/garcelon2021local/fig1
+
+copies every finished run of a comparison (unfinished ones are listed by name), its figures, and writes beside them
+`cells.json`: for each run its command, version, claim, certificate, seconds, seeds done, and whether it is complete.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.errors import InvalidInput
+from tacit.runs.archive import read_result
+from tacit.runs.comparison import INDEX
+from tacit.runs.result import Result
+from tacit.runs.storage import RunDirectory, read_json, write_json, writing_to
+
+__all__ = ["main", "thin", "thin_checkpoints"]
+
+CHECKPOINTS: Final = 40
+
+
+def thin_checkpoints(result: Result, count: int = CHECKPOINTS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """At most `count` of the checkpoints, the last one always, and the regret there."""
+    kept = np.unique(np.linspace(0, len(result.episodes) - 1, count).round().astype(np.int64))
+    return result.episodes[kept], result.regret[:, kept]
+
+
+def thin(source: Path, target: Path) -> dict[str, Any]:
+    """Copy what is finished of a comparison into `target`, thinned; returns the contents of cells.json."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not (source / INDEX).is_file():
+        raise InvalidInput(f"{source} must be the directory of a comparison: it has no {INDEX}")
+    index = read_json(source / INDEX)
+    cells: list[dict[str, Any]] = []
+    columns: dict[str, list[Any]] = {"run": [], "environment": [], "seed": [], "episode": [], "regret": []}
+    for place in index["runs"]:
+        directory = RunDirectory(source / place)
+        header = directory.header() if directory.begun else {}
+        seeds = header.get("config", {}).get("seeds", [])
+        cell: dict[str, Any] = {"run": header.get("label", place), "complete": directory.finished}
+        cell["seeds"] = f"{len(seeds) if directory.finished else len(directory.finished_seeds(seeds))} of {len(seeds)}"
+        if directory.finished:
+            result = read_result(directory.path)
+            cell |= {"command": result.command, "version": result.version, "seconds": round(sum(result.seconds), 1)}
+            cell |= {"episodes": result.config.episodes, "claimed epsilon": _finite(result.claim.epsilon)}
+            cell |= {"certified epsilon": _finite(result.certificate.epsilon), "delta": result.claim.delta}
+            final = result.regret[:, -1]
+            cell |= {"regret": [float(final.mean()), float(final.min()), float(final.max())]}
+            cell |= {"uniform regret": result.uniform_regret * result.config.episodes}
+            episodes, regret = thin_checkpoints(result)
+            for seed, row in zip(result.seeds, regret, strict=True):
+                columns["run"] += [result.label] * len(episodes)
+                columns["environment"] += [result.config.environment_name] * len(episodes)
+                columns["seed"] += [seed] * len(episodes)
+                columns["episode"] += episodes.tolist()
+                columns["regret"] += row.tolist()
+        cells.append(cell)
+    summary = {"experiment": index["name"], "scale": index["scale"], "command": index["command"], "runs": cells}
+    with writing_to(target):
+        target.mkdir(parents=True, exist_ok=True)
+        table = pa.table({name: pa.array(values) for name, values in columns.items()})
+        table = table.set_column(4, "regret", table.column("regret").cast(pa.float32()))
+        pq.write_table(table, target / "results.parquet", compression="zstd")
+        write_json(target / "cells.json", summary)
+        for figure in source.glob("*.png"):
+            shutil.copyfile(figure, target / figure.name)
+    return summary
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def main(arguments: list[str]) -> int:
+    """Thin one comparison into a directory; both are named."""
+    if len(arguments) != 2:
+        sys.stderr.write("usage: python -m tacit.papers.thinning COMPARISON TARGET\n")
+        return 2
+    summary = thin(Path(arguments[0]), Path(arguments[1]))
+    done = sum(cell["complete"] for cell in summary["runs"])
+    sys.stdout.write(f"{done} of {len(summary['runs'])} runs are complete, written to {arguments[1]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

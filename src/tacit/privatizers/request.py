@@ -1,0 +1,114 @@
+"""The request for a privatizer: query, trust model and claim, and what each kind of query needs besides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.accounting.claims import OUTPUTS, Output, PrivacyClaim, PrivacyUnit, Trust
+from tacit.errors import InvalidInput, require
+from tacit.privatizers.gradient_noise import GradientSpec
+from tacit.privatizers.loss_noise import Feedback
+from tacit.privatizers.shuffle.noise import PaperVariant
+from tacit.protocol import Calibration, Query, Totals
+from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
+
+__all__ = ["PrivacyRequest", "gradient_request", "make_claim"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyRequest:
+    """The request for a privatizer; every field is public."""
+
+    trust: Trust
+    shape: Any
+    """A CountShape for totals and batches, a LayeredShape for losses, a GradientShape for gradients."""
+    episodes: int
+    epsilon: float | None
+    delta: float | None
+    """None means 0: pure differential privacy."""
+    calibration: Calibration | None
+    """None means `tight`."""
+    mechanism: str | None
+    """A mechanism of the trust model, or a privatizer of another package; None: the best mechanism."""
+    users_per_batch: int
+    allow_large_delta: bool = False
+    asks: type[Query] = Totals
+    """The queries that are to be answered."""
+    squares: bool = False
+    """Totals: whether the learner needs squares of rewards (LDP-PSRL); only local trust charges for them."""
+    variant: PaperVariant = "2025"
+    """Single batches: whose printed noise the calibration `paper` means."""
+    feedback: Feedback | None = None
+    """Losses: of all pairs, or of those that a user met."""
+    public_losses: bool = False
+    """Losses: whether full-information tables are declared to be nobody's data."""
+    gradient: GradientSpec | None = None
+    """Gradients: what they are made of."""
+
+    @property
+    def calibrated(self) -> Calibration:
+        """The calibration that was asked for, `tight` or `paper`."""
+        found: Calibration = self.calibration or "tight"
+        require(found in ("tight", "paper"), "calibration must be 'tight' or 'paper'", found)
+        return found
+
+
+def make_claim(request: PrivacyRequest, output: Output | None = None) -> PrivacyClaim:
+    """The claim that a request amounts to: one trajectory, replace-one, the customary output of the trust model."""
+    if request.epsilon is None:
+        raise InvalidInput(f"trust '{request.trust}' needs an epsilon; for instance epsilon 1")
+    return PrivacyClaim(
+        trust=request.trust,
+        epsilon=request.epsilon,
+        delta=0.0 if request.delta is None else request.delta,
+        unit=PrivacyUnit(trajectories=1),
+        neighbours="replace-one",
+        output=OUTPUTS[request.trust][0] if output is None else output,
+        allow_large_delta=request.allow_large_delta,
+    )
+
+
+def gradient_request(
+    *,
+    shape: GradientShape,
+    trust: Trust,
+    epsilon: float | None,
+    delta: float | None,
+    calibration: Calibration,
+    users_per_batch: int,
+    clip: float | None,
+    tabular: bool,
+    baseline: float | None = 0.0,
+    epochs: int = 1,
+    rate: float = 1.0,
+    surrogate: float = math.inf,
+    low: float = 0.0,
+    high: float = 1.0,
+    mechanism: str | None = None,
+    allow_large_delta: bool = False,
+) -> PrivacyRequest:
+    """The request for gradients of batches, its parts side by side: a batch is all that a privatizer has to know of."""
+    return PrivacyRequest(
+        asks=SoftmaxQuery if shape.num_actions > 0 else DoseQuery,
+        trust=trust,
+        shape=shape,
+        episodes=users_per_batch,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=calibration,
+        mechanism=mechanism,
+        users_per_batch=users_per_batch,
+        allow_large_delta=allow_large_delta,
+        gradient=GradientSpec(
+            clip=clip,
+            tabular=tabular,
+            low=low,
+            high=high,
+            baseline=baseline,
+            epochs=epochs,
+            rate=rate,
+            surrogate=surrogate,
+        ),
+    )

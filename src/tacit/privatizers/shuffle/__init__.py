@@ -1,0 +1,1 @@
+"""Shuffle trust: which counters, how many noise bits, three roles, single batches and running totals."""

@@ -1,0 +1,1 @@
+"""Runs: a configuration becomes parts, parts become seeds, seeds become a result that is kept, drawn and told."""

@@ -1,0 +1,127 @@
+"""Results to and from their directories: what stands in config.json and in the columns, and how it is read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tacit._version import __version__
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput
+from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.softmax import Objective
+from tacit.released.batches import BatchReport
+from tacit.runs.config import RunConfig
+from tacit.runs.result import Resolved, Result
+from tacit.runs.storage import RunDirectory
+
+__all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]
+
+
+def make_header(
+    config: RunConfig, resolved: Resolved, *, experiment: str, label: str, command: str, version: str = __version__
+) -> dict[str, Any]:
+    """What config.json says before the first episode."""
+    return {
+        "format": 1,
+        "experiment": experiment,
+        "label": label,
+        "version": version,
+        "command": command,
+        "config": config.to_dict(),
+        "resolved": asdict(resolved),
+    }
+
+
+def make_labels(
+    config: RunConfig, resolved: Resolved, claim: PrivacyClaim, *, experiment: str, label: str
+) -> dict[str, Any]:
+    """The columns that name a run; epsilon is infinite where nothing is protected."""
+    return {
+        "experiment": experiment,
+        "run": label,
+        "environment": config.environment_name,
+        "learner": config.learner,
+        "trust": claim.trust,
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "calibration": resolved.calibration,
+        "mechanism": resolved.mechanism,
+        "batch": resolved.users_per_batch,
+        "constants": resolved.constants,
+        "z": resolved.z,
+    }
+
+
+def make_privacy(claim: PrivacyClaim, certificate: Certificate, batches: Sequence[BatchReport] = ()) -> dict[str, Any]:
+    """What privacy.json says."""
+    said: dict[str, Any] = {"claim": claim.to_dict(), "certificate": certificate.to_dict()}
+    return said | ({"batches": [batch.to_dict() for batch in batches]} if batches else {})
+
+
+def write_result(result: Result, directory: Path) -> Path:
+    """Write a result as a run's directory; one that holds it already is left as it is."""
+    place = RunDirectory(directory)
+    config, resolved = result.config, result.resolved
+    names = {"experiment": result.experiment, "label": result.label}
+    header = make_header(config, resolved, **names, command=result.command, version=result.version)
+    place.check(header)
+    if not place.finished:
+        model = config.environment if isinstance(config.environment, TabularMDP) else None
+        place.begin(header, make_privacy(result.claim, result.certificate, result.batches), model)
+        for run in result.seed_runs():
+            place.write_seed(run, make_labels(config, resolved, result.claim, **names))
+        place.finish(result.seeds)
+    return place.path
+
+
+def read_result(directory: str | Path) -> Result:
+    """Read a finished run back."""
+    place = RunDirectory(Path(directory))
+    header, privacy = place.header(), place.privacy()
+    config = RunConfig.from_dict(header["config"], model=place.model())
+    if not place.finished:
+        done = len(place.finished_seeds(config.seeds))
+        raise InvalidInput(
+            f"{place.path} is not finished ({done} of {len(config.seeds)} seeds); run its command again to resume: "
+            f"{header['command']}"
+        )
+    seed, episode, regret = place.rows()
+    shape = (len(config.seeds), len(regret) // len(config.seeds))
+    if math.prod(shape) != len(regret) or tuple(seed.reshape(shape)[:, 0].tolist()) != config.seeds:
+        raise InvalidInput(f"the rows in {place.path} must belong to the seeds of its configuration")
+    timing = place.timing()
+    return Result(
+        config=config,
+        resolved=Resolved(**header["resolved"]),
+        seeds=config.seeds,
+        episodes=episode.reshape(shape)[0].copy(),
+        regret=regret.reshape(shape).copy(),
+        seconds=tuple(float(timing[str(s)]["seconds"]) for s in config.seeds),
+        policy_changes=tuple(int(timing[str(s)]["changes"]) for s in config.seeds),
+        claim=PrivacyClaim.from_dict(privacy["claim"]),
+        certificate=Certificate.from_dict(privacy["certificate"]),
+        batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
+        objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
+        losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
+        policies=place.policies(config.seeds),
+        experiment=header["experiment"],
+        label=header["label"],
+        version=header["version"],
+        command=header["command"],
+    )
+
+
+def _measures(plain: dict[str, Any]) -> LossMeasures:
+    curves = {name: tuple(plain[name]) for name in ("uniform", "myopic")}
+    return LossMeasures(**{**plain, **curves})
+
+
+def _ordered(timing: dict[str, Any], config: RunConfig) -> list[dict[str, Any]]:
+    """What was kept beside the rows, in the order of the seeds."""
+    return [timing[str(seed)] for seed in config.seeds]

@@ -1,0 +1,115 @@
+"""From names to objects: world, privatizer and learner of a configuration, built and thereby fully validated.
+
+row = the learner's row of the table          says what it asks for
+kind = the kind of those queries              knows the worlds and privatizers that fit
+world -> draft of the privatizer -> learner -> privatizer with the learner's schedule
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput
+from tacit.learners.table import learner_row
+from tacit.loop.worlds import world_of
+from tacit.protocol import Learner, Privatizer, Query, Totals, World
+from tacit.released.batches import BatchQuery, BatchReport
+from tacit.released.gradients import SoftmaxQuery
+from tacit.released.losses import LossQuery
+from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.count_kinds import BatchKind, CountKind
+from tacit.runs.gradient_kind import GradientKind
+from tacit.runs.kind import Chosen, Kind
+from tacit.runs.loss_kind import LossKind
+
+__all__ = ["KINDS", "Assembled", "assemble"]
+
+KINDS: Final[Mapping[type[Query], Kind]] = {
+    Totals: CountKind(),
+    BatchQuery: BatchKind(),
+    LossQuery: LossKind(),
+    SoftmaxQuery: GradientKind(),
+}
+"""How runs are put together, by what their learner asks for."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Assembled:
+    """The three parts of a run, and what the simulator alone knows about them."""
+
+    world: World
+    learner: Learner[Any, Any, Any]
+    privatizer: Privatizer[Any, Any, Any]
+    unverified: str | None = None
+    """Which statements about the learner nobody has checked."""
+
+    @property
+    def mdp(self) -> Any:
+        """The environment that the world was made from."""
+        return self.world.environment
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised."""
+        return self.privatizer.claim
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds."""
+        return self.privatizer.certificate()
+
+    @cached_property
+    def batches(self) -> tuple[BatchReport, ...]:
+        """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
+        reports = getattr(self.privatizer, "reports", None)
+        return tuple(reports()) if reports is not None else ()
+
+    @property
+    def largest_batch(self) -> int | None:
+        """The users of the largest batch, where the learner decides about it."""
+        planned = getattr(self.learner, "batches", None)
+        if planned is not None:
+            return int(max(batch.users for batch in planned))
+        return self.learner.least if self.learner.least > 1 else None
+
+    @property
+    def settings(self) -> dict[str, float | str] | None:
+        """Everything that was tuned, where a learner keeps book of it."""
+        kept = getattr(self.learner, "settings", None)
+        return None if kept is None else dict(kept)
+
+    @cached_property
+    def values(self) -> tuple[float, float]:
+        """Simulation only: the value of an episode under the best policy, and when every action is alike."""
+        return self.world.values()
+
+
+@lru_cache(maxsize=64)
+def assemble(config: RunConfig) -> Assembled:
+    """Build what a configuration names; every error is raised here, before anything is written.
+
+    >>> parts = assemble(RunConfig(environment="riverswim", learner="psrl:staged=false", episodes=10, seeds=(0,)))
+    >>> parts.mdp.num_states, parts.learner.name, parts.learner.shape.staged, parts.claim.epsilon
+    (4, 'psrl', False, inf)
+    """
+    name, options = parse_learner(config.learner)
+    row = learner_row(name)
+    row.check(name, options)
+    kind = KINDS[row.asks]
+    chosen = Chosen(config=config, name=name, row=row, options=options)
+    environment = kind.environment(chosen)
+    privatizer = kind.privatizer(chosen, environment)
+    learner = kind.learner(chosen, environment, privatizer)
+    if config.constants == "none" and learner.constants != "none":
+        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+    return Assembled(
+        world=world_of(environment, learner.asks),
+        learner=learner,
+        privatizer=kind.fitted(privatizer, learner),
+        unverified=row.unverified,
+    )

@@ -1,0 +1,144 @@
+"""A learned policy and the certificate of how it was learned, as one JSON file that belongs together.
+
+    format       "tacit-bundle" and its version
+    config       what was run (see `RunConfig`), and the seed whose policy this is
+    policy       the last policy of that run: a table, probabilities of pairs, or doses
+    claim        what is promised to the users it was learned from
+    certificate  what the exact accountant finds
+    audit        findings of `tacit audit`, if they were handed over
+    digest       SHA-256 of all of the above, in canonical JSON
+
+G1  Loading checks the digest, the shape of the policy and that the certificate is about the claim: a file that was
+    changed is refused.
+G2  Loading derives the certificate again from the configuration, where the environment has a name: a file whose
+    certificate is not what its configuration gives is refused, even with a digest that fits.
+G3  The policy is what the run ended with, as the result kept it.
+
+The policy of a private run is computed from what was released, and from nothing else; so it has the guarantee of the
+releases (post-processing).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._version import __version__
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput, require
+from tacit.policies import (
+    AnyPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    LayeredPolicy,
+    policy_from_dict,
+    policy_to_dict,
+)
+from tacit.released.losses import LayeredShape
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+from tacit.runs.result import Result
+from tacit.runs.storage import check_writable, read_json, write_json, writing_to
+
+__all__ = ["Bundle", "export_bundle", "load_bundle"]
+
+Floats = NDArray[np.float64]
+
+FORMAT: Final = "tacit-bundle"
+FORMAT_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Bundle:
+    """What a bundle holds."""
+
+    config: RunConfig
+    seed: int
+    policy: AnyPolicy
+    claim: PrivacyClaim
+    certificate: Certificate
+    audit: tuple[Mapping[str, Any], ...]
+    version: str
+
+
+def export_bundle(
+    result: Result, path: str | Path, *, seed: int | None = None, audit: Sequence[Mapping[str, Any]] = ()
+) -> Path:
+    """Write the last policy of a run with its claim and certificate; `seed` is the run's first one by default."""
+    chosen = result.seeds[0] if seed is None else seed
+    require(chosen in result.seeds, f"seed must be one of the run's {list(result.seeds)}", seed)
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "config": result.config.with_seeds([chosen]).to_dict(),
+        "seed": chosen,
+        "policy": policy_to_dict(result.policy_of(chosen)),
+        "claim": result.claim.to_dict(),
+        "certificate": result.certificate.to_dict(),
+        "audit": [dict(finding) for finding in audit],
+    }
+    target = Path(path)
+    check_writable(target.parent)
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_json(target, {**content, "digest": _digest(content)})
+    return target
+
+
+def load_bundle(path: str | Path) -> Bundle:
+    """Read a bundle and check that its parts belong together (G1, G2)."""
+    content = read_json(Path(path))
+    given = content.pop("digest", None)
+    known = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
+    given_format = f"{content.get('format')} {content.get('format_version')}"
+    require(known, f"{path} must be a {FORMAT} of version {FORMAT_VERSION}", given_format, "export it again")
+    require(given == _digest(content), f"{path} must be as it was written: its digest must fit", "another digest")
+    try:
+        config = RunConfig.from_dict(content["config"])
+        certificate = Certificate.from_dict(content["certificate"])
+        claim = PrivacyClaim.from_dict(content["claim"])
+        policy, seed, audit = policy_from_dict(content["policy"]), int(content["seed"]), tuple(content["audit"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
+    require(certificate.claim == claim, f"the certificate in {path} must be about its claim", "another claim")
+    parts = assemble(config)
+    fits = _fits(policy, parts.learner.shape) and seed in config.seeds
+    require(fits, f"the policy in {path} must belong to its configuration", type(policy).__name__)
+    same = parts.claim == claim and parts.certificate == certificate
+    require(same, f"the certificate in {path} must be what its configuration gives", "another certificate")
+    return Bundle(
+        config=config,
+        seed=seed,
+        policy=policy,
+        claim=claim,
+        certificate=certificate,
+        audit=audit,
+        version=content["version"],
+    )
+
+
+def _fits(policy: AnyPolicy, shape: Any) -> bool:
+    """Whether a policy is one of the world that a learner of this shape plays in."""
+    if isinstance(policy, LayeredPolicy):
+        return isinstance(shape, LayeredShape) and len(policy.flat) == shape.pairs
+    if isinstance(policy, GaussianPolicy):
+        return bool(shape.num_actions == 0 and len(policy.means) == shape.num_states)
+    sizes = (shape.horizon, shape.num_states)
+    if isinstance(policy, DeterministicPolicy):
+        return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions
+    return bool(policy.table.shape == (*sizes, shape.num_actions))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON."""
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()

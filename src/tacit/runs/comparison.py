@@ -1,0 +1,195 @@
+"""`Comparison`: several runs side by side, each in a directory of its own, resumable seed by seed.
+
+DIR/comparison.json                  which runs belong together
+DIR/<environment>/<run>/...          one run each, as `storage` describes it
+DIR/regret.png                       the figure
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit._version import __version__
+from tacit.errors import InvalidInput, require
+from tacit.runs.archive import read_result
+from tacit.runs.config import RunConfig
+from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
+from tacit.runs.result import Result
+from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
+from tacit.runs.sharing import borrow_finished
+from tacit.runs.storage import RESULTS, RunDirectory, read_json, write_json, writing_to
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURE", "Comparison", "Run", "load", "run_comparison"]
+
+INDEX: Final = "comparison.json"
+FIGURE: Final = FigureSpec(name="regret")
+"""The figure of a comparison that asks for nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A named run of a comparison, before it has a place."""
+
+    label: str
+    config: RunConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """Results that belong together; a sequence of them, with a table and a figure."""
+
+    name: str
+    scale: str | None
+    """How large an experiment of the catalogue ran; None for a comparison of the user's own."""
+    results: tuple[Result, ...]
+    directory: Path | None
+    version: str
+    command: str
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __getitem__(self, number: int) -> Result:
+        return self.results[number]
+
+    @property
+    def finished_at(self) -> float:
+        """When the last of its runs was finished, in seconds since the epoch; infinity if they were not kept."""
+        if self.directory is None:
+            return math.inf
+        return max((file.stat().st_mtime for file in self.directory.glob(f"*/*/{RESULTS}")), default=math.inf)
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        band: Band = "std",
+        per_episode: bool = False,
+        log: LogAxes = "xy",
+        title: str | None = None,
+    ) -> Figure:
+        """Draw all runs in one figure (simulation only); see `tacit.runs.figures.plot`."""
+        return plot(self.results, path, band=band, per_episode=per_episode, log=log, title=title)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the name and every run as `Result.to_json` gives it."""
+        return {
+            "experiment": self.name,
+            "scale": self.scale,
+            "runs": [result.to_json() for result in self.results],
+            "version": self.version,
+            "command": self.command,
+        }
+
+
+def run_comparison(
+    runs: Sequence[Run],
+    *,
+    name: str,
+    out: str | Path | None,
+    scale: str | None = None,
+    command: str,
+    workers: int | None = None,
+    progress: bool = False,
+    notify: Notify = silent,
+    borrow: bool = False,
+) -> Comparison:
+    """Run what is missing of a comparison and return all of it; nothing is written before every run was validated.
+
+    With `borrow`, runs that a sibling comparison has finished are copied (see `sharing`).
+    """
+    require(len(runs) > 0, "a comparison must have at least one run", len(runs))
+    root = None if out is None else Path(out)
+    places = [_place(run) for run in runs]
+    twice = sorted({place for place in places if places.count(place) > 1})
+    if twice:
+        raise InvalidInput(f"two runs of {name} would both be kept in '{twice[0]}'; give each run a name of its own")
+    cells = [
+        Cell(label=run.label, config=run.config, directory=None if root is None else root / place)
+        for run, place in zip(runs, places, strict=True)
+    ]
+    if root is not None:
+        check_cells(cells, experiment=name, workers=workers)
+        _check_root(root, name, scale)
+        _write_index(root, name=name, scale=scale, places=places, command=command)
+        if borrow:
+            borrow_finished(dict(zip(places, (run.config for run in runs), strict=True)), root, notify=notify)
+        if all(RunDirectory(root / place).finished for place in places):
+            notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
+            notify = silent
+    results = run_cells(cells, experiment=name, workers=workers, progress=progress, notify=notify)
+    if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
+        notify(words)
+    return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)
+
+
+def load(directory: str | Path) -> Result | Comparison:
+    """Read a finished run, or all runs of a comparison, back from their directory."""
+    root = Path(directory)
+    if RunDirectory(root).begun:
+        return read_result(root)
+    if not (root / INDEX).is_file():
+        raise InvalidInput(f"{root} must be a directory that tacit wrote: it has no config.json and no {INDEX}")
+    index = read_json(root / INDEX)
+    return Comparison(
+        name=index["name"],
+        scale=index["scale"],
+        results=tuple(read_result(root / place) for place in index["runs"]),
+        directory=root,
+        version=index["version"],
+        command=index["command"],
+    )
+
+
+def mixed_constants(results: Sequence[Result]) -> str | None:
+    """What to say where some runs use theory constants and others the practical rule; None where all use one."""
+    rules = {rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical")}
+    if not all(rules.values()):
+        return None
+    named = "; ".join(f"{rule}: {', '.join(labels)}" for rule, labels in rules.items())
+    return f"different constants are compared ({named}); give all runs the same, for instance constants = 'practical'"
+
+
+def slug(text: str) -> str:
+    """A name that any file system takes.
+
+    >>> slug("UCBVI, practical z=1 (ε=0.5)")
+    'ucbvi-practical-z-1-e-0.5'
+    """
+    plain = text.lower().replace("ε", "e").replace("δ", "d")
+    return re.sub(r"[^a-z0-9.]+", "-", plain).strip("-.") or "run"
+
+
+def _place(run: Run) -> str:
+    return f"{slug(run.config.environment_name)}/{slug(run.label)}"
+
+
+def _check_root(root: Path, name: str, scale: str | None) -> None:
+    """A comparison may grow, but it stays the same comparison."""
+    if RunDirectory(root).begun:
+        raise InvalidInput(f"{root} holds a single run; choose another directory for the comparison")
+    if (root / INDEX).is_file():
+        there = read_json(root / INDEX)
+        if (there.get("name"), there.get("scale")) != (name, scale):
+            found = f"'{there.get('name')}'" + (f" at scale {there['scale']}" if there.get("scale") else "")
+            raise InvalidInput(f"{root} holds another comparison, {found}; choose another directory")
+    elif root.is_dir() and any(root.iterdir()):
+        raise InvalidInput(f"{root} must be a new or empty directory, or hold this comparison; choose another")
+
+
+def _write_index(root: Path, *, name: str, scale: str | None, places: Sequence[str], command: str) -> None:
+    with writing_to(root):
+        root.mkdir(parents=True, exist_ok=True)
+        index = {"format": 1, "name": name, "scale": scale, "runs": list(places)}
+        write_json(root / INDEX, {**index, "version": __version__, "command": command})

@@ -1,0 +1,105 @@
+"""Runs on counts of a tabular environment: running totals, and batches that a learner plans itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput
+from tacit.learners.contract import CountRequest, StageRequest
+from tacit.planning.dynamic import backward_induction
+from tacit.policies import DeterministicPolicy, Policy, uniform_policy
+from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Learner, Privatizer, Totals
+from tacit.released.batches import BatchQuery
+from tacit.runs.kind import Chosen, count_shape, privacy_request, tabular_environment
+
+__all__ = ["BatchKind", "CountKind"]
+
+
+class CountKind:
+    """Running totals of a tabular environment."""
+
+    def environment(self, chosen: Chosen) -> TabularMDP:
+        """Any tabular environment."""
+        return tabular_environment(chosen)
+
+    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+        """Of the totals that the learner needs."""
+        request = privacy_request(chosen, Totals, count_shape(chosen, environment))
+        return make_privatizer(replace(request, squares=chosen.row.squares(chosen.options)))
+
+    def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
+        """Told the precision of the totals."""
+        config = chosen.config
+        return chosen.row.build(
+            CountRequest(
+                name=chosen.name,
+                shape=privatizer.shape,
+                episodes=config.episodes,
+                constants=None if config.constants == "none" else config.constants,
+                z=config.z,
+                users_per_batch=config.users_per_batch,
+                noisy=config.trust != "none",
+                precision=sum_precision(privatizer),
+                counts=count_precision(privatizer),
+                sampling=sampling_of(privatizer),
+                options=chosen.options,
+                given=_reference(chosen.name, environment) if chosen.row.reference else None,
+            )
+        )
+
+    def fitted(self, privatizer: Privatizer[Any, Any, Any], learner: Any) -> Privatizer[Any, Any, Any]:
+        """Totals need no schedule."""
+        return privatizer
+
+
+class BatchKind:
+    """Batches that a learner plans itself."""
+
+    def environment(self, chosen: Chosen) -> TabularMDP:
+        """Any tabular environment."""
+        return tabular_environment(chosen)
+
+    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+        """Of batches of any size, until the learner has planned them."""
+        if chosen.config.batch is not None:
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+        request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
+        printed: Any = chosen.options.get("variant", request.variant)
+        return make_privatizer(replace(request, variant=printed))
+
+    def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
+        """Told how noisy batches of any size would be."""
+        config = chosen.config
+        return chosen.row.build(
+            StageRequest(
+                name=chosen.name,
+                shape=privatizer.shape,
+                episodes=config.episodes,
+                constants=None if config.constants == "none" else config.constants,
+                z=config.z,
+                noise=privatizer,
+                options=chosen.options,
+            )
+        )
+
+    def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
+        """The noise of exactly the planned batches."""
+        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches)
+        return found
+
+
+def _reference(name: str, mdp: TabularMDP) -> Policy:
+    """Simulation only: the policy of a reference line."""
+    _, _, greedy = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
+    known: Mapping[str, Policy] = {
+        "uniform": uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions),
+        "optimal": DeterministicPolicy(greedy),
+    }
+    return known[name]

@@ -1,0 +1,355 @@
+"""Figures of regret: mean and band over the seeds, one panel per environment, readable without colour.
+
+Lines differ in colour, dash and marker at once and are named where they end. Nothing here keeps state: no pyplot, no
+style sheet, so drawing a figure cannot change another.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidInput, UnknownName, require
+from tacit.runs.result import Result
+from tacit.runs.storage import check_writable, write_whole, writing_to
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "STYLES",
+    "Band",
+    "FigureSpec",
+    "LogAxes",
+    "Panel",
+    "PerEpisode",
+    "check_choices",
+    "plot",
+    "save_figure",
+    "series",
+]
+
+Band = Literal["std", "minmax", "bootstrap", "none"]
+"""± one standard deviation, least to greatest, or the 95% bootstrap interval of the mean."""
+
+LogAxes = Literal["none", "x", "y", "xy"]
+"""Which axes are logarithmic."""
+
+PerEpisode = bool | Literal["so far"]
+"""Cumulative regret, the regret of an episode (averaged between two checkpoints), or R_k/k: that of all so far."""
+
+Panel = Callable[[Result], str]
+"""The name of the panel that a result belongs to."""
+
+Floats = NDArray[np.float64]
+
+STYLES: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("#0072b2", "-", "o"),
+    ("#d55e00", (0, (5, 1.5)), "s"),
+    ("#007a5a", (0, (5, 1.5, 1, 1.5)), "^"),
+    ("#a0487e", (0, (1.5, 1)), "D"),
+    ("#3d3d3d", (0, (8, 2)), "v"),
+    ("#4a9fd8", "-", "P"),
+    ("#b8860b", (0, (3, 1, 1, 1, 1, 1)), "X"),
+    ("#7a7a7a", (0, (2, 2)), "*"),
+)
+REFERENCE_STYLES: Final[Mapping[str, tuple[str, Any, str]]] = {
+    "uniform": ("#6b6b6b", (0, (1, 1.5)), ""),
+    "optimal": ("#6b6b6b", (0, (4, 2)), ""),
+    "myopic": ("#6b6b6b", (0, (4, 2, 1, 2)), ""),
+}
+GREY: Final = "#6b6b6b"
+BAND_WORDS: Final[Mapping[Band, str]] = {
+    "std": "band: ± one standard deviation",
+    "minmax": "band: least to greatest",
+    "bootstrap": "band: 95% bootstrap interval of the mean",
+    "none": "no band",
+}
+SUFFIXES: Final = (".png", ".svg", ".pdf")
+LINE_POINTS: Final = 11.0
+"""The height of a label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureSpec:
+    """A figure that belongs to an experiment: its file (without ending) and how it is drawn."""
+
+    name: str
+    band: Band = "std"
+    per_episode: PerEpisode = False
+    log: LogAxes = "xy"
+    title: str | None = None
+    select: Callable[[Result], bool] | None = None
+    """Which results it shows; None: all."""
+    panel: Panel | None = None
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw the figure of these results; `title` serves if it has none of its own."""
+        shown = [result for result in results if self.select is None or self.select(result)]
+        return plot(
+            shown,
+            path,
+            band=self.band,
+            per_episode=self.per_episode,
+            log=self.log,
+            title=self.title or title,
+            panel=self.panel,
+        )
+
+
+def plot(
+    results: Sequence[Result],
+    path: str | Path | None = None,
+    *,
+    band: Band = "std",
+    per_episode: PerEpisode = False,
+    log: LogAxes = "xy",
+    title: str | None = None,
+    panel: Panel | None = None,
+) -> Figure:
+    """Draw the regret of several runs in one figure (simulation only) and, given a path, save it there.
+
+    Parameters
+    ----------
+    results
+        One line each; runs in the same environment share a panel, and equal labels share a style.
+    path
+        A file that ends in .png, .svg or .pdf.
+    band
+        What is shaded around the mean over the seeds.
+    per_episode
+        Draw the regret of an episode, averaged between two checkpoints, or R_k/k (so far), not the cumulative one.
+    log
+        Which axes are logarithmic; values that are not positive are drawn at the lower edge then.
+    title
+        Above the figure.
+    panel
+        Which panel a result belongs to, by the panel's name; None: one panel per environment.
+    """
+    require(len(results) > 0, "a figure needs at least one result", len(results))
+    check_choices(band, log)
+    target = None if path is None else _target(Path(path))
+    from matplotlib.figure import Figure
+
+    panels: dict[str, list[Result]] = {}
+    for result in results:
+        name = result.config.environment_name if panel is None else panel(result)
+        panels.setdefault(name, []).append(result)
+    styles = _styles(results)
+    columns = 1 + (len(panels) > 4) + (len(panels) > 8)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(8.0 * columns, 0.6 + 3.6 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    axes = places[: len(panels)]
+    for empty in places[len(panels) :]:
+        figure.delaxes(empty)
+    ends = [
+        _panel(ax, name, members, styles, band=band, per_episode=per_episode, log=log)
+        for ax, (name, members) in zip(axes, panels.items(), strict=True)
+    ]
+    for ax in axes[-columns:]:
+        ax.set_xlabel("episode", color=GREY)
+    if title:
+        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    counts = sorted({len(result.seeds) for result in results})
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
+    caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; regret is simulation-only"
+    figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
+    figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
+    for ax, named in zip(axes, ends, strict=True):
+        _name_lines(ax, named)
+    if target is not None:
+        save_figure(figure, target)
+    return figure
+
+
+def check_choices(band: str, log: str) -> None:
+    """Raise unless the band and the logarithmic axes are known, before anything long begins."""
+    if band not in get_args(Band):
+        raise UnknownName("band", band, get_args(Band))
+    if log not in get_args(LogAxes):
+        raise UnknownName("choice of logarithmic axes", log, get_args(LogAxes))
+
+
+def series(result: Result, *, band: Band, per_episode: PerEpisode) -> tuple[Floats, Floats, Floats, Floats]:
+    """Episode numbers, mean, and lower and upper edge of the band."""
+    x = result.episodes.astype(np.float64)
+    values = result.regret
+    if per_episode == "so far":
+        values = values / x  # R_k / k
+    elif per_episode:
+        # (R_k - R_j) / (k - j): the average regret of the episodes since the last checkpoint
+        values = np.diff(values, axis=1, prepend=0.0) / np.diff(x, prepend=0.0)
+    mean = values.mean(axis=0)
+    if band == "none" or len(values) == 1:
+        return x, mean, mean, mean
+    if band == "minmax":
+        return x, mean, values.min(axis=0), values.max(axis=0)
+    if band == "std":
+        std = values.std(axis=0, ddof=1)
+        return x, mean, mean - std, mean + std
+    # Resample seeds, not checkpoints; a generator of its own makes the same figure every time.
+    chosen = np.random.default_rng(0).integers(len(values), size=(1000, len(values)))
+    low, high = np.quantile(values[chosen].mean(axis=1), [0.025, 0.975], axis=0)
+    return x, mean, low, high
+
+
+def _styles(results: Sequence[Result]) -> dict[str, tuple[str, Any, str]]:
+    """A style per label; the reference policies keep theirs in every figure."""
+    learners = {result.label: result.config.learner for result in results}
+    free = [label for label, learner in learners.items() if learner not in REFERENCE_STYLES]
+    fixed = {label: REFERENCE_STYLES[learner] for label, learner in learners.items() if label not in free}
+    return {**fixed, **{label: STYLES[i % len(STYLES)] for i, label in enumerate(free)}}
+
+
+def _panel(
+    ax: Axes,
+    name: str,
+    members: Sequence[Result],
+    styles: Mapping[str, tuple[str, Any, str]],
+    *,
+    band: Band,
+    per_episode: PerEpisode,
+    log: LogAxes,
+) -> list[tuple[float, float, str, str]]:
+    """Draw one environment; returns where each line ends, its name and its colour."""
+    ends: list[tuple[float, float, str, str]] = []
+    last = max(members, key=lambda result: result.config.episodes)
+    lines = [(result, *series(result, band=band, per_episode=per_episode)) for result in members]
+    floor = _floor([line[2] for line in lines]) if "y" in log else -np.inf
+    if not any(result.config.learner == "uniform" for result in members):
+        for words, style, x, values in _references(last, per_episode=per_episode):
+            y = np.maximum(values, floor)
+            color, dash, _ = REFERENCE_STYLES[style]
+            ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1)
+            ends.append((float(x[-1]), float(y[-1]), words, color))
+    for i, (result, x, mean, low, high) in enumerate(lines):
+        color, dash, marker = styles[result.label]
+        mean, low, high = (np.maximum(values, floor) for values in (mean, low, high))
+        if band != "none":
+            ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0, zorder=2)
+        # Markers stand at equal distances on the paper and are staggered, so that lines on top of each other show.
+        every = (0.02 * (i % 6), 0.13)
+        ax.plot(
+            x, mean, color=color, linestyle=dash, linewidth=1.6, marker=marker, markersize=4, markevery=every, zorder=3
+        )
+        ends.append((float(x[-1]), float(mean[-1]), result.label, color))
+    ax.set_title(name, loc="left", fontsize=10, color="#222222")
+    names = {False: "cumulative regret", True: "regret per episode", "so far": "regret per episode so far, $R_k/k$"}
+    ax.set_ylabel(names[per_episode], color=GREY)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(colors=GREY, labelsize=8)
+    ax.grid(axis="y", color="#e4e4e4", linewidth=0.6, zorder=0)
+    ax.set_axisbelow(True)
+    _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]))
+    return ends
+
+
+def _references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
+    """Name, style, episodes and regret of the policies that learn nothing."""
+    x = result.episodes.astype(np.float64)
+    if not result.losses:
+        y = np.full_like(x, result.uniform_regret) if per_episode else result.uniform_regret * x
+        return [("uniform policy (expected)", "uniform", x, y)]
+    found = []
+    for name in ("uniform", "myopic"):
+        y = np.mean([getattr(measures, name) for measures in result.losses], axis=0)
+        if per_episode == "so far":
+            y = y / x
+        elif per_episode:
+            y = np.diff(y, prepend=0.0) / np.diff(x, prepend=0.0)
+        found.append((f"{name} policy", name, x, y))
+    return found
+
+
+def _floor(means: Sequence[Floats]) -> float:
+    """Where a logarithmic axis ends below: under every positive mean, but within seven decades."""
+    positive = np.concatenate([mean[mean > 0.0] for mean in means])
+    return max(float(positive.min()) / 2.0, float(positive.max()) * 1e-7) if len(positive) else 1e-3
+
+
+def _scale(ax: Axes, log: LogAxes, floor: float, first: float, last: float) -> None:
+    def thousands(value: float, _: object) -> str:
+        return f"{value:,.6g}"
+
+    if "x" in log:
+        ax.set_xscale("log")
+        ax.set_xlim(first, max(last, 1.01 * first))
+    else:
+        ax.set_xlim(0.0, last)
+        ax.xaxis.set_major_formatter(thousands)
+    if "y" in log:
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=floor)
+    else:
+        ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+        ax.yaxis.set_major_formatter(thousands)
+
+
+def _name_lines(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write each name beside the end of its line, pushed apart just enough to be read."""
+    per_point = ax.get_figure(root=True).dpi / 72.0  # type: ignore[union-attr]
+    heights = [float(ax.transData.transform((x, y))[1]) / per_point for x, y, _, _ in ends]
+    bottom = float(ax.transAxes.transform((0.0, 0.0))[1]) / per_point
+    places = _apart(heights, LINE_POINTS, bottom)
+    for (x, y, name, color), height, place in zip(ends, heights, places, strict=True):
+        moved = place - height
+        line = {
+            "arrowstyle": "-",
+            "color": color,
+            "linewidth": 0.6,
+            "shrinkA": 0.0,
+            "shrinkB": 0.0,
+            "relpos": (0.0, 0.5),
+        }
+        ax.annotate(
+            name,
+            xy=(x, y),
+            xytext=(12.0, moved),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=color,
+            va="center",
+            annotation_clip=False,
+            arrowprops=line,
+        )
+
+
+def _apart(heights: Sequence[float], gap: float, bottom: float) -> list[float]:
+    """The nearest heights that keep the order and are at least `gap` apart: blocks of names that touch stay centred."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    blocks: list[tuple[float, int]] = []  # centre of a block and how many names it holds
+    for i in order:
+        centre, count = heights[i], 1
+        while blocks and blocks[-1][0] + gap * (blocks[-1][1] + count) / 2.0 > centre:
+            other, size = blocks.pop()
+            centre, count = (other * size + centre * count) / (size + count), size + count
+        blocks.append((max(centre, bottom + gap * (count - 1) / 2.0), count))
+    places = [centre + gap * (k - (count - 1) / 2.0) for centre, count in blocks for k in range(count)]
+    placed = [0.0] * len(heights)
+    for i, place in zip(order, places, strict=True):
+        placed[i] = place
+    return placed
+
+
+def _target(path: Path) -> Path:
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(f"a figure's file must end in {', '.join(SUFFIXES)}, got '{path.name}'")
+    return path
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all."""
+    check_writable(path.parent)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=160)
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, buffer.getvalue())

@@ -1,0 +1,198 @@
+"""Runs of policy gradients: batch size, privatizer, step size, learner, in this order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.claims import Trust
+from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.registry import make_environment
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, require
+from tacit.learners.gradient import GradientParameters
+from tacit.learners.gradient import GradientRequest as LearnerRequest
+from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
+from tacit.learners.gradient_settings import GradientSettings, read_settings
+from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
+from tacit.privatizers.gradient import GradientPrivatizer
+from tacit.privatizers.gradient_noise import GradientSpec
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Constants, Learner, Privatizer
+from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
+from tacit.runs.config import RunConfig
+from tacit.runs.kind import Chosen, privacy_request, refuse_losses, tabular_environment
+
+__all__ = ["GradientKind"]
+
+Floats = NDArray[np.float64]
+Gradients = GradientPrivatizer[Any, Any]
+
+REFERENCE_EPSILON: Final = 1.0
+"""The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
+
+
+class GradientKind:
+    """Gradients of batches, at softmax policies of a tabular environment or Gaussian ones over doses."""
+
+    def environment(self, chosen: Chosen) -> TabularMDP | DoseBandit:
+        """A tabular environment, or a dose bandit."""
+        refuse_losses(chosen)
+        given = chosen.config.environment
+        found = make_environment(given) if isinstance(given, str) else given
+        return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
+
+    def privatizer(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> Privatizer[Any, Any, Any]:
+        """Of gradients at the learner's kind of policy."""
+        config, settings = chosen.config, read_settings(chosen.name, chosen.options)
+        shape, _ = _shape(settings, environment)
+        m = config.batch or theory_batch(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
+        require(m <= config.episodes, "a batch must not be larger than the number of episodes", given=m)
+        baseline = _baseline(settings, config, shape)
+        spec = GradientSpec(
+            clip=_clip(settings, environment),
+            tabular=settings.policy == "softmax",
+            baseline=None if baseline == "released" else float(baseline),
+            epochs=settings.epochs,
+            rate=settings.rate,
+            surrogate=settings.radius,
+        )
+        request = privacy_request(chosen, SoftmaxQuery if shape.num_actions > 0 else DoseQuery, shape)
+        # An epsilon asks for privacy, and gradients have one trust model that gives it.
+        trust: Trust = "central" if config.trust == "none" and config.epsilon is not None else config.trust
+        return make_privatizer(replace(request, trust=trust, users_per_batch=m, gradient=spec))
+
+    def learner(
+        self, chosen: Chosen, environment: TabularMDP | DoseBandit, privatizer: Gradients
+    ) -> Learner[Any, Any, Any]:
+        """Its step is as large as theory, or the noise, allows."""
+        config, settings = chosen.config, read_settings(chosen.name, chosen.options)
+        if config.z is not None:
+            raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
+        if settings.step is not None and config.constants is not None:
+            raise InvalidInput("a step of your own replaces the constants; leave one of the two out")
+        shape, features = _shape(settings, environment)
+        constants, baseline = _constants(settings, config), _baseline(settings, config, shape)
+        barrier, step = settings.barrier, settings.step
+        if barrier is None:
+            barrier = theory_barrier(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
+        if step is None:
+            rule = _theory_step if constants == "theory" else _practical_step
+            step = rule(settings, shape, features, environment, privatizer, config.episodes, barrier)
+        parameters = GradientParameters(
+            features=features,
+            step=float(step),
+            barrier=float(barrier),
+            damping=float(settings.damping),
+            low=float(privatizer.bounds.low),
+            high=float(privatizer.bounds.high),
+            baseline=0.5 if baseline == "released" else float(baseline),
+        )
+        doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
+        return chosen.row.build(
+            LearnerRequest(
+                name=chosen.name,
+                shape=shape,
+                parameters=parameters,
+                constants=constants,
+                users_per_batch=privatizer.users_per_batch,
+                releases=settings.epochs,
+                doses=doses,
+            )
+        )
+
+    def fitted(self, privatizer: Gradients, learner: Any) -> Gradients:
+        """Batches are of one size, fixed beforehand."""
+        return privatizer
+
+
+def _constants(settings: GradientSettings, config: RunConfig) -> Constants:
+    return config.constants or ("practical" if settings.step is None else "none")
+
+
+def _baseline(settings: GradientSettings, config: RunConfig, shape: GradientShape) -> float | str:
+    """The user's baseline, a number or "released"; else the theorems' or the practical one."""
+    if settings.baseline is not None:
+        return settings.baseline
+    # The theorems know no baseline. In practice the middle of the interval halves the largest weight of one step;
+    # over several steps what is typical depends on the world, and is worth 2 % more noise.
+    if _constants(settings, config) == "theory" or config.calibration == "paper":
+        return 0.0
+    return 0.5 if shape.horizon == 1 else "released"
+
+
+def _shape(settings: GradientSettings, world: TabularMDP | DoseBandit) -> tuple[GradientShape, Floats]:
+    if isinstance(world, DoseBandit):
+        require(settings.policy == "gaussian", "a dose bandit needs policy=gaussian", given=settings.policy)
+        sizes = GradientShape(
+            horizon=1, num_states=world.num_states, num_actions=0, staged=True, dimension=world.dimension
+        )
+        return sizes, tabular_features()
+    require(settings.policy != "gaussian", "policy=gaussian needs real-valued actions", given=world.name)
+    H, S, A = world.horizon, world.num_states, world.num_actions
+    features = public_features(S, A, settings.features) if settings.policy == "linear" else tabular_features()
+    dimension = parameters_of(features, H if settings.staged else 1, S, A)
+    return GradientShape(horizon=H, num_states=S, num_actions=A, staged=settings.staged, dimension=dimension), features
+
+
+def _clip(settings: GradientSettings, world: TabularMDP | DoseBandit) -> float | None:
+    """The user's clip; else none where the supremum is exact, and 1 elsewhere (a tuned default, no theorem's)."""
+    if settings.clip is not None:
+        return settings.clip
+    if isinstance(world, DoseBandit):
+        # Two standard deviations of the score: ‖x_s‖ |a - θ·x_s|/τ²
+        return 2.0 * float(np.sqrt((world.features**2).sum(axis=1)).max()) / world.deviation
+    if world.horizon == 1 and settings.radius == math.inf and settings.policy == "softmax":
+        return None
+    return 1.0
+
+
+def _theory_step(
+    settings: GradientSettings,
+    shape: GradientShape,
+    features: Floats,
+    world: TabularMDP | DoseBandit,
+    privatizer: Gradients,
+    episodes: int,
+    barrier: float,
+) -> float:
+    """η = min(1/L, √(2δ₀/(TLC))); for H steps returns are H times as large (the paper has H = 1)."""
+    if isinstance(world, DoseBandit):
+        length = float(np.sqrt((world.features**2).sum(axis=1)).max())
+        score, curvature = length / world.deviation, (length / world.deviation) ** 2
+    elif settings.policy == "softmax":
+        score, curvature = math.sqrt(1.0 - 1.0 / shape.num_actions), 1.0
+    else:
+        score, curvature = score_bound(features), score_bound(features) ** 2
+    H, m = shape.horizon, privatizer.users_per_batch
+    largest, states = float(H), shape.stages * shape.num_states
+    L = theory_smoothness(largest, H * score, H * curvature, barrier=barrier, states=states)
+    C = noise_term(largest, score, m, shape.dimension, privatizer.sigma, barrier=barrier, states=states)
+    steps = max(1, episodes // m) * privatizer.epochs
+    return theory_step(L, C, steps, width=float(H))
+
+
+def _practical_step(
+    settings: GradientSettings,
+    shape: GradientShape,
+    features: Floats,
+    world: TabularMDP | DoseBandit,
+    privatizer: Gradients,
+    episodes: int,
+    barrier: float,
+) -> float:
+    """As large as the noise allows: η σ √T is how far noise alone carries a parameter over the whole run."""
+    steps = max(1, episodes // privatizer.users_per_batch) * privatizer.epochs
+    if settings.name == "dp-npg":
+        most, drift = 1.0, 3.0 * settings.damping
+    elif settings.policy == "softmax":
+        most, drift = 0.5 * shape.stages * shape.num_states, 3.0
+    elif settings.policy == "linear":
+        most, drift = 4.0, 3.0
+    else:
+        most, drift = 0.25, 0.5
+    return most if privatizer.sigma == 0.0 else min(most, drift / (privatizer.sigma * math.sqrt(steps)))

@@ -1,0 +1,120 @@
+"""How a run is put together: what the user chose, and what a kind of queries makes of it.
+
+Totals         running totals        any tabular environment
+BatchQuery     single batches        any tabular environment
+LossQuery      counts and losses     a layered world with an adversary
+SoftmaxQuery   gradients             a tabular environment or a dose bandit
+
+Which trust models answer such queries stands in `tacit.privatizers.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.registry import make_environment
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.table import LEARNERS, LearnerRow
+from tacit.privatizers.request import PrivacyRequest
+from tacit.protocol import Learner, Privatizer, Query
+from tacit.released.counts import CountShape
+from tacit.runs.config import RunConfig
+
+__all__ = ["Chosen", "Kind", "count_shape", "privacy_request", "refuse_losses", "tabular_environment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What the user chose: a configuration, and the row and options of its learner."""
+
+    config: RunConfig
+    name: str
+    row: LearnerRow
+    options: Mapping[str, str]
+
+
+class Kind(Protocol):
+    """How a run with one kind of queries is put together."""
+
+    def environment(self, chosen: Chosen) -> Any:
+        """The environment, as this kind plays in it."""
+        ...
+
+    def privatizer(self, chosen: Chosen, environment: Any) -> Privatizer[Any, Any, Any]:
+        """The privatizer, before the learner's schedule is known."""
+        ...
+
+    def learner(self, chosen: Chosen, environment: Any, privatizer: Any) -> Learner[Any, Any, Any]:
+        """The learner, told what is public about the noise."""
+        ...
+
+    def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
+        """The privatizer with the learner's schedule."""
+        ...
+
+
+def tabular_environment(chosen: Chosen) -> TabularMDP:
+    """The tabular environment of a run; what only learners of adversarial losses have is refused."""
+    refuse_losses(chosen)
+    given = chosen.config.environment
+    found = make_environment(given) if isinstance(given, str) else given
+    if isinstance(found, LossWorld | LayeredMDP):
+        known = ", ".join(_loss_learners())
+        raise InvalidInput(
+            f"a layered world has no rewards, an adversary chooses losses there: use {known}, not {chosen.name}"
+        )
+    if isinstance(found, DoseBandit):
+        raise NotSupported(
+            f"doses are real numbers and {chosen.name} counts: use dp-pg:policy=gaussian in {found.name}, "
+            "or another environment"
+        )
+    return found
+
+
+def refuse_losses(chosen: Chosen) -> None:
+    """Raise where a learner of rewards is asked for something that only learners of adversarial losses have."""
+    config, name = chosen.config, chosen.name
+    if config.adversary is not None:
+        beside = "; the uniform policy is shown beside every such run" if chosen.row.reference else ""
+        known = ", ".join(_loss_learners())
+        raise InvalidInput(f"an adversary belongs to the learners {known}, not to {name}{beside}")
+    if config.estimator is not None or config.public_losses:
+        what = "public losses" if config.public_losses else f"the estimator '{config.estimator}'"
+        raise InvalidInput(f"{what} belong{'' if config.public_losses else 's'} to learners of adversarial losses")
+
+
+def count_shape(chosen: Chosen, mdp: TabularMDP) -> CountShape:
+    """The sizes of counts in this environment; the learner decides whether steps are kept apart."""
+    return CountShape(
+        horizon=mdp.horizon,
+        num_states=mdp.num_states,
+        num_actions=mdp.num_actions,
+        staged=chosen.options.get("staged", "true") != "false",
+    )
+
+
+def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyRequest:
+    """The privacy that a configuration asks for, of such queries about statistics of this shape."""
+    config = chosen.config
+    return PrivacyRequest(
+        asks=asks,
+        trust=config.trust,
+        shape=shape,
+        episodes=config.episodes,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        calibration=config.calibration,
+        mechanism=config.mechanism,
+        users_per_batch=config.users_per_batch,
+        allow_large_delta=config.allow_large_delta,
+    )
+
+
+def _loss_learners() -> list[str]:
+    return [name for name, row in LEARNERS.items() if row.losses is not None]

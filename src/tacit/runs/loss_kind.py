@@ -1,0 +1,80 @@
+"""Runs against an adversary: counts and losses of a layered world."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from tacit.environments.adversaries import make_adversary
+from tacit.environments.layered_worlds import LossGame, loss_world
+from tacit.environments.registry import make_layered
+from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
+from tacit.planning.layered import layered_geometry, layered_shape
+from tacit.privatizers.losses import AdversarialPrivatizer
+from tacit.privatizers.table import make_privatizer
+from tacit.protocol import Privatizer
+from tacit.released.losses import LossQuery
+from tacit.runs.kind import Chosen, privacy_request
+
+__all__ = ["LossKind"]
+
+
+class LossKind:
+    """Counts and losses of a layered world with an adversary."""
+
+    def environment(self, chosen: Chosen) -> LossGame:
+        """A layered world, or a tabular one unrolled, and the adversary."""
+        config, name = chosen.config, chosen.name
+        if config.adversary is None:
+            raise InvalidInput(
+                f"{name} learns from losses that an adversary chooses; name one, for instance adversary 'switching' "
+                "(see 'tacit list adversaries'), or hand over your own losses"
+            )
+        given = config.environment
+        world = make_layered(given) if isinstance(given, str) else loss_world(given)
+        return LossGame(world=world, adversary=make_adversary(config.adversary, world, config.episodes))
+
+    def privatizer(self, chosen: Chosen, environment: LossGame) -> Privatizer[Any, Any, Any]:
+        """Of what the learner is shown."""
+        config, name = chosen.config, chosen.name
+        facts = chosen.row.losses
+        if facts is None:
+            raise InvalidInput(f"the row of learner '{name}' must say which losses it is shown (losses=LossFacts(...))")
+        if config.estimator is not None and "radius" not in chosen.row.options:
+            raise InvalidInput(f"only uob-lbps has a choice of estimators; leave '{config.estimator}' out")
+        if facts.private is not None and config.trust != "none":
+            raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
+        mdp = environment.world.mdp
+        request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
+        return make_privatizer(replace(request, feedback=facts.feedback, public_losses=config.public_losses))
+
+    def learner(self, chosen: Chosen, environment: LossGame, privatizer: AdversarialPrivatizer) -> LossLearner:
+        """Told the precision of counts and losses, and how far the noise of one loss goes."""
+        config, mdp, layout = chosen.config, environment.world.mdp, privatizer.parameters.layout
+        known = chosen.row.losses is not None and chosen.row.losses.known
+        draft = LossRequest(
+            name=chosen.name,
+            geometry=layered_geometry(mdp.widths, mdp.num_actions),
+            episodes=config.episodes,
+            constants=config.constants,
+            z=config.z,
+            options=chosen.options,
+            precision=privatizer.precision(),
+            variance=layout.variance * (1.0 + layout.growth * max(0, config.episodes - 2)),
+            loss_radius=0.0,
+            estimator=config.estimator or get_args(Estimator)[0],
+            known=np.array(mdp.flat_transitions) if known else None,
+        )
+        # E' holds for every loss of every episode at once, but for the probability δ.
+        each = draft.failure_prob / (privatizer.shape.pairs * draft.episodes)
+        radius = privatizer.loss_radius(each) if privatizer.feedback == "bandit" else 0.0
+        learner: LossLearner = chosen.row.build(replace(draft, loss_radius=radius))  # type: ignore[assignment]
+        learner.settings["effective_support"] = mdp.effective_support
+        return learner
+
+    def fitted(self, privatizer: AdversarialPrivatizer, learner: Any) -> AdversarialPrivatizer:
+        """One release per user, fixed beforehand."""
+        return privatizer

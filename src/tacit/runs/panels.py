@@ -1,0 +1,68 @@
+"""Figures whose panels share lines: a reference such as UCB-VI stands in every panel.
+
+`PanelFigure` is a `FigureSpec` whose `panels` names all the panels that a result belongs to, none or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tacit.runs.figures import Band, LogAxes, PerEpisode, plot
+from tacit.runs.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Drawable", "PanelFigure"]
+
+
+class Drawable(Protocol):
+    """A figure that belongs to an experiment."""
+
+    @property
+    def name(self) -> str:
+        """Its file, without ending."""
+        ...
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw the figure of these results; `title` serves if it has none of its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelFigure:
+    """A figure of regret in several panels."""
+
+    name: str
+    panels: Callable[[Result], Sequence[str]]
+    """The panels of a result, in the order in which they stand."""
+    line: Callable[[Result], str] = lambda result: result.label
+    """The name of its line; equal names share a style in all panels."""
+    band: Band = "minmax"
+    per_episode: PerEpisode = False
+    log: LogAxes = "xy"
+    title: str | None = None
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw the figure of these results; `title` serves if it has none of its own."""
+        shown: list[Result] = []
+        place: dict[int, str] = {}
+        for result in results:
+            for panel in self.panels(result):
+                copy = replace(result, label=self.line(result))
+                place[id(copy)] = panel
+                shown.append(copy)
+        order = sorted(set(place.values()), key=[place[id(copy)] for copy in shown].index)
+        shown.sort(key=lambda copy: order.index(place[id(copy)]))
+        return plot(
+            shown,
+            path,
+            band=self.band,
+            per_episode=self.per_episode,
+            log=self.log,
+            title=self.title or title,
+            panel=lambda copy: place[id(copy)],
+        )

@@ -1,0 +1,301 @@
+"""`Result`: what a run gave, with everything needed to judge it and to make it again.
+
+Regret is the pseudo-regret Σ_k V*(s₁) - V^{π_k}(s₁). It takes the true model to compute, so it exists in simulations
+only; no deployment can report it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._version import __version__
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput, require
+from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.softmax import Objective
+from tacit.loop.simulate import SeedRun
+from tacit.policies import AnyPolicy
+from tacit.privatizers.gradient import both_claims
+from tacit.released.batches import BatchReport
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
+from tacit.runs.loss_report import adversarial_lines, losses_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tacit.runs.figures import Band, LogAxes
+
+__all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What the names and defaults of a configuration stand for."""
+
+    fingerprint: str
+    """Of the environment: SHA-256 of the true model."""
+    states: int
+    actions: int
+    horizon: int
+    staged: bool
+    constants: str
+    z: float | None
+    calibration: str
+    privatizer: str
+    users_per_batch: int
+    optimal_value: float
+    """Simulation only: the value of an episode under the optimal policy."""
+    uniform_value: float
+    """Simulation only: the value of an episode when every action is alike."""
+    settings: dict[str, float | str] | None = None
+    """Where losses are adversarial: every constant that was tuned, and the effective support C_M."""
+
+    @property
+    def mechanism(self) -> str | None:
+        """The noise that was really used, also where nobody named one; None without a trust model."""
+        return self.privatizer.partition("/")[2] or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Mean, sample standard deviation (zero for one seed), least and greatest of some numbers."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate."""
+
+    config: RunConfig
+    resolved: Resolved
+    seeds: tuple[int, ...]
+    episodes: NDArray[np.int64]
+    """The checkpoints: episode numbers, evenly spaced on a log scale."""
+    regret: Floats
+    """[seed, checkpoint]: cumulative pseudo-regret. Simulation only."""
+    seconds: tuple[float, ...]
+    """Wall-clock seconds of each seed, compilation left out where users come one by one."""
+    policy_changes: tuple[int, ...]
+    claim: PrivacyClaim
+    certificate: Certificate
+    batches: tuple[BatchReport, ...]
+    """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
+    objectives: tuple[Objective, ...]
+    """Simulation only: one per seed for policy gradients, else empty."""
+    losses: tuple[LossMeasures, ...]
+    """Simulation only: one per seed for adversarial losses, else empty."""
+    policies: tuple[AnyPolicy | None, ...]
+    """The last policy of each seed; None where an older version did not keep it."""
+    experiment: str
+    label: str
+    version: str
+    command: str
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """The last policy of the first seed."""
+        return self.policy_of(self.seeds[0])
+
+    def policy_of(self, seed: int) -> AnyPolicy:
+        """The last policy of one seed."""
+        require(seed in self.seeds, f"seed must be one of the run's {list(self.seeds)}", seed)
+        found = self.policies[self.seeds.index(seed)]
+        if found is None:
+            raise InvalidInput(f"this result of tacit {self.version} holds no policies; run it again: {self.command}")
+        return found
+
+    @property
+    def seconds_per_episode(self) -> float:
+        """The median seed's seconds, per episode."""
+        return float(np.median(self.seconds)) / self.config.episodes
+
+    @property
+    def uniform_regret(self) -> float:
+        """Simulation only: the expected regret per episode of the uniform policy, that is of learning nothing."""
+        return self.resolved.optimal_value - self.resolved.uniform_value
+
+    @property
+    def relative_regret(self) -> float | None:
+        """Simulation only: the mean final regret as a share of the uniform policy's (None if that has none)."""
+        scale = self.uniform_regret * self.config.episodes
+        if self.losses:
+            scale = float(np.mean([found.uniform[-1] for found in self.losses]))
+            if scale < 1e-3 * self.config.episodes:
+                return None  # all fixed policies pay the same: there is nothing to learn, only to lose
+        return float(self.regret[:, -1].mean()) / scale if scale > 1e-12 else None
+
+    def spread(self) -> Spread:
+        """Simulation only: the final regret over the seeds."""
+        return spread_of(self.regret[:, -1])
+
+    def summary(self) -> str:
+        """A few lines: what ran, what it cost, how long it took and who is protected."""
+        spread, relative = self.spread(), self.relative_regret
+        share = "" if relative is None else f", {relative:.3f} of the uniform policy's"
+        widths = "" if self.resolved.constants == "none" else f", constants {self.resolved.constants}"
+        widths += "" if self.resolved.z is None else f" (z = {self.resolved.z:g})"
+        plural = "s" if len(self.seeds) > 1 else ""
+        speed = f"{self.seconds_per_episode * 1e6:.3g} µs per episode"
+        across = f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]"
+        lines = (
+            f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
+            f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
+            f"regret (simulation only): {across}{share}",
+            *adversarial_lines(self),
+            f"privacy: {self.certificate.words}",
+        )
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `--json` prints: plain values, valid JSON (infinity is written "inf")."""
+        seed_spread = asdict(self.spread())
+        return {
+            "environment": self.config.world_name,
+            "adversary": self.config.adversary_name,
+            "learner": self.config.learner,
+            "episodes": self.config.episodes,
+            "seeds": len(self.seeds),
+            "seed_list": list(self.seeds),
+            "constants": self.resolved.constants,
+            "z": self.resolved.z,
+            "trust": self.claim.trust,
+            "calibration": self.resolved.calibration,
+            "mechanism": self.resolved.mechanism,
+            "batch": self.resolved.users_per_batch,
+            "claim": self.claim.to_dict(),
+            "certificate": self.certificate.to_dict(),
+            "batches": [batch.to_dict() for batch in self.batches],
+            "regret": {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
+            "checkpoints": [
+                {"episode": int(episode), **asdict(spread_of(column))}
+                for episode, column in zip(self.episodes, self.regret.T, strict=True)
+            ],
+            "relative_regret": self.relative_regret,
+            "objective": self._objective(),
+            "losses": losses_json(self),
+            "claims": [claim.to_dict() for claim in self.claims],
+            "seconds_per_episode": self.seconds_per_episode,
+            "experiment": self.experiment,
+            "label": self.label,
+            "resolved": asdict(self.resolved),
+            "version": self.version,
+            "command": self.command,
+        }
+
+    @property
+    def claims(self) -> tuple[PrivacyClaim, ...]:
+        """Everything that is promised at once: the claim, and for policy gradients joint DP of the online run, too."""
+        return both_claims(self.claim) if self.objectives else (self.claim,)
+
+    def _objective(self) -> dict[str, Any] | None:
+        """The means over the seeds, and the final objective of each."""
+        if not self.objectives:
+            return None
+        names = [field.name for field in fields(Objective)]
+        means = {name: float(np.mean([getattr(found, name) for found in self.objectives])) for name in names}
+        return {**means, "per_seed": [found.final for found in self.objectives], "simulation_only": True}
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        band: Band = "std",
+        per_episode: bool = False,
+        log: LogAxes = "xy",
+        title: str | None = None,
+    ) -> Figure:
+        """Draw the regret (simulation only) with its band; see `tacit.runs.figures.plot`."""
+        from tacit.runs.figures import plot
+
+        return plot([self], path, band=band, per_episode=per_episode, log=log, title=title)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the result as a run's directory; one that holds this result already is left as it is."""
+        from tacit.runs.archive import write_result
+
+        return write_result(self, Path(directory))
+
+    def seed_runs(self) -> list[SeedRun]:
+        """The result seed by seed, as the loop gave it."""
+        parts = zip(self.seeds, self.regret, self.policy_changes, self.seconds, strict=True)
+        return [
+            SeedRun(
+                seed=seed,
+                episodes=self.episodes,
+                regret=row,
+                policy_changes=changes,
+                seconds=seconds,
+                objective=self.objectives[i] if self.objectives else None,
+                losses=self.losses[i] if self.losses else None,
+                policy=self.policies[i],
+            )
+            for i, (seed, row, changes, seconds) in enumerate(parts)
+        ]
+
+
+def spread_of(values: Floats) -> Spread:
+    """Summarise one number per seed.
+
+    >>> spread_of(np.array([1.0, 3.0]))
+    Spread(mean=2.0, std=1.4142135623730951, min=1.0, max=3.0)
+    """
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return Spread(mean=float(np.mean(values)), std=std, min=float(np.min(values)), max=float(np.max(values)))
+
+
+def resolve(parts: Assembled, config: RunConfig) -> Resolved:
+    """What the configuration stands for, once it is built."""
+    return Resolved(
+        fingerprint=parts.mdp.fingerprint(),
+        states=parts.mdp.num_states,
+        actions=parts.mdp.num_actions,
+        horizon=parts.mdp.horizon,
+        staged=parts.learner.shape.staged,
+        constants=parts.learner.constants,
+        z=parts.learner.z,
+        calibration=parts.privatizer.calibration,
+        privatizer=parts.privatizer.name,
+        users_per_batch=parts.largest_batch or config.users_per_batch,
+        optimal_value=parts.values[0],
+        uniform_value=parts.values[1],
+        settings=parts.settings,
+    )
+
+
+def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str, label: str, command: str) -> Result:
+    """Put the seeds of one configuration together, in its order."""
+    parts = assemble(config)
+    ordered = [runs[seed] for seed in config.seeds]
+    return Result(
+        config=config,
+        resolved=resolve(parts, config),
+        seeds=config.seeds,
+        episodes=ordered[0].episodes,
+        regret=np.array([run.regret for run in ordered]),
+        seconds=tuple(run.seconds for run in ordered),
+        policy_changes=tuple(run.policy_changes for run in ordered),
+        claim=parts.claim,
+        certificate=parts.certificate,
+        batches=parts.batches,
+        objectives=tuple(run.objective for run in ordered if run.objective is not None),
+        losses=tuple(run.losses for run in ordered if run.losses is not None),
+        policies=tuple(run.policy for run in ordered),
+        experiment=experiment,
+        label=label,
+        version=__version__,
+        command=command,
+    )

@@ -1,0 +1,203 @@
+"""Running: `run` for one configuration, `run_cells` for many, resumable seed by seed.
+
+    build and check everything -> look at the directories -> write what is known -> run what is missing -> join
+
+Nothing is written before everything has been built, so bad input leaves no trace.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Any
+
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.loss_sequences import LossTable
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import NotSupported, require, require_count
+from tacit.loop.simulate import SeedRun
+from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.progress import progress_bar
+from tacit.runs.result import Result, resolve, result_of
+from tacit.runs.schedule import Task, run_tasks
+from tacit.runs.storage import RunDirectory
+
+__all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
+
+Notify = Callable[[str], None]
+"""Takes one line for whoever is watching."""
+
+_log = logging.getLogger("tacit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One named run of an experiment, and where it is kept (None: nowhere)."""
+
+    label: str
+    config: RunConfig
+    directory: Path | None = None
+
+
+def run(*, workers: int | None = None, out: str | Path | None = None, progress: bool = False, **options: Any) -> Result:
+    """Simulate a learner in an environment under a trust model, once per seed.
+
+    The options are those of `RunConfig`:
+
+    OPTIONS
+
+    and where it runs:
+
+    workers: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+    out: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed;
+        a finished one is read back; a different one is refused.
+    progress: Whether to draw a bar when stderr is a terminal.
+
+    Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
+    adversarial, regret is against the best policy in hindsight and may be negative.
+
+    >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
+    >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
+    (2, True, inf)
+    """
+    known = [item.name for item in run_parameters()]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"run() has no option {name!r}; its options are {', '.join(known)}")
+    for item in run_parameters():
+        if item.default is Parameter.empty and item.name not in (*options, "seeds"):
+            raise TypeError(f"run() needs the option {item.name!r}")
+    config = RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))})
+    cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
+    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress)
+    return result
+
+
+def _signature() -> Signature:
+    """The options of a run, then where it runs."""
+    mine = [item for item in signature(run).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+    options = [item.replace(default=1) if item.name == "seeds" else item for item in run_parameters()]
+    return Signature([*options, *mine], return_annotation=Result)
+
+
+run.__doc__ = (run.__doc__ or "").replace("    OPTIONS", option_lines())
+run.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    *,
+    experiment: str,
+    workers: int | None = None,
+    progress: bool = False,
+    notify: Notify = _log.warning,
+    command: str | None = None,
+) -> tuple[Result, ...]:
+    """Run what is missing of these cells, on one pool of processes, and return all of them.
+
+    Parameters
+    ----------
+    cells
+        Each is validated before anything is written; two cells may not share a directory.
+    experiment
+        The name under which the rows are stored.
+    workers, progress
+        As in `run`.
+    notify
+        Told what was found in the directories.
+    command
+        The command line to record; None: the one that makes each cell alone.
+    """
+    headers = check_cells(cells, experiment=experiment, workers=workers, command=command)
+    runs: list[dict[int, SeedRun]] = [{} for _ in cells]
+    tasks: list[Task] = []
+    for number, (cell, header) in enumerate(zip(cells, headers, strict=True)):
+        for seed in _missing(cell, header, notify):
+            tasks.append(Task(config=cell.config, seed=seed, cell=number))
+
+    def finished(task: Task, seed_run: SeedRun) -> None:
+        cell = cells[task.cell]
+        runs[task.cell][task.seed] = seed_run
+        if cell.directory is not None:
+            RunDirectory(cell.directory).write_seed(seed_run, _labels(cell, experiment))
+
+    total = sum(task.config.episodes for task in tasks)
+    what = f"{len(tasks)} seed{'s' if len(tasks) > 1 else ''}"
+    with progress_bar(total, what, show=progress) as advanced:
+        run_tasks(tasks, workers=workers, finished=finished, advanced=advanced)
+    return tuple(
+        _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
+    )
+
+
+def check_cells(
+    cells: Sequence[Cell], *, experiment: str, workers: int | None, command: str | None = None
+) -> list[dict[str, Any]]:
+    """Raise unless every cell can be built and its directory fits; returns what config.json will say."""
+    if workers is not None:
+        require_count("workers", workers)
+    directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
+    require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
+    headers = [_header(cell, experiment, command) for cell in cells]
+    for cell in cells:
+        handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
+        if handed and cell.directory is not None:
+            raise NotSupported(
+                "layered models and losses that are handed over are not kept in a directory; name them instead: "
+                "environment 'layered:...', adversary 'table:path=losses.npy'"
+            )
+    for cell, header in zip(cells, headers, strict=True):
+        if cell.directory is not None:
+            RunDirectory(cell.directory).check(header)
+    return headers
+
+
+def silent(line: str) -> None:
+    """A `Notify` that tells nobody."""
+    del line
+
+
+def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:
+    """Build the cell, which validates it, and say what it is."""
+    resolved = resolve(assemble(cell.config), cell.config)
+    line = cell.config.command() if command is None else command
+    return make_header(cell.config, resolved, experiment=experiment, label=cell.label, command=line)
+
+
+def _labels(cell: Cell, experiment: str) -> dict[str, Any]:
+    parts = assemble(cell.config)
+    resolved = resolve(parts, cell.config)
+    return make_labels(cell.config, resolved, parts.claim, experiment=experiment, label=cell.label)
+
+
+def _missing(cell: Cell, header: Mapping[str, Any], notify: Notify) -> list[int]:
+    """Begin the cell's directory, if it has one, and return the seeds that are not in it."""
+    if cell.directory is None:
+        return list(cell.config.seeds)
+    place, parts = RunDirectory(cell.directory), assemble(cell.config)
+    if place.finished:
+        notify(f"{place.path} holds this run already, finished: nothing to do")
+        return []
+    model = cell.config.environment
+    place.begin(
+        header,
+        make_privacy(parts.claim, parts.certificate, parts.batches),
+        model if isinstance(model, TabularMDP) else None,
+    )
+    found = place.finished_seeds(cell.config.seeds)
+    if found:
+        notify(f"{place.path}: {len(found)} of {len(cell.config.seeds)} seeds are there already, the rest follows")
+    return [seed for seed in cell.config.seeds if seed not in found]
+
+
+def _collect(cell: Cell, header: Mapping[str, Any], runs: Mapping[int, SeedRun], experiment: str) -> Result:
+    if cell.directory is None:
+        return result_of(cell.config, runs, experiment=experiment, label=cell.label, command=header["command"])
+    place = RunDirectory(cell.directory)
+    place.finish(cell.config.seeds)
+    return read_result(place.path)

@@ -1,0 +1,228 @@
+"""Seeds on processes: which worker runs a seed, and beside how many others, cannot change a row.
+
+Every task is one seed of one configuration and draws from generators that depend on its seed alone. Workers are fresh
+interpreters (`spawn`); they build their objects from the configuration, report progress through one shared counter per
+task and end when their parent does. The first failure stops everything that runs and names its seed; what was finished
+before stays finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.errors import require_count
+from tacit.learners.contract import KernelLearner
+from tacit.loop.simulate import Progress, SeedRun, log_checkpoints, simulate
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
+__all__ = ["SeedFailed", "Task", "default_workers", "run_tasks"]
+
+POLL_SECONDS: Final = 0.1
+TRIAL_SECONDS: Final = 1.5
+"""Unless told how many workers to use, try so long without any: short work is done before a process has started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One seed of one configuration."""
+
+    config: RunConfig
+    seed: int
+    cell: int = 0
+    """Whose seed it is, for the caller's own bookkeeping."""
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} of {self.config.learner} on {self.config.environment_name}"
+
+
+class SeedFailed(RuntimeError):
+    """A seed did not finish; the message names it, the cause is attached."""
+
+
+class _Stopped(Exception):
+    """Raised from a progress report, to give up the seed that reports."""
+
+
+def default_workers(tasks: int) -> int:
+    """As many processes as this process may use cores, but no more than there are tasks."""
+    return max(1, min(len(os.sched_getaffinity(0)), tasks))
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    *,
+    workers: int | None,
+    finished: Callable[[Task, SeedRun], None],
+    advanced: Progress,
+) -> None:
+    """Run every task; call `finished` once for each, as they end, and `advanced` with the episodes done by all."""
+    if not tasks:
+        return
+    count = default_workers(len(tasks)) if workers is None else min(require_count("workers", workers), len(tasks))
+    if count == 1:
+        _run_here(tasks, finished, advanced)
+        return
+    done = 0 if workers is not None else _run_here(tasks, finished, advanced, seconds=TRIAL_SECONDS)
+    before = sum(task.config.episodes for task in tasks[:done])
+    _run_on_processes(tasks[done:], count, finished, lambda episodes: advanced(before + episodes))
+
+
+def run_seed(task: Task, progress: Progress) -> SeedRun:
+    """Run one seed to its end."""
+    parts, episodes = assemble(task.config), task.config.episodes
+    _compile(task.config)
+    marks = log_checkpoints(episodes, task.config.checkpoints)
+    return simulate(
+        parts.mdp,
+        parts.learner,
+        parts.privatizer,
+        episodes=episodes,
+        seed=task.seed,
+        checkpoints=marks,
+        progress=progress,
+    )
+
+
+@lru_cache(maxsize=64)
+def _compile(config: RunConfig) -> None:
+    """Compile the fused loop of users who come one by one, so that no seed's seconds contain it."""
+    parts = assemble(config)
+    if isinstance(parts.learner, KernelLearner) and parts.privatizer.kernel is not None:
+        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=parts.learner.least, seed=0)
+
+
+def _run_here(
+    tasks: Sequence[Task], finished: Callable[[Task, SeedRun], None], advanced: Progress, *, seconds: float = math.inf
+) -> int:
+    """Run the tasks in this process, for so many seconds (compilation aside); returns how many were finished."""
+    before, spent = 0, 0.0
+    for number, task in enumerate(tasks):
+        try:
+            _compile(task.config)
+            started = time.perf_counter()
+            run = run_seed(task, _until(started + seconds - spent, before, advanced))
+        except _Stopped:
+            return number
+        except Exception as error:
+            raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
+        spent += time.perf_counter() - started
+        before += task.config.episodes
+        finished(task, run)
+    return len(tasks)
+
+
+def _until(deadline: float, before: int, advanced: Progress) -> Progress:
+    """Report progress, and give the seed up when its time is over."""
+
+    def progress(done: int) -> None:
+        advanced(before + done)
+        if time.perf_counter() > deadline:
+            raise _Stopped
+
+    return progress
+
+
+def _run_on_processes(
+    tasks: Sequence[Task], workers: int, finished: Callable[[Task, SeedRun], None], advanced: Progress
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    counters = context.RawArray("q", len(tasks))
+    stop = context.Event()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker, initargs=(counters, stop))
+    with pool:
+        with _undisturbed_start():
+            numbers: dict[Future[SeedRun], int] = {pool.submit(_work, i, task): i for i, task in enumerate(tasks)}
+        pending = set(numbers)
+        try:
+            while pending:
+                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                advanced(sum(counters))
+                for future in sorted(done, key=numbers.__getitem__):
+                    task = tasks[numbers[future]]
+                    finished(task, _outcome(future, task, lambda: _running(tasks, numbers, counters)))
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _outcome(future: Future[SeedRun], task: Task, running: Callable[[], str]) -> SeedRun:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise SeedFailed(f"a worker process died (killed, or out of memory) while these ran: {running()}") from error
+    except Exception as error:
+        raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
+
+
+def _running(tasks: Sequence[Task], numbers: dict[Future[SeedRun], int], counters: Any) -> str:
+    """The tasks that had begun and not ended."""
+    ended = {number for future, number in numbers.items() if future.done() and future.exception() is None}
+    begun = [str(task) for i, task in enumerate(tasks) if i not in ended and counters[i] > 0]
+    return ", ".join(begun) or "none had begun"
+
+
+# In a worker ----------------------------------------------------------------------------------------------
+
+_counters: Any = None
+_stop: Event | None = None
+
+
+def _begin_worker(counters: Any, stop: Event) -> None:
+    global _counters, _stop  # what a process pool's initializer is for
+    _counters, _stop = counters, stop
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with_parent, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with_parent(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _work(number: int, task: Task) -> SeedRun:
+    def progress(done: int) -> None:
+        _counters[number] = done
+        if _stop is not None and _stop.is_set():
+            raise _Stopped
+
+    return run_seed(task, progress)
+
+
+@contextlib.contextmanager
+def _undisturbed_start() -> Iterator[None]:
+    """Start processes that neither import the caller's script nor die of the Ctrl-C meant for their parent.
+
+    `spawn` would run the main module again in every worker, which breaks scripts without a `__main__` guard and
+    anything typed at a prompt; the workers need nothing from it. A signal that is ignored stays ignored in the child.
+    """
+    main = sys.modules["__main__"]
+    here = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        if here:
+            signal.signal(signal.SIGINT, handler)

@@ -1,0 +1,135 @@
+"""The experiments of garcelon2021local: what they run, what they share, what is kept of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tacit.environments.registry import make
+from tacit.errors import InvalidInput
+from tacit.papers.catalogue import EXPERIMENTS
+from tacit.papers.thinning import thin
+from tacit.runs import frontier_local, garcelon2021, garcelon2021_bound, garcelon2021_noise
+from tacit.runs.assemble import assemble
+from tacit.runs.comparison import Run, run_comparison
+from tacit.runs.config import RunConfig, as_seeds
+from tacit.runs.panels import PanelFigure
+
+FIGURES = ["fig1", "fig2", "fig4", "fig5", "fig6", "fig7"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_full_size_is_the_papers(name):
+    runs = EXPERIMENTS[f"garcelon2021local/{name}"].runs("paper")
+    for run in runs:
+        config = run.config
+        assert (config.episodes, len(config.seeds)) == (10**8, 20)
+        parts = assemble(config)
+        mdp = parts.mdp
+        assert (mdp.num_states, mdp.num_actions, mdp.horizon) == (2, 2, 2)
+        assert not parts.learner.shape.staged
+        if config.trust == "local" and config.calibration == "tight":
+            assert parts.certificate.holds
+    epsilons = {run.config.epsilon for run in runs} - {None}
+    assert epsilons == {"fig4": {0.2}, "fig5": {2.0}, "fig6": {20.0}}.get(name, {0.2, 2.0, 20.0})
+
+
+def test_figures_two_to_six_show_every_mechanism_in_both_calibrations():
+    found = {(r.config.mechanism, r.config.calibration) for r in garcelon2021.mechanism_runs("paper")}
+    expected = {(m, c) for m in ("laplace", "gaussian", "rr", "bounded") for c in ("paper", "tight")}
+    assert found - {(None, "tight")} == expected | {("oue", "tight"), ("subset", "tight")}
+
+
+def small(learner: str, label: str) -> Run:
+    config = RunConfig(environment="random-mdp:seed=3", learner=learner, episodes=60, seeds=as_seeds(2))
+    return Run(label=label, config=config)
+
+
+def test_finished_runs_are_borrowed_and_unequal_ones_are_not(tmp_path):
+    shared, other = small("psrl:staged=false", "PSRL"), small("ucbvi:staged=false", "UCB-VI")
+    first = tmp_path / "figA" / "smoke"
+    before = run_comparison([shared], name="a", out=first, command="c", workers=1)
+    told: list[str] = []
+    second = tmp_path / "figB" / "smoke"
+    after = run_comparison(
+        [shared, other], name="b", out=second, command="c", workers=1, borrow=True, notify=told.append
+    )
+    assert [line for line in told if "copied" in line]
+    np.testing.assert_array_equal(before[0].regret, after[0].regret)
+    changed = Run(label="PSRL", config=RunConfig.from_dict({**shared.config.to_dict(), "episodes": 61}))
+    told.clear()
+    run_comparison([changed], name="c", out=tmp_path / "figC" / "smoke", command="c", workers=1, borrow=True,
+                   notify=told.append)  # fmt: skip
+    assert not [line for line in told if "copied" in line]
+
+
+def test_thinning_keeps_the_end_of_every_run_and_names_what_is_missing(tmp_path):
+    runs = [small("psrl:staged=false", "PSRL"), small("uniform", "uniform")]
+    source = tmp_path / "all"
+    comparison = run_comparison(runs, name="a", out=source, command="c", workers=1)
+    (source / "random-mdp-seed-3" / "uniform" / "results.parquet").unlink()
+    summary = thin(source, tmp_path / "kept")
+    assert [(cell["run"], cell["complete"], cell["seeds"]) for cell in summary["runs"]] == [
+        ("PSRL", True, "2 of 2"), ("uniform", False, "2 of 2"),
+    ]  # fmt: skip
+    table = pq.read_table(tmp_path / "kept" / "results.parquet").to_pydict()
+    last = [r for r, episode in zip(table["regret"], table["episode"], strict=True) if episode == 60]
+    np.testing.assert_allclose(last, comparison[0].regret[:, -1], rtol=1e-6)
+    assert json.loads((tmp_path / "kept" / "cells.json").read_text())["experiment"] == "a"
+    with pytest.raises(InvalidInput, match=r"comparison\.json"):
+        thin(tmp_path, tmp_path / "nothing")
+
+
+def test_a_reference_stands_in_every_panel(tmp_path):
+    results = run_comparison([small("psrl:staged=false", "PSRL"), small("uniform", "uniform")], name="a",
+                             out=None, command="c", workers=1).results  # fmt: skip
+    spec = PanelFigure(name="f", panels=lambda r: ("one", "two") if r.label == "uniform" else ("two",))
+    figure = spec.draw(results, tmp_path / "f.png", title="t")
+    assert {ax.get_title(loc="left") for ax in figure.axes} == {"one", "two"}
+    assert (tmp_path / "f.png").is_file()
+
+
+def test_hard_instances_have_the_proofs_gap():
+    # Δ = √(LA/K)/(16√2 min{e^ε - 1, ½}); regret of never finding the pair, (H-d) Δ K, is above Eq. 28
+    for K, epsilon in ((10_000, 0.2), (10**6, 2.0)):
+        gap = garcelon2021_bound.hard_gap(K, epsilon)
+        assert gap == pytest.approx(math.sqrt(9 / K) / (16 * math.sqrt(2) * min(math.expm1(epsilon), 0.5)))
+        assert 3 * gap * K > garcelon2021_bound.least_regret(K, epsilon)
+    names = {run.config.environment for run in garcelon2021_bound.runs("paper")}
+    for name in names:
+        mdp = make(name)
+        assert (mdp.num_states, mdp.num_actions, mdp.horizon) == (6, 3, 5)
+
+
+@pytest.mark.statistical
+def test_fig8_totals_are_those_of_ucbvi():
+    totals = garcelon2021_noise.collect_totals(20)
+    assert totals.shape == (20,)
+    assert ((totals >= 0) & (totals <= 2 * garcelon2021_noise.EPISODES)).all()
+    assert totals.max() > 100  # the cell pays
+
+
+def test_frontier_compares_one_guarantee():
+    runs = frontier_local.runs("paper")
+    environments = {run.config.environment for run in runs}
+    assert len([name for name in environments if name.startswith("random-mdp")]) >= 10
+    assert {"riverswim", "treatment"} <= environments
+    for run in runs:
+        assert len(run.config.seeds) == 20
+        assert run.config.constants == "practical"
+        if run.config.trust == "local":
+            parts = assemble(run.config)
+            assert parts.certificate.epsilon <= frontier_local.EPSILON * (1 + 1e-9)
+
+
+def test_ratio_interval_is_paired():
+    # The paper's regret is exactly twice ours, seed by seed: so is every resampled ratio.
+    results = run_comparison([small("psrl:staged=false", "PSRL")], name="a", out=None, command="c", workers=1).results
+    double = replace(results[0], regret=2.0 * results[0].regret + 0.0)
+    ratio, low, high = frontier_local.ratio_interval(double, results[0])
+    assert (ratio, low, high) == pytest.approx((2.0, 2.0, 2.0))
