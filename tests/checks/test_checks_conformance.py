@@ -49,9 +49,8 @@ class ScaledNoise(HalfTheNoise):
     @property
     def parameters(self) -> Any:
         stated = super().parameters
-        return stated._replace(
-            scale=2 * stated.scale * self.factor, transition_scale=2 * stated.transition_scale * self.factor
-        )
+        scaled = stated.outcome._replace(scale=2 * stated.outcome.scale * self.factor)
+        return stated._replace(outcome=scaled, transition=scaled)
 
 
 POOLED = replace(SHAPE, staged=False)

@@ -45,7 +45,8 @@ def test_G1_a_right_mechanism_holds_and_three_quarters_of_the_noise_do_not(name,
     assert audit_mechanism(name, epsilon=2.0, delta=delta, trials=20_000, false_alarm=1e-3).verdict == "holds"
     if name == "bounded":
         return  # its tails decide, and they are rare: see the table in docs/audit.md
-    made = ONE_RELEASE[name]((PAIR,), 2.0, delta) if name in ONE_RELEASE else CONTINUAL[name]((PAIR,), 2.0, delta, 8)
+    single = name in ONE_RELEASE
+    made = ONE_RELEASE[name]((PAIR,), 2.0, delta) if single else CONTINUAL[name].for_releases((PAIR,), 2.0, delta, 7)
     target = Target(
         kind="mechanism", name=name, trust="-", calibration="tight", view="-", claimed=2.0, delta=delta,
         events=events_of(made, (PAIR,)),

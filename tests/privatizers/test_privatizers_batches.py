@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from contract_calls import shown
 
 from tacit.accounting.composition import epsilon_of, pure_epsilon_of
 from tacit.accounting.events import LaplaceEvent
 from tacit.checks.conformance import check_privatizer
 from tacit.data.counts import count_trajectories
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput
 from tacit.mechanisms.continual.accumulated import AccumulatedNoise
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
@@ -21,6 +22,7 @@ from tacit.privatizers.central import geometric_ends
 from tacit.privatizers.contract import count_precision
 from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.table import MECHANISMS, make_privatizer
+from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import now_radius, precision_log_term
@@ -60,7 +62,7 @@ def test_nothing_is_published_between_two_ends_and_nothing_after_the_last(mechan
     for i in range(100):
         one = users(1, seed=i)
         before = state.released.transitions.copy()
-        state, released = privatizer.release(state, one, noise)
+        state, released = shown(privatizer, state, one, noise)
         if i + 1 in privatizer.ends:
             seen.append(i + 1)
             assert int(released.users[0]) == i + 1
@@ -86,9 +88,9 @@ def test_when_every_user_is_a_batch_the_shipped_conformance_suite_passes(mechani
 def test_users_together_are_one_batch_like_users_one_by_one():
     privatizer = make("batched", shape=SMALL, episodes=100)
     batch = users(privatizer.ends[0])
-    one, _ = privatizer.release(privatizer.begin(), batch, SimulationNoise(np.random.default_rng(5)))
+    one, _ = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(5)))
     counts = count_trajectories(batch, 2, 2)
-    other, _ = privatizer.release(privatizer.begin(), counts, SimulationNoise(np.random.default_rng(5)))
+    other, _ = shown(privatizer, privatizer.begin(), counts, SimulationNoise(np.random.default_rng(5)))
     np.testing.assert_array_equal(one.released.transitions, other.released.transitions)
     np.testing.assert_array_equal(one.released.rewards, other.released.rewards)
     assert int(other.stream.time[0]) == 1
@@ -147,13 +149,13 @@ def test_the_stated_precision_covers_every_number_of_every_release(trust, mechan
     episodes, failure_prob = 40, 0.2
     privatizer = make(mechanism, shape=SMALL, episodes=episodes, delta=delta, trust=trust)
     precision, L = count_precision(privatizer), precision_log_term(SMALL, episodes, failure_prob)
-    kernel, parameters = privatizer.release_kernel, privatizer.parameters
+    kernel, parameters = privatizer.kernel, privatizer.parameters
     worst = np.zeros(30)
     for seed in range(30):
         state, rng, visits, published = privatizer.begin(), np.random.default_rng([7, seed]), np.zeros((2, 2, 2)), 0
         crowd = users(episodes - 1, seed=seed)
         for states, actions, rewards in zip(crowd.states, crowd.actions, crowd.rewards, strict=True):
-            kernel(parameters, state, states, actions, rewards, rng)
+            kernel(parameters, state, Walked(states, actions, rewards), TOTALS, rng)
             visits[np.arange(2), states[:2], actions] += 1
             if int(state.released.users[0]) > published:
                 published = int(state.released.users[0])

@@ -198,10 +198,10 @@ class _SilentDevices(Shuffle):
 class _SmallBatches(Shuffled):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         came = len(users) if isinstance(users, Trajectories) else users.users
-        whole = cast("Shuffle", self.protocol)
-        bits = whole.bit_noise
+        protocol = cast("Shuffle", self.protocol)
+        bits = protocol.bit_noise
         fewer = BitNoise(users=came, honest_users=came, bits_per_user=bits.bits_per_user, probability=bits.probability)
-        fitting = twin(Shuffled, self, protocol=replace(whole, bit_noise=fewer))
+        fitting = twin(Shuffled, self, protocol=replace(protocol, bit_noise=fewer))
         return fitting.release(state, users, query, noise)
 
 

@@ -66,14 +66,18 @@ class CountProbe(Probe):
 
     def users_at_step(self, step: int) -> int:
         """How many users it takes until the next release, by the public schedule."""
-        ends = (0, *getattr(self.privatizer, "ends", ()))
-        return ends[step + 1] - ends[step] if len(ends) > 1 else int(getattr(self.privatizer, "users_per_batch", 1))
+        ends = (0, *(getattr(self.privatizer, "ends", None) or ()))
+        return (
+            ends[step + 1] - ends[step]
+            if len(ends) > 1
+            else int(getattr(self.privatizer, "users_per_batch", None) or 1)
+        )
 
     @property
     def steps(self) -> int:
         """How many releases a continual counter makes; 0 where there is none."""
         counter = getattr(self.privatizer, "counter", None)
-        return 0 if counter is None else len(getattr(self.privatizer, "ends", range(counter.releases)))
+        return 0 if counter is None else len(getattr(self.privatizer, "ends", None) or range(counter.releases))
 
     @property
     def releases(self) -> int:
@@ -153,7 +157,7 @@ class CountProbe(Probe):
         return released
 
     def quiet(self) -> CountProbe:
-        """The same privatizer with noise that depends on data switched off (bits are the data's own), layer by layer.
+        """The same privatizer with randomized response switched off (its bits are the data's own), layer by layer.
 
         Shuffled messages are counted by layer, whether or not the totals add the layers up afterwards.
         """
@@ -178,7 +182,8 @@ class CountProbe(Probe):
     @property
     def additive(self) -> bool:
         """Bits that are randomized one by one are no additive noise."""
-        return self.randomizer is None or hasattr(self.randomizer, "log_ratio")
+        noise = self.randomizer
+        return noise is None or (not self.one_slot and noise.quiet() == noise)
 
     def affordable(self, count: int) -> int:
         """Shuffled messages are many: as many as the budget of bits has room for."""

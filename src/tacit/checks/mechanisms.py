@@ -24,7 +24,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.families import Family
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.bounds import exact_epsilon
-from tacit.checks.ratios import stream_score
+from tacit.checks.streams import stream_score
 from tacit.errors import NotSupported, UnknownName, require, require_count
 from tacit.mechanisms.continual.accumulated import AccumulatedNoise
 from tacit.mechanisms.continual.counter import sample_path

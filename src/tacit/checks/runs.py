@@ -124,7 +124,9 @@ def act_script(world: Script, belief: Any, users: Walked, coins: np.random.Gener
 def note_policy(truth: Known, policies: Ints, parameters: Any, belief: Any, users: Walked) -> None:
     """Keep the policy, and what the user adds to the exact totals."""
     number = truth.came[0]
-    policies[number] = belief.policy
+    for h in range(policies.shape[1]):
+        for s in range(policies.shape[2]):
+            policies[number, h, s] = belief.policy[h, s]
     if number == 0:
         add_trajectory(truth.exact, truth.first.states, truth.first.actions, truth.first.rewards)
     else:
@@ -136,19 +138,18 @@ def note_policy(truth: Known, policies: Ints, parameters: Any, belief: Any, user
 def note_release(truth: Known, policies: Ints, path: Floats, mark: int, past: int) -> None:
     """Keep the difference of the released and the exact totals."""
     released, exact = truth.released, truth.exact
+    stages, S, A = exact.visits.shape
+    cells = stages * S * A
     c = 0
-    for i in range(exact.transitions.size):
-        path[mark, c] = released.transitions.ravel()[i] - exact.transitions.ravel()[i]
-        c += 1
-    for i in range(exact.visits.size):
-        path[mark, c] = released.visits.ravel()[i] - exact.visits.ravel()[i]
-        c += 1
-    for i in range(exact.rewards.size):
-        path[mark, c] = released.rewards.ravel()[i] - exact.rewards.ravel()[i]
-        c += 1
-    for i in range(exact.squares.size):
-        path[mark, c] = released.squares.ravel()[i] - exact.squares.ravel()[i]
-        c += 1
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                for x in range(S):
+                    path[mark, S * c + x] = released.transitions[h, s, a, x] - exact.transitions[h, s, a, x]
+                path[mark, S * cells + c] = released.visits[h, s, a] - exact.visits[h, s, a]
+                path[mark, (S + 1) * cells + c] = released.rewards[h, s, a] - exact.rewards[h, s, a]
+                path[mark, (S + 2) * cells + c] = released.squares[h, s, a] - exact.squares[h, s, a]
+                c += 1
 
 
 def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
@@ -159,7 +160,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     belief, state, crowd, plan = _before(parts, streams)
     request = plan.query
     single = isinstance(request, BatchQuery)
-    protocol = privatizer.protocol(crowd.users + 1, request) if single else privatizer.protocol
+    protocol = privatizer.protocol_of(crowd.users + 1, request) if single else privatizer.protocol
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
         for canary in canaries(shape, 1)

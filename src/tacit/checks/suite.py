@@ -22,6 +22,7 @@ from tacit.checks.learners import LAYERED, audit_learner
 from tacit.checks.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism
 from tacit.checks.messages import as_printed, audit_messages
 from tacit.checks.views import audit_privatizer
+from tacit.mechanisms.table import MECHANISMS as TABLE
 from tacit.privatizers.losses import make_adversarial
 from tacit.privatizers.request import PrivacyRequest, gradient_request
 from tacit.privatizers.shuffle.privatizer import Shuffled
@@ -46,13 +47,6 @@ BATCH: Final = 20
 PRIVATIZER_SHARE: Final = 10
 MESSAGE_SHARE: Final = 250
 LEARNER_SHARE: Final = 100
-
-PAPERS: Final[Mapping[Trust, tuple[str, ...]]] = {
-    "central": ("laplace-tree",),
-    "shuffle": ("binomial",),
-    "local": ("laplace", "gaussian", "rr", "bounded"),
-}
-"""The mechanisms that a paper prints."""
 
 LEARNERS: Final[tuple[tuple[str, Trust, str | None], ...]] = (
     ("ucbvi", "central", None),
@@ -93,7 +87,7 @@ def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
         for name in MECHANISMS[trust]:
             chosen = delta if name in NEVER_PURE or name == "batched" else 0.0
             rows[f"privatizer {trust} {name} tight"] = partial(privatizer_row, trust, name, "tight", epsilon, chosen)
-            if name in PAPERS[trust]:
+            if TABLE[name].printed:
                 rows[f"privatizer {trust} {name} paper"] = partial(
                     privatizer_row, trust, name, "paper", epsilon, chosen
                 )

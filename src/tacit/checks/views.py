@@ -28,8 +28,8 @@ from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
 from tacit.checks.harness import worst_pair
 from tacit.checks.probes import Probe
-from tacit.checks.ratios import stream_score
 from tacit.checks.records import Record, canaries, counters_of, exact_record, record_releases, record_width
+from tacit.checks.streams import stream_score
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count

@@ -1,9 +1,8 @@
-"""The exact log-likelihood ratio of a stream under two shifts: no distinguisher is better (Neyman-Pearson).
+"""The best known distinguisher on the whole output of a continual counter: every prefix it ever publishes, at once.
 
-A noise knows the ratio of one number itself (`log_ratio`); independent counters add up. `stream_score` is the same for
-every prefix that a continual counter publishes, at once. Their noise is V = B z with
-independent draws z (B is read off the counter's own kernel), and one replaced user moves them by a known path. If B is
-square, z = B⁻¹ V comes back exactly; otherwise the best linear score is used, which is exact for Gaussian noise:
+The noise of the prefixes is V = B z with independent draws z (B is read off the counter's own kernel). One replaced
+user moves the prefixes by a known path. If B is square, z = B⁻¹ V comes back exactly, and the likelihood ratio is that
+of independent draws; otherwise the best linear score is used, which is exact for Gaussian noise:
 
     score = aᵀ Σ⁻¹ (V − a/2),        a = the moved prefixes, Σ = B Bᵀ Var z
 """
