@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from tacit.accounting.ledger import Ledger
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.loop.simulate import simulate
 from tacit.loop.worlds import world_of
+from tacit.policies import policy_from_dict, policy_to_dict
 from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.bundle import _fits
 from tacit.runs.config import RunConfig
 
 LABELS = [label for label, _ in EVERY]
@@ -121,7 +124,10 @@ def test_both_speeds_are_the_same_run_bit_for_bit(parts) -> None:
     fast, slow = (run(parts, parts.mdp, 5, checkpoints=marks, speed=speed) for speed in ("compiled", "interpreted"))
     for part in ("regret", "belief", "policy", "released", "objective", "losses", "policy_changes"):
         assert bits(getattr(fast, part)) == bits(getattr(slow, part)), part
+    # The policy is kept, is one of this world, and can be exported.
     assert fast.policy is not None
+    assert _fits(fast.policy, parts.learner.shape)
+    assert bits(policy_from_dict(json.loads(json.dumps(policy_to_dict(fast.policy))))) == bits(fast.policy)
 
 
 class Foreign:

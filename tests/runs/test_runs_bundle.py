@@ -7,13 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from registered import EVERY
 
 import tacit
 from tacit.errors import InvalidInput
-from tacit.policies import policy_from_dict, policy_to_dict
+from tacit.policies import policy_to_dict
 from tacit.runs.assemble import assemble
-from tacit.runs.bundle import _digest, _fits
+from tacit.runs.bundle import _digest
 from tacit.runs.config import RunConfig
 
 
@@ -99,16 +98,6 @@ def test_the_policy_is_the_last_one_that_was_planned():
     assert len(planned) == 60
     assert np.array_equal(result.policy.actions, planned[-1])
     assert not np.array_equal(result.policy_of(5).actions, result.policy_of(6).actions)
-
-
-@pytest.mark.parametrize("label", [label for label, _ in EVERY])
-def test_every_learner_can_be_exported_from_what_its_run_kept(label, tmp_path):
-    parts = dict(EVERY)[label]
-    run = tacit.simulate(parts.world, parts.learner, parts.privatizer, episodes=parts.learner.least + 40, seed=0)
-    assert policy_to_dict(policy_from_dict(json.loads(json.dumps(policy_to_dict(run.policy))))) == policy_to_dict(
-        run.policy
-    )
-    assert _fits(run.policy, parts.learner.shape)
 
 
 @pytest.mark.parametrize(
