@@ -27,6 +27,9 @@ toy-commit = toy_tacit:commit
 
 [tacit.mechanisms]
 toy = toy_tacit.mechanism:Blurred
+
+[tacit.privatizers]
+toy-cautious = toy_tacit:curator
 """
 
 
@@ -87,12 +90,25 @@ def test_what_a_package_adds_runs_by_name(site):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("environments", "toy-doors"), ("learners", "toy-commit"), ("mechanisms", "toy")]
+    ("kind", "name"),
+    [
+        ("environments", "toy-doors"),
+        ("learners", "toy-commit"),
+        ("mechanisms", "toy"),
+        ("privatizers", "toy-cautious"),
+    ],
 )
 def test_what_a_package_adds_is_listed(site, kind, name):
     rows = json.loads(tacit(site, "list", kind, "--json"))[kind]
-    assert name in {row["name"] for row in rows}
-    assert name not in {row["name"] for row in json.loads(tacit(None, "list", kind, "--json"))[kind]}
+    listed = {row.get("name") for row in rows} | {name for row in rows for name in row.get("mechanisms", ())}
+    assert name in listed
+
+
+def test_a_privatizer_of_a_package_releases_and_is_certified(site):
+    privacy = ("--trust", "central", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "toy-cautious", "--json")
+    found = json.loads(tacit(site, *RUN[: RUN.index("--trust")], *privacy))
+    assert found["mechanism"] == "toy-cautious"
+    assert 0.4 < found["certificate"]["epsilon"] <= 0.5
 
 
 def test_what_a_package_adds_is_compared_and_refuses_as_the_others_do(site, tmp_path):

@@ -1,7 +1,8 @@
-"""A package beside tacit: an environment, a learner and a mechanism of its own, with public imports only."""
+"""A package beside tacit: an environment, a learner, a mechanism and a privatizer, with public imports only."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from tacit.learners.contract import CountRequest, PlanningLearner
 from tacit.learners.table import LearnerRow
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.protocol import TOTALS, Constants, Plan, Private, Totals
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.table import PrivatizerRow, make_privatizer
+from tacit.protocol import TOTALS, Constants, Plan, Private, Privatizer, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
 
@@ -56,3 +59,14 @@ def make_commit(request: CountRequest) -> Commit:
 
 
 commit = LearnerRow(summary="explore, then commit", asks=Totals, build=make_commit, options={"part": ("4", "2")})
+
+
+def cautious(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
+    """The Gaussian tree of half the epsilon: a privatizer that promises what was asked and gives more."""
+    found = make_privatizer(replace(request, mechanism="gaussian-tree", epsilon=(request.epsilon or 1.0) / 2.0))
+    return replace(found, claim=make_claim(request), mechanism="toy-cautious")  # type: ignore[type-var]
+
+
+curator = PrivatizerRow(
+    name="toy-cautious", trust="central", answers=Totals, build=cautious, summary="twice the noise that is needed"
+)
