@@ -168,7 +168,8 @@ def test_a_failed_seed_is_named_and_the_finished_ones_are_kept(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("RaisesInWorker", "seed [01] of psrl.*the moon is full"), ("DiesInWorker", "worker process died")]
+    ("kind", "words"),
+    [("RaisesInWorker", "seed [01] of psrl.*the moon is full"), ("DiesInWorker", "worker process died")],
 )
 def test_a_failure_in_a_worker_is_named(kind, words, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tacit.errors import require
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
-from tacit.planning.ties import break_ties
+from tacit.planning.dynamic import break_ties
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision

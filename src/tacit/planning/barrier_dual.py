@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tacit.kernels import lean_kernel
 from tacit.planning.barrier_row import split_flow
+from tacit.planning.flow_report import solve_layers
 from tacit.planning.layered import LayeredGeometry
-from tacit.planning.layered_newton import solve_layers
 
 __all__ = [
     "FLOOR",

@@ -39,18 +39,11 @@ from tacit.planning.barrier_dual import (
     start,
 )
 from tacit.planning.flow_report import (
-    CONVERGED,
-    DUAL,
-    FALLBACKS,
-    GAP,
-    GAP_LIMIT,
-    ITERATIONS,
     REACHED,
     REPORT_SIZE,
-    RESIDUAL,
-    RESIDUAL_LIMIT,
     FlowSolution,
     accepted,
+    conclude,
     flow_costs,
     flow_intervals,
 )
@@ -134,15 +127,13 @@ def solve_barrier_flow(
         for pair in range(x * A, x * A + A):
             policy[pair] = work.flow[pair] / work.outflow[x]
     push_forward(geometry, policy, work.p, work.states, occupancy)
-    report[GAP], report[DUAL], report[RESIDUAL] = -dual, dual, 0.0
+    gap, residual = -dual, 0.0
     for i in range(edges[-1]):
-        report[GAP] += work.b[i] * occupancy[i] - math.log(occupancy[i])
+        gap += work.b[i] * occupancy[i] - math.log(occupancy[i])
     for x in range(X - 1):
         if work.states[x] > REACHED:
-            report[RESIDUAL] = max(report[RESIDUAL], abs(work.inflow[x] / work.outflow[x] - 1.0))
-    report[ITERATIONS], report[FALLBACKS] = iterations, fallbacks
-    good = abs(report[GAP]) <= GAP_LIMIT * (1.0 + abs(dual)) and report[RESIDUAL] <= RESIDUAL_LIMIT
-    report[CONVERGED] = 1.0 if good else 0.0
+            residual = max(residual, abs(work.inflow[x] / work.outflow[x] - 1.0))
+    conclude(report, gap, dual, residual, iterations, fallbacks)
 
 
 @lean_kernel
