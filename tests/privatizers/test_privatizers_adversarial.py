@@ -14,7 +14,7 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_priva
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
-from tacit.mechanisms.continual.allocation import gaussian_shares
+from tacit.mechanisms.continual.counter import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.adversarial import AdversarialPrivatizer, LossState, LossUser, make_adversarial
 from tacit.privatizers.loss_kernel import take_in

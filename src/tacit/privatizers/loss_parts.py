@@ -17,8 +17,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
-from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.counter import ContinualCounter, allocate_gaussian, allocate_laplace, gaussian_shares
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
 from tacit.mechanisms.noise.gaussian import Gaussian

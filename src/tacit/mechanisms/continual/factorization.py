@@ -10,11 +10,7 @@ one user of sensitivity s is as exposed as by one Gaussian noise of deviation σ
     BufferedToeplitz          b rational with four poles: streams with four numbers per counter, the same error to 0.2%
                               at K = 20,000 (1.5% at 10⁶). Certified by the exact norm of its own C.
 
-Privacy under adaptive use (later users may depend on everything released). B is lower triangular and invertible, so
-releasing prefixes 1..k is the same as releasing y_t = (C x)_t + z_t for t ≤ k. If user i changes by Δ_i (chosen when i
-arrives), y_t shifts by c_{t-i} Δ_i, known in both worlds from time i on; nothing before i shifts. So the pair of
-transcripts is a post-processing of N(0, σ²I) against N(u, σ²I) with ‖u‖² = ‖Δ_i‖² Σ_{j≤K-i} c_j² ≤ ‖Δ_i‖² ‖c‖², and
-for Gaussian noise nothing but ‖u‖/σ matters: Lemma C2 (factorization).
+The same holds under adaptive use (later users may depend on everything released): Lemma C2 (factorization).
 
 The buffered stream needs one Gaussian draw and a few multiplications per counter and step.
 The noise of prefix k is (B z)_k = z_k + Σ_i ω_i s_i, where buffer i holds s_i = Σ_{j<k} θ_i^{k-1-j} z_j and decays by
@@ -42,9 +38,9 @@ from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
-from tacit.mechanisms.continual.counter import require_prefix
+from tacit.mechanisms.continual.counter import Prefixes, require_prefix
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
 __all__ = [
     "BufferedToeplitz",
@@ -105,7 +101,7 @@ def buffered_step(params: BufferedParams, state: BufferedState, generator: np.ra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Factorization:
+class _Factorization(Prefixes):
     """What both factorizations share: K steps, node noise sigma."""
 
     steps: int
@@ -159,10 +155,6 @@ class _Factorization:
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
         return self.sigma**2 * self.norm_at(require_prefix(k, self.steps))
-
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
 
     @property
     def max_std(self) -> float:
@@ -286,12 +278,6 @@ class BufferedToeplitz(_Factorization):
         """How many fresh noise vectors step k consumes: one."""
         require_count("prefix", k)
         return 1
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """Refused: correlated Gaussian noise over real shifts has no exact integer form."""
-        raise NotSupported(
-            "correlated Gaussian noise has no exact integer form: deploy LaplaceTree or KaryTree with discrete=True"
-        )
 
 
 def square_root_coefficients(steps: int) -> NDArray[np.float64]:

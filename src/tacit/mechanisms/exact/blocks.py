@@ -32,9 +32,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mechanisms.exact.arithmetic import Real, ceil_div, exp_enclosure, rational
 from tacit.mechanisms.exact.bits import WORD, Bits, Size, lanes, secure_bits
-from tacit.mechanisms.exact.inversion import GUARD, Law, Weights, concave_tail, draw
+from tacit.mechanisms.exact.inversion import (
+    GUARD,
+    Law,
+    Real,
+    Weights,
+    ceil_div,
+    concave_tail,
+    draw,
+    exp_enclosure,
+    rational,
+)
 from tacit.randomness import SecureNoise
 
 __all__ = [

@@ -32,8 +32,7 @@ from tacit.accounting.families import Family
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, uniform_integers
-from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells
-from tacit.mechanisms.noise.slots import held_slots, slot_sender
+from tacit.mechanisms.noise.layout import flattened, held_slots, hot_cells, rounded_rewards, slot_cells, slot_sender
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,

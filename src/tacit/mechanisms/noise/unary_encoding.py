@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting.families import Family
 from tacit.mechanisms.exact import bernoulli_logistic, fair_bits
+from tacit.mechanisms.noise.layout import Bits, send_bits
 from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
 from tacit.mechanisms.noise.randomized_response import LEAST, debiasing_variance, flip_probability
-from tacit.mechanisms.noise.slots import Bits, send_bits
 from tacit.mechanisms.protocol import Shape, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
