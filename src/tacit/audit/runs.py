@@ -13,8 +13,7 @@ from tacit.audit.final_parameters import final_parameters, matched_distinguisher
 from tacit.audit.privatizers import sums_score, view_of
 from tacit.audit.views import canaries, exact_record, record_width
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
-from tacit.data.trajectories import Trajectories, Walked, walk
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import Trajectories, Walked, prepare_world, walk
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require
 from tacit.kernels import kernel

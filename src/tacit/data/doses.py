@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.gradients import Bounds
-from tacit.data.world import alias_draw
+from tacit.data.trajectories import alias_draw
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.kernels import kernel
 
@@ -52,7 +52,7 @@ class Clinic(NamedTuple):
 
 def prepare_clinic(bandit: DoseBandit) -> Clinic:
     """Alias tables and norms of a dose bandit."""
-    from tacit.data.world import _alias_tables
+    from tacit.data.trajectories import _alias_tables
 
     cut, other = _alias_tables(np.array(bandit.rho).reshape(1, -1))
     features = np.array(bandit.features)

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.trajectories import Trajectories
-from tacit.data.world import World, alias_draw
+from tacit.data.trajectories import Trajectories, World, alias_draw
 from tacit.errors import require
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back

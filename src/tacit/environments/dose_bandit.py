@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.environments.validation import check_probabilities
+from tacit.environments.tabular import check_probabilities
 from tacit.errors import require, require_count, require_real
 
 __all__ = ["DoseBandit", "dose_bandit"]

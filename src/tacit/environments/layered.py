@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.environments.tabular import RewardKind, TabularMDP
-from tacit.environments.validation import check_probabilities, floats, frozen, names_of
+from tacit.environments.tabular import RewardKind, TabularMDP, check_probabilities, floats, frozen, names_of
 from tacit.errors import require
 
 __all__ = ["LayeredMDP"]

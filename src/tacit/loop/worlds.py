@@ -20,8 +20,7 @@ from tacit.data.counts import ExactCounts, flow_counts, join_counts
 from tacit.data.doses import Clinic, Dosed, draw_doses, prepare_clinic
 from tacit.data.gradients import draw_users
 from tacit.data.layered import LayeredWorld, LossUser, prepare_layered, walk_layered
-from tacit.data.trajectories import Trajectories, Walked, roll_out, walk
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import Trajectories, Walked, prepare_world, roll_out, walk
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
