@@ -17,9 +17,8 @@ from tacit.learners.transition_set import precision_now
 from tacit.loop.simulate import simulate
 from tacit.planning.barrier_flow import barrier_flow
 from tacit.planning.entropy_flow import entropy_flow
-from tacit.planning.layered import layered_geometry
+from tacit.planning.layered import layered_geometry, upper_occupancy
 from tacit.planning.transition_intervals import repair_counts, theory_intervals
-from tacit.planning.upper_occupancy import upper_occupancy
 from tacit.privatizers.adversarial import AdversarialPrivatizer
 from tacit.privatizers.loss_parts import LossNoise
 from tacit.released.losses import LossStatistics

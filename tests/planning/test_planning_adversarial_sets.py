@@ -11,7 +11,7 @@ from layered_oracles import upper_by_linear_programs
 from scipy.optimize import linprog
 
 from tacit.errors import InvalidInput
-from tacit.planning.layered import layered_geometry, layered_shape, push_forward
+from tacit.planning.layered import layered_geometry, layered_shape, push_forward, upper_occupancy
 from tacit.planning.transition_intervals import (
     LEAST_HI,
     known_intervals,
@@ -19,7 +19,6 @@ from tacit.planning.transition_intervals import (
     repair_counts,
     theory_intervals,
 )
-from tacit.planning.upper_occupancy import upper_occupancy
 from tacit.planning.widths import practical_width
 
 WORLD = layered_geometry((1, 3, 2, 1), 2)

@@ -44,10 +44,8 @@ from tacit.planning.flow_report import (
     FlowSolution,
     accepted,
     conclude,
-    flow_costs,
-    flow_intervals,
 )
-from tacit.planning.layered import LayeredGeometry, push_forward
+from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["FLOOR", "BarrierWork", "barrier_flow", "barrier_work", "solve_barrier_flow"]
 

@@ -40,11 +40,9 @@ from tacit.planning.flow_report import (
     FlowSolution,
     accepted,
     conclude,
-    flow_costs,
-    flow_intervals,
     solve_layers,
 )
-from tacit.planning.layered import LayeredGeometry, push_forward
+from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["EntropyWork", "entropy_flow", "entropy_work", "solve_entropy_flow"]
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, TacitError, require
+from tacit.errors import TacitError
 from tacit.kernels import lean_kernel
-from tacit.planning.layered import LayeredGeometry
 
 __all__ = [
     "CONVERGED",
@@ -33,8 +32,6 @@ __all__ = [
     "Unsolved",
     "accepted",
     "conclude",
-    "flow_costs",
-    "flow_intervals",
     "solve_layers",
 ]
 
@@ -145,29 +142,3 @@ def conclude(report: Floats, gap: float, dual: float, residual: float, iteration
     report[ITERATIONS], report[FALLBACKS] = iterations, fallbacks
     good = abs(gap) <= GAP_LIMIT * (1.0 + abs(dual)) and residual <= RESIDUAL_LIMIT
     report[CONVERGED] = 1.0 if good else 0.0
-
-
-def flow_costs(name: str, values: NDArray[np.floating], size: int) -> Floats:
-    """A finite table of this size, as float64."""
-    table = np.ascontiguousarray(values, dtype=np.float64)
-    require(table.shape == (size,), f"{name} must have the shape ({size},)", given=table.shape)
-    if not np.isfinite(table).all():
-        raise InvalidInput(f"{name} must be finite, got {int((~np.isfinite(table)).sum())} entries that are not")
-    return table
-
-
-def flow_intervals(
-    geometry: LayeredGeometry, lo: NDArray[np.floating], hi: NDArray[np.floating]
-) -> tuple[Floats, Floats]:
-    """Intervals [triples] that hold a distribution for every pair: 0 ≤ lo ≤ hi ≤ 1, Σ lo ≤ 1 ≤ Σ hi."""
-    size = int(geometry.edges[-1])
-    low, high = flow_costs("lo", lo, size), flow_costs("hi", hi, size)
-    require(bool((low >= 0).all() and (high <= 1).all()), "intervals must lie in [0, 1]", (low.min(), high.max()))
-    require(bool((low <= high).all()), "lo must not exceed hi", given=float((low - high).max()))
-    least, most = np.add.reduceat(low, geometry.edges[:-1]), np.add.reduceat(high, geometry.edges[:-1])
-    require(
-        bool((least <= 1 + 1e-12).all() and (most >= 1 - 1e-12).all()),
-        "the intervals of every pair must hold a distribution: Σ lo ≤ 1 ≤ Σ hi",
-        given=(float(least.max()), float(most.min())),
-    )
-    return low, high
