@@ -27,6 +27,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, World, alias_draw
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.errors import require
@@ -47,9 +48,6 @@ __all__ = [
     "prepare_clinic",
     "user_gradients",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 ROUNDING = 1e-13  # far more than the inner products of unit scores can lose

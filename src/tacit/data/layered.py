@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.environments.layered import LayeredMDP
 from tacit.kernels import lean_kernel
 
 __all__ = ["LayeredWorld", "LossUser", "prepare_layered", "walk_layered"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class LossUser(NamedTuple):

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import DeterministicPolicy, Policy
 
 __all__ = ["Trajectories", "Walked", "World", "alias_draw", "prepare_world", "roll_out", "walk"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class World(NamedTuple):

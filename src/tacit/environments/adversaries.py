@@ -21,15 +21,13 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.environments.layered_worlds import Adversary, LossTable, LossWorld
 from tacit.environments.registry import EnvironmentInfo, described, read_spec
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 __all__ = ["ADVERSARIES", "list_adversaries", "make_adversary"]
-
-Floats = NDArray[np.float64]
 
 
 def iid(world: LossWorld, episodes: int) -> Adversary:
@@ -75,7 +73,7 @@ def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: floa
     base = world.base.ravel()
     tables = share * base + (1.0 - share) * _generator(seed).random((parts, base.size))
 
-    def segment(first: int, count: int) -> NDArray[np.int64]:
+    def segment(first: int, count: int) -> Ints:
         return np.arange(first, first + count) * parts // episodes
 
     lengths = np.bincount(segment(0, episodes), minlength=parts)

@@ -17,8 +17,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import register, registry
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.environments.tabular import RewardKind, TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require_count
@@ -107,7 +108,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
             return None
         return f"step {self._step} of {self.mdp.horizon}: {self.mdp.state_names[self._state]}"
 
-    def _draw(self, cumulative: NDArray[np.float64]) -> int:
+    def _draw(self, cumulative: Floats) -> int:
         """An index with the given cumulative distribution, by inversion of one uniform number."""
         return int(np.searchsorted(cumulative, self.np_random.random(), side="right"))
 
@@ -222,7 +223,7 @@ def _table(env: gymnasium.Env[Any, Any]) -> tuple[int, int, Table]:
     return S, A, table
 
 
-def _first_states(env: gymnasium.Env[Any, Any], rho: ArrayLike | None, S: int) -> NDArray[np.float64]:
+def _first_states(env: gymnasium.Env[Any, Any], rho: ArrayLike | None, S: int) -> Floats:
     """The distribution of the first state: the caller's, else the environment's."""
     given = getattr(env.unwrapped, "initial_state_distrib", None) if rho is None else rho
     if given is None:
@@ -234,7 +235,7 @@ def _first_states(env: gymnasium.Env[Any, Any], rho: ArrayLike | None, S: int) -
     return first
 
 
-def _alive(table: Table, first: NDArray[np.float64]) -> set[int]:
+def _alive(table: Table, first: Floats) -> set[int]:
     """The states that an episode can be in before it has ended."""
     alive = {int(s) for s in np.flatnonzero(first)}
     frontier = list(alive)
@@ -252,7 +253,7 @@ def _endings(table: Table) -> set[int]:
     return {int(s_next) for p, s_next, _, terminated in outcomes if p > 0 and terminated}
 
 
-def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cumulative(rows: Floats) -> Floats:
     """Cumulative sums of rows, divided by the last so that they end in exactly 1 and no draw falls off the end."""
     sums = np.cumsum(rows, axis=-1)
     return np.asarray(sums / sums[..., -1:])

@@ -60,8 +60,8 @@ A weary person falls back one stage with probability 0.3. After each step a pers
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.environments.tabular import TabularMDP
 
 __all__ = ["ladder", "recommender", "treatment"]
@@ -171,7 +171,7 @@ def recommender(*, horizon: int = 10) -> TabularMDP:
     )
 
 
-def ladder(levels: int, *, up: float, down: float) -> NDArray[np.float64]:
+def ladder(levels: int, *, up: float, down: float) -> Floats:
     """The matrix [level, next level] of a level that rises with probability `up` and falls with probability `down`.
 
     At either end the move that would leave the ladder stays put.

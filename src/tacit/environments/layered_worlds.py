@@ -21,8 +21,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tacit.arrays import Floats
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.tabular import TabularMDP, floats, frozen
 from tacit.errors import InvalidInput, require, require_count, require_real
@@ -38,7 +39,6 @@ __all__ = [
     "loss_world",
 ]
 
-Floats = NDArray[np.float64]
 Block = Callable[[int, int, np.random.Generator], Floats]
 
 

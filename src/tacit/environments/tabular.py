@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class TabularMDP:
         "state_names",
     )
 
-    stage_P: NDArray[np.float64]  # noqa: N815 - the P of the papers, stored by stage
-    stage_r: NDArray[np.float64]
-    rho: NDArray[np.float64]
+    stage_P: Floats  # noqa: N815 - the P of the papers, stored by stage
+    stage_r: Floats
+    rho: Floats
     horizon: int
     num_states: int
     num_actions: int
@@ -143,12 +144,12 @@ class TabularMDP:
         freeze(self, "_fingerprint", _digest(self))
 
     @property
-    def P(self) -> NDArray[np.float64]:
+    def P(self) -> Floats:
         """Transition probabilities [H, S, A, S'], a read-only view of `stage_P`."""
         return np.broadcast_to(self.stage_P, (self.horizon, *self.stage_P.shape[1:]))
 
     @property
-    def r(self) -> NDArray[np.float64]:
+    def r(self) -> Floats:
         """Mean rewards [H, S, A], a read-only view of `stage_r`."""
         return np.broadcast_to(self.stage_r, (self.horizon, *self.stage_r.shape[1:]))
 
@@ -235,7 +236,7 @@ def _rebuild(arguments: dict[str, Any]) -> TabularMDP:
     return TabularMDP(**arguments)
 
 
-def _stages(name: str, values: ArrayLike, ndim: int, H: int) -> NDArray[np.float64]:
+def _stages(name: str, values: ArrayLike, ndim: int, H: int) -> Floats:
     """The array with its step axis in front: length 1 if it was given without one, else 1 or H."""
     axes = "[S, A, S'] or [H, S, A, S']" if ndim == 4 else "[S, A] or [H, S, A]"
     array = floats(name, values)
@@ -255,7 +256,7 @@ def _digest(mdp: TabularMDP) -> str:
     return digest.hexdigest()
 
 
-def floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def floats(name: str, values: ArrayLike) -> Floats:
     """The values as an array of float64, or a clear refusal."""
     try:
         array = np.asarray(values)
@@ -266,7 +267,7 @@ def floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return numbers
 
 
-def check_probabilities(name: str, rows: NDArray[np.float64], axes: str) -> None:
+def check_probabilities(name: str, rows: Floats, axes: str) -> None:
     """Every row is a distribution: finite, not negative, sums to 1."""
     bad = np.argwhere(~(np.isfinite(rows) & (rows >= 0.0)))
     if bad.size:
@@ -284,7 +285,7 @@ def check_probabilities(name: str, rows: NDArray[np.float64], axes: str) -> None
         raise InvalidInput(f"{_cell(name, axes, rows.shape, index)} must sum to 1, sums to {float(sums[index]):.10g}")
 
 
-def check_rewards(stage_r: NDArray[np.float64]) -> None:
+def check_rewards(stage_r: Floats) -> None:
     """Every mean reward lies in [0, 1]."""
     bad = np.argwhere(~((stage_r >= 0.0) & (stage_r <= 1.0)))
     if bad.size:
@@ -295,7 +296,7 @@ def check_rewards(stage_r: NDArray[np.float64]) -> None:
         )
 
 
-def frozen(array: NDArray[np.float64]) -> NDArray[np.float64]:
+def frozen(array: Floats) -> Floats:
     """A contiguous copy that nobody else can write to; adding 0 turns -0.0 into 0.0."""
     copy = np.array(array, dtype=np.float64, order="C", copy=True)
     copy += 0.0

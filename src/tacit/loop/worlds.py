@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts, flow_counts, join_counts
 from tacit.data.gradients import Clinic, Dosed, draw_doses, draw_users, prepare_clinic
 from tacit.data.layered import LayeredWorld, LossUser, prepare_layered, walk_layered
@@ -39,8 +39,6 @@ from tacit.released.losses import LayeredShape, LossQuery
 
 __all__ = ["DoseWorld", "GameWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Asked = TypeVar("Asked", bound=Query)
 
 CHUNK: Final = 100_000

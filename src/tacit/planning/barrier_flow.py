@@ -24,6 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.planning.barrier_dual import (
@@ -38,18 +39,11 @@ from tacit.planning.barrier_dual import (
     residuals,
     start,
 )
-from tacit.planning.flow_report import (
-    REACHED,
-    REPORT_SIZE,
-    FlowSolution,
-    accepted,
-    conclude,
-)
+from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude
 from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["FLOOR", "BarrierWork", "barrier_flow", "barrier_work", "solve_barrier_flow"]
 
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of max|ln(inflow/outflow)|
 DIRECT = 30  # iterations before the detour

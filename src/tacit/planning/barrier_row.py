@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 
 __all__ = ["split_flow"]
@@ -29,9 +27,6 @@ SLACK = 1e-15  # sums of interval ends are exact up to this
 MOST_STEPS = 200
 TOO_LARGE = math.inf
 EXACT = 1e-12
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.int8]
 
 
 @lean_kernel

@@ -29,22 +29,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.planning.dynamic import linear_values, occupancy
 
-__all__ = [
-    "Coverage",
-    "blend",
-    "cover",
-    "inner",
-    "linear_maximum",
-    "policy_of",
-    "two_point",
-]
-
-Floats = NDArray[np.float64]
+__all__ = ["Coverage", "blend", "cover", "inner", "linear_maximum", "policy_of", "two_point"]
 
 
 SLACK = 1e-12

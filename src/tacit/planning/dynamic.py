@@ -8,8 +8,8 @@ Cost: O(H S² A) for backward induction, O(H S²) for a deterministic policy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
 
 __all__ = [
@@ -20,9 +20,6 @@ __all__ = [
     "linear_values",
     "occupancy",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel

@@ -25,23 +25,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 from tacit.planning.layered import LayeredGeometry
 
-__all__ = [
-    "EntropyWork",
-    "cold_start",
-    "entropy_work",
-    "evaluate",
-    "fill",
-    "jacobian",
-    "residuals",
-]
+__all__ = ["EntropyWork", "cold_start", "entropy_work", "evaluate", "fill", "jacobian", "residuals"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.int8]
 
 SLACK = 1e-15  # sums of interval ends are exact up to this
 LEAST_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
@@ -147,7 +137,7 @@ class EntropyWork(NamedTuple):
     trial: Floats
     t: Floats
     p: Floats
-    free: NDArray[np.int8]
+    free: Flags
     level: Floats
     soft: Floats
     value: Floats
@@ -235,13 +225,7 @@ def cold_start(
 
 @lean_kernel
 def evaluate(
-    geometry: LayeredGeometry,
-    work: EntropyWork,
-    u: Floats,
-    costs: Floats,
-    log_prior: Floats,
-    lo: Floats,
-    hi: Floats,
+    geometry: LayeredGeometry, work: EntropyWork, u: Floats, costs: Floats, log_prior: Floats, lo: Floats, hi: Floats
 ) -> float:
     """D(u), with p, π, ρ and inflow left in `work`."""
     layers, edges, A = geometry

@@ -24,29 +24,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
-from tacit.planning.entropy_dual import (
-    EntropyWork,
-    cold_start,
-    entropy_work,
-    evaluate,
-    jacobian,
-    residuals,
-)
-from tacit.planning.flow_report import (
-    REACHED,
-    REPORT_SIZE,
-    FlowSolution,
-    accepted,
-    conclude,
-    solve_layers,
-)
+from tacit.planning.entropy_dual import EntropyWork, cold_start, entropy_work, evaluate, jacobian, residuals
+from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude, solve_layers
 from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["EntropyWork", "entropy_flow", "entropy_work", "solve_entropy_flow"]
 
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of max|F|
 MOST_ITERATIONS = 200

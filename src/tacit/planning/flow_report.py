@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats, Ints
 from tacit.errors import TacitError
 from tacit.kernels import lean_kernel
 
@@ -34,9 +32,6 @@ __all__ = [
     "conclude",
     "solve_layers",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @lean_kernel

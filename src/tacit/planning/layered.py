@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import lean_kernel
 from tacit.released.losses import LayeredShape
@@ -39,9 +40,6 @@ __all__ = [
     "upper_occupancy",
     "upper_work",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class LayeredGeometry(NamedTuple):
@@ -81,9 +79,7 @@ def layered_shape(geometry: LayeredGeometry) -> LayeredShape:
     """
     fans = np.diff(geometry.edges)
     return LayeredShape(
-        horizon=len(geometry.layers) - 2,
-        pairs=len(fans),
-        pair_of=tuple(np.repeat(np.arange(len(fans)), fans).tolist()),
+        horizon=len(geometry.layers) - 2, pairs=len(fans), pair_of=tuple(np.repeat(np.arange(len(fans)), fans).tolist())
     )
 
 
@@ -150,7 +146,7 @@ class UpperWork(NamedTuple):
     """[X]: g(x), the most likely chance to hit the target."""
     spare: Floats
     """[pairs]: 1 - Σ lo, what a pair may distribute."""
-    order: NDArray[np.int64]
+    order: Ints
     """[X]: the states of each layer in decreasing order of g."""
 
 
@@ -215,9 +211,7 @@ def bound_occupancy(
 
 
 @lean_kernel
-def _greedy(
-    after: int, end: int, shift: int, spare: float, g: Floats, order: NDArray[np.int64], lo: Floats, hi: Floats
-) -> float:
+def _greedy(after: int, end: int, shift: int, spare: float, g: Floats, order: Ints, lo: Floats, hi: Floats) -> float:
     """The largest Σ p g over lo ≤ p ≤ hi, Σ p = 1."""
     total = 0.0
     for k in range(after, end):
@@ -232,7 +226,7 @@ def _greedy(
 
 
 @lean_kernel
-def _sort_layer(g: Floats, order: NDArray[np.int64], first: int, last: int) -> None:
+def _sort_layer(g: Floats, order: Ints, first: int, last: int) -> None:
     """Order the states first, ..., last - 1 by decreasing g, by insertion into the last order (often right already)."""
     for k in range(first + 1, last):
         y = order[k]

@@ -30,14 +30,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require
 from tacit.kernels import kernel
 from tacit.planning.dynamic import linear_values, occupancy
 
 __all__ = ["MAX_POLICIES", "Mixture", "PolicySet", "cover_by_mixture", "every_policy"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
 
 MAX_POLICIES: Final = 2**26
@@ -88,11 +87,7 @@ class PolicySet:
         if size == self.size:
             return self  # a full set stays full, and dynamic programming goes on
         return PolicySet(
-            horizon=self.horizon,
-            num_states=self.num_states,
-            num_actions=self.num_actions,
-            alive=alive,
-            size=int(size),
+            horizon=self.horizon, num_states=self.num_states, num_actions=self.num_actions, alive=alive, size=int(size)
         )
 
     def contains(self, policy: Ints) -> bool:

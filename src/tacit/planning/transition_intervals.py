@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats
 from tacit.kernels import kernel, lean_kernel
 from tacit.planning.layered import LayeredGeometry
 from tacit.planning.widths import practical_width, row_model
@@ -26,19 +24,13 @@ from tacit.released.consistency import repair_row
 
 __all__ = ["LEAST_HI", "known_intervals", "practical_intervals", "repair_counts", "theory_intervals"]
 
-Floats = NDArray[np.float64]
 
 LEAST_HI = 1e-9
 
 
 @kernel
 def repair_counts(
-    geometry: LayeredGeometry,
-    transitions: Floats,
-    visits: Floats,
-    precision: float,
-    counts: Floats,
-    totals: Floats,
+    geometry: LayeredGeometry, transitions: Floats, visits: Floats, precision: float, counts: Floats, totals: Floats
 ) -> int:
     """Write Ñ(x,a,x') into counts[triples] and Ñ(x,a) into totals[pairs]; return how many pairs had no solution.
 

@@ -21,8 +21,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.released.counts import CountStatistics
 
@@ -38,8 +38,6 @@ __all__ = [
     "row_model",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DEFAULT_Z = 1.0
 ROW_FLOOR = 1.0

@@ -25,12 +25,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import kernel
 
 __all__ = ["consistent_counts", "repair_row", "repair_rows", "repair_visits"]
-
-Floats = NDArray[np.float64]
 
 
 def consistent_counts(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.gradients import Clinic, prepare_clinic
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.environments.dose_bandit import DoseBandit
@@ -33,9 +33,6 @@ __all__ = [
     "evaluate",
     "gradient_truth",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.counter import Prefixes, require_prefix
@@ -49,13 +49,13 @@ class AccumulatedParams(NamedTuple):
 class AccumulatedState(NamedTuple):
     """The noise of d counters."""
 
-    time: NDArray[np.int64]  # [1], steps so far
-    draws: NDArray[np.float64]  # [1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], steps so far
+    draws: Floats  # [1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def accumulated_advance(params: AccumulatedParams, state: AccumulatedState, draws: NDArray[np.float64]) -> None:
+def accumulated_advance(params: AccumulatedParams, state: AccumulatedState, draws: Floats) -> None:
     """One more step: draws[0] is its fresh noise."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")

@@ -25,8 +25,8 @@ from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 
 __all__ = ["Rates", "buffer_weights", "buffered_rates", "noise_norm", "strategy_norm"]
@@ -61,7 +61,7 @@ def buffered_rates(steps: int) -> Rates:
     return tuple(map(float, found[:half])), tuple(map(float, found[half:]))
 
 
-def buffer_weights(poles: Sequence[float], zeros: Sequence[float]) -> NDArray[np.float64]:
+def buffer_weights(poles: Sequence[float], zeros: Sequence[float]) -> Floats:
     """The weights ω of the buffers: b(x) = 1 + Σ ω_i x / (1 − θ_i x)."""
     p, q = _interlaced(poles, zeros)
     # ω_i = Π_j (θ_i − λ_j) / Π_{j≠i} (θ_i − θ_j)
@@ -92,7 +92,7 @@ def strategy_norm(poles: Sequence[float], zeros: Sequence[float], steps: int) ->
     return float(weights @ _geometric(r, steps) @ weights)
 
 
-def _geometric(rates: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+def _geometric(rates: Floats, steps: int) -> Floats:
     """Σ_{j<n} ((1 − r_a)(1 − r_b))^j for all pairs, accurate for tiny rates and n·rate of any size."""
     a, b = rates[:, None], rates[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +101,7 @@ def _geometric(rates: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     return np.where(gap == 0.0, float(steps), np.where(steps == 0, 0.0, total))
 
 
-def _interlaced(poles: Sequence[float], zeros: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _interlaced(poles: Sequence[float], zeros: Sequence[float]) -> tuple[Floats, Floats]:
     require(len(poles) == len(zeros) > 0, "there must be as many zeros as poles, and at least one", given=len(zeros))
     for rate in (*poles, *zeros):
         require_real("rate", rate, low=0.0, high=1.0, open_low=True)

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
 from tacit.mechanisms.exact import discrete_laplace
 from tacit.mechanisms.noise.laplace import discrete_laplace_variance, laplace_radius
@@ -86,7 +86,7 @@ class ContinualCounter(Protocol):
         """The kernel that moves a stream by one user with seeded noise."""
 
     @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
+    def advance(self) -> Callable[[Any, Any, Floats], None]:
         """The kernel that moves a stream by one user with noise handed in."""
 
     def begin(self, dimension: int) -> Any:
@@ -95,7 +95,7 @@ class ContinualCounter(Protocol):
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
         """The fresh noise vectors of step k from the operating system, where exact integer noise exists."""
 
     def variance_at(self, k: int) -> float:
@@ -114,7 +114,7 @@ class ContinualCounter(Protocol):
 class Running(NamedTuple):
     """A counter in use: the exact sums (sensitive) and the stream of its noise (secret)."""
 
-    totals: NDArray[np.float64]
+    totals: Floats
     stream: Any
 
 
@@ -125,8 +125,8 @@ def begin(counter: ContinualCounter, dimension: int) -> Running:
 
 
 def add(
-    counter: ContinualCounter, running: Running, x: NDArray[np.float64], noise: SimulationNoise | SecureNoise
-) -> tuple[Running, NDArray[np.float64]]:
+    counter: ContinualCounter, running: Running, x: Floats, noise: SimulationNoise | SecureNoise
+) -> tuple[Running, Floats]:
     """Count one user's vector `x`: the next state and the released prefix sums. Nothing given is changed.
 
     The caller clips `x` to the sensitivity that the counter was calibrated for. With `SecureNoise` (integer noise, for
@@ -152,7 +152,7 @@ def add(
     return Running(totals=totals, stream=stream), totals + stream.noise
 
 
-def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> NDArray[np.float64]:
+def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> Floats:
     """The noise of every released prefix, for `dimension` independent counters: shape [releases, dimension]."""
     generator = require_simulation(noise)
     stream, params = counter.begin(require_count("dimension", dimension)), counter.params
@@ -169,7 +169,7 @@ def require_prefix(k: int, releases: int) -> int:
     return int(k)
 
 
-def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearest_whole(x: Floats) -> Floats:
     """The nearest integers, halves upwards; what is not finite counts as 0.
 
     Adding an integer before or after is the same, so numbers at most Δ apart stay at most Δ apart for every integer Δ
@@ -196,7 +196,7 @@ class Prefixes:
         """The noise standard deviation of prefix k."""
         return math.sqrt(self.variance_at(k))
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
         """Refused: this counter draws continuous noise."""
         raise NotSupported("this counter has no exact integer noise: deploy LaplaceTree or KaryTree with discrete=True")
 
@@ -274,7 +274,7 @@ class LaplaceNodes(Prefixes):
         noises = self.max_terms * require_count("terms", terms)
         return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
         """The fresh integer noise of step k from the operating system, exact in a float64 (|z| far below 2⁵³)."""
         if not self.discrete:
             raise NotSupported("continuous noise must not be released: build the counter with discrete=True")

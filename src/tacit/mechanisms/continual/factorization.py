@@ -28,13 +28,13 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft, special
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
@@ -42,12 +42,7 @@ from tacit.mechanisms.continual.counter import Prefixes, require_prefix
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = [
-    "BufferedToeplitz",
-    "SquareRootFactorization",
-    "square_root_coefficients",
-    "square_root_norm",
-]
+__all__ = ["BufferedToeplitz", "SquareRootFactorization", "square_root_coefficients", "square_root_norm"]
 
 # Norms are sums of positive terms, right to about 1e-14; they enter sensitivities widened by this much.
 _ROUNDING = 1e-12
@@ -62,21 +57,21 @@ class BufferedParams(NamedTuple):
 
     releases: int
     sigma: float
-    rates: NDArray[np.float64]  # [buffers], p_i
-    weights: NDArray[np.float64]  # [buffers], ω_i
+    rates: Floats  # [buffers], p_i
+    weights: Floats  # [buffers], ω_i
 
 
 class BufferedState(NamedTuple):
     """The noise of d counters."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    buffers: NDArray[np.float64]  # [buffers, d]
-    draws: NDArray[np.float64]  # [1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    buffers: Floats  # [buffers, d]
+    draws: Floats  # [1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def buffered_advance(params: BufferedParams, state: BufferedState, draws: NDArray[np.float64]) -> None:
+def buffered_advance(params: BufferedParams, state: BufferedState, draws: Floats) -> None:
     """Count one more user: draws[0] is the fresh noise z of this step."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
@@ -198,7 +193,7 @@ class SquareRootFactorization(_Factorization):
         """Σ_{j<k} c_j²."""
         return square_root_norm(k)
 
-    def sample_path(self, dimension: int, noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample_path(self, dimension: int, noise: SimulationNoise) -> Floats:
         """The noise of every prefix for `dimension` counters, shape [steps, dimension], by FFT."""
         z = require_simulation(noise).standard_normal((self.steps, require_count("dimension", dimension)))
         z *= self.sigma
@@ -280,7 +275,7 @@ class BufferedToeplitz(_Factorization):
         return 1
 
 
-def square_root_coefficients(steps: int) -> NDArray[np.float64]:
+def square_root_coefficients(steps: int) -> Floats:
     """The coefficients of 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j).
 
     >>> square_root_coefficients(4)
@@ -308,7 +303,7 @@ def square_root_norm(steps: int) -> float:
 
 
 @cache
-def _small_norms() -> NDArray[np.float64]:
+def _small_norms() -> Floats:
     """The squared norms g for K = 1.._SERIES_FROM."""
     norms = np.cumsum(square_root_coefficients(_SERIES_FROM) ** 2)
     norms.setflags(write=False)

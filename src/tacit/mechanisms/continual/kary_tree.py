@@ -39,11 +39,11 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.counter import LaplaceNodes, Tree, require_prefix
@@ -68,13 +68,13 @@ class KaryParams(NamedTuple):
 class KaryState(NamedTuple):
     """The noise of d counters, m = (arity - 1) / 2."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    digits: NDArray[np.int64]  # [levels], balanced digits of the time
-    added: NDArray[np.float64]  # [levels, d], noise of the added nodes of each level
-    tails: NDArray[np.float64]  # [levels, m + 1, d], tails[j, r] = noise of the last r children of the block
-    sums: NDArray[np.float64]  # [levels + 1, d], noise of the levels from the top down
-    draws: NDArray[np.float64]  # [levels · m + 1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    digits: Ints  # [levels], balanced digits of the time
+    added: Floats  # [levels, d], noise of the added nodes of each level
+    tails: Floats  # [levels, m + 1, d], tails[j, r] = noise of the last r children of the block
+    sums: Floats  # [levels + 1, d], noise of the levels from the top down
+    draws: Floats  # [levels · m + 1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
@@ -88,7 +88,7 @@ def kary_draws_needed(params: KaryParams, state: KaryState) -> int:
 
 
 @kernel
-def kary_advance(params: KaryParams, state: KaryState, draws: NDArray[np.float64]) -> None:
+def kary_advance(params: KaryParams, state: KaryState, draws: Floats) -> None:
     """Count one more user: the rows of `draws` are the noises of the new nodes, lowest level first."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.counter import LaplaceNodes, Prefixes, Tree, require_prefix
@@ -56,14 +56,14 @@ class TreeParams(NamedTuple):
 class TreeState(NamedTuple):
     """The noise of d counters: sums[level] is the noise of the current prefix from the top down to `level`."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    sums: NDArray[np.float64]  # [levels, d]
-    draws: NDArray[np.float64]  # [1, d] or, padded, [levels, d]: fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    sums: Floats  # [levels, d]
+    draws: Floats  # [1, d] or, padded, [levels, d]: fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def tree_advance(params: TreeParams, state: TreeState, draws: NDArray[np.float64]) -> None:
+def tree_advance(params: TreeParams, state: TreeState, draws: Floats) -> None:
     """Count one more user: draws[0] is the noise of the new node, further rows are padding."""
     k = int(state.time[0]) + 1
     if k > params.releases:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit.arrays import Floats
 from tacit.mechanisms.exact.bits import Bits, Size, lanes, secure_bits
 from tacit.mechanisms.exact.inversion import (
     GUARD,
@@ -128,7 +129,7 @@ def draw_coins(law: Law, count: int, bits: Bits, *, width: int = _COIN) -> NDArr
     return draw(law, count, bits, width=width).astype(np.bool_)
 
 
-def draw_each(p: NDArray[np.float64], bits: Bits, *, width: int = _COIN) -> NDArray[np.bool_]:
+def draw_each(p: Floats, bits: Bits, *, width: int = _COIN) -> NDArray[np.bool_]:
     """[U < p] per lane. A double is a dyadic rational; scaling by 2^width, floor and remainder are exact on doubles."""
     result = p >= 1.0
     pending = np.flatnonzero((p > 0.0) & ~result)

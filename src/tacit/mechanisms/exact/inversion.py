@@ -31,6 +31,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require
 from tacit.mechanisms.exact.bits import WORD, Bits
 
@@ -150,7 +151,7 @@ class Law(Hashable, Protocol):
         ...
 
 
-def draw(law: Law, count: int, bits: Bits, *, width: int = WORD) -> NDArray[np.int64]:
+def draw(law: Law, count: int, bits: Bits, *, width: int = WORD) -> Ints:
     """`count` independent outcomes, exactly distributed as `law`, whatever the word width."""
     table = _table(law, width)
     result = np.empty(count, dtype=np.int64)
@@ -213,7 +214,7 @@ def concave_tail(lower_before: int, upper_last: int) -> int | None:
 class _Table:
     """Thresholds at the width of a word, as arrays for the look-up."""
 
-    outcomes: NDArray[np.int64]
+    outcomes: Ints
     lower: NDArray[np.uint64]
     gap: NDArray[np.uint64]  # upper - lower: unlike `upper` it always fits into a word
     ascending: NDArray[np.uint64]  # `lower` reversed

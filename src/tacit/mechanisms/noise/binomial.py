@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from tacit.accounting.events import BinomialEvent, Events
 from tacit.accounting.events.binomial import least_bits
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
@@ -66,7 +66,7 @@ class Binomial:
         """The standard deviation of the noise in one counter."""
         return math.sqrt(self.variance)
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """The centred noise of whole batches: one draw for the sum of all bits."""
         return np.asarray(require_simulation(noise).binomial(self.bits, self.probability, size) - self.mean)
 
@@ -88,13 +88,13 @@ class Binomial:
             if count
         )
 
-    def log_ratio(self, values: NDArray[np.float64], shift: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def log_ratio(self, values: Floats, shift: Floats | float) -> Floats:
         """The log ratio ln P(v - shift) - ln P(v) of the centred noise; ±∞ where only one can have happened."""
         k = np.rint(values + self.mean)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.nan_to_num(self._log_choice(k - shift) - self._log_choice(k), nan=0.0))
 
-    def _log_choice(self, k: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _log_choice(self, k: Floats) -> Floats:
         """The log mass at k, up to a constant; -∞ outside 0..N."""
         inside = (k >= 0) & (k <= self.bits)
         safe = np.where(inside, k, 0.0)

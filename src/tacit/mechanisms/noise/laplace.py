@@ -29,24 +29,18 @@ from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
-from numpy.typing import NDArray
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.exact import discrete_laplace
 from tacit.mechanisms.noise.additive import Additive, Amount, lattice_encoder
 from tacit.mechanisms.noise.layout import exact_vector, transition_cells
-from tacit.mechanisms.protocol import (
-    EncoderParameters,
-    Shape,
-    require_failure_prob,
-    require_simulation,
-    require_whole,
-)
+from tacit.mechanisms.protocol import EncoderParameters, Shape, require_failure_prob, require_simulation, require_whole
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
@@ -60,9 +54,6 @@ __all__ = [
     "laplace_sum_tail",
     "paper_laplace_scale",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 # The exact quantile of a sum costs one special function per term; beyond this the Chernoff bound is tight enough.
@@ -81,9 +72,7 @@ def laplace_draw(generator: np.random.Generator) -> float:
 
 
 @kernel
-def fill_laplace(
-    draws: NDArray[np.float64], rows: int, scale: float, discrete: bool, generator: np.random.Generator
-) -> None:
+def fill_laplace(draws: Floats, rows: int, scale: float, discrete: bool, generator: np.random.Generator) -> None:
     """Fresh Laplace noise, continuous or on the integers, in the first `rows` rows of `draws`."""
     for row in range(rows):
         for c in range(draws.shape[1]):
@@ -217,7 +206,7 @@ class Laplace(Additive):
         """2b², or 2q/(1-q)² with q = e^{-1/b} on the integers (G2)."""
         return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise for simulations."""
         generator = require_simulation(noise)
         if not self.discrete:

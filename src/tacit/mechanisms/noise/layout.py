@@ -25,8 +25,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.protocol import Counts, EncoderParameters, Encoding, Shape
 
@@ -48,9 +48,6 @@ __all__ = [
     "transition_cell",
     "transition_cells",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel
@@ -212,14 +209,7 @@ class Bits(NamedTuple):
 
 @lean_kernel
 def send_bits(
-    bits: Bits,
-    message: Floats,
-    first: int,
-    half: int,
-    jump: int,
-    cells: int,
-    hot: int,
-    generator: np.random.Generator,
+    bits: Bits, message: Floats, first: int, half: int, jump: int, cells: int, hot: int, generator: np.random.Generator
 ) -> None:
     """Send a one-hot vector; cell i stands at message[first + i], or from `half` on `jump` further."""
     # n̂ = (bit - q) / (p - q), times the number of slots where only one is sent

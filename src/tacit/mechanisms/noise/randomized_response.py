@@ -22,11 +22,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, bernoulli_logistic
@@ -53,19 +54,11 @@ from tacit.mechanisms.protocol import (
 )
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = [
-    "RandomizedResponse",
-    "debiasing_variance",
-    "flip_probability",
-    "paper_response_epsilon",
-    "private_keep",
-]
+__all__ = ["RandomizedResponse", "debiasing_variance", "flip_probability", "paper_response_epsilon", "private_keep"]
 
 LEAST = 2.0**-53
 """The least probability that a comparison with a seeded uniform number can have."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 send_slot = slot_sender(send_bits)
 
@@ -130,13 +123,13 @@ class RandomizedResponse(WholeMessage):
         """The standard deviation of the noise in one bit."""
         return math.sqrt(self.variance)
 
-    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> NDArray[np.int64]:
+    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> Ints:
         """Flip each bit with probability `flip`."""
         exact = np.asarray(bits, dtype=np.int64)
         flips = require_simulation(noise).random(exact.shape) < self.flip
         return np.where(flips, 1 - exact, exact)
 
-    def debias(self, ones: ArrayLike, terms: ArrayLike = 1) -> NDArray[np.float64]:
+    def debias(self, ones: ArrayLike, terms: ArrayLike = 1) -> Floats:
         """The unbiased estimate of a sum of `terms` bits of which `ones` came out as one."""
         # n̂ = (e^ε₀+1)/(e^ε₀-1) (ñ − n/(e^ε₀+1))
         return self.gain * (np.asarray(ones, dtype=np.float64) - self.flip * np.asarray(terms, dtype=np.float64))
@@ -146,7 +139,7 @@ class RandomizedResponse(WholeMessage):
         sent = generator.binomial(ones, 1.0 - self.flip) + generator.binomial(senders - ones, self.flip)
         return np.asarray(self.gain * (sent - senders * self.flip))
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise of single bits that are zero (for a bit that is one, it is mirrored)."""
         return self.debias(require_simulation(noise).random(size) < self.flip)
 
