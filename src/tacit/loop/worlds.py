@@ -18,8 +18,17 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts, flow_counts, join_counts
 from tacit.data.gradients import Clinic, Dosed, draw_doses, draw_users, prepare_clinic
-from tacit.data.layered import LayeredWorld, LossUser, prepare_layered, walk_layered
-from tacit.data.trajectories import Trajectories, Walked, prepare_world, roll_out, walk
+from tacit.data.trajectories import (
+    LayeredWorld,
+    LossUser,
+    Trajectories,
+    Walked,
+    prepare_layered,
+    prepare_world,
+    roll_out,
+    walk,
+    walk_layered,
+)
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame

@@ -27,7 +27,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
-from tacit.data.layered import LossUser
+from tacit.data.trajectories import LossUser
 from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.privatizers.loss_kernel import (
     COMPLEMENTS,

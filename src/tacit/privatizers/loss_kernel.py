@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.layered import LossUser
+from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, NotSupported
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
