@@ -23,10 +23,8 @@ from tacit.kernels import kernel
 from tacit.planning.barrier_flow import barrier_work, solve_barrier_flow
 from tacit.planning.entropy_flow import entropy_work, solve_entropy_flow
 from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE
-from tacit.planning.interval_counts import repair_counts
-from tacit.planning.layered import layered_geometry
-from tacit.planning.transition_intervals import theory_intervals
-from tacit.planning.upper_occupancy import bound_occupancy, upper_work
+from tacit.planning.layered import bound_occupancy, layered_geometry, upper_work
+from tacit.planning.transition_intervals import repair_counts, theory_intervals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reference"))
 

@@ -78,7 +78,6 @@ def _without_peer(noise: SecureNoise) -> list[dict[str, object]]:
     """The other samplers, for the record: no peer offers them."""
     probabilities = np.linspace(0.0, 1.0, DRAWS)
     others: dict[str, Callable[[int], object]] = {
-        "binomial, 2574 fair bits": lambda n: exact.binomial(n, noise, trials=2574),
         "coin of probability 1/3": lambda n: exact.bernoulli(n, noise, probability=1 / 3),
         "coin per probability": lambda n: exact.bernoulli_each(probabilities[:n], noise),
         "permutation": lambda n: exact.permutation(n, noise),

@@ -18,8 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.data.trajectories import roll_out, walk
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world, roll_out, walk
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP

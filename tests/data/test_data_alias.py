@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.data.world import _alias_tables, alias_draw, prepare_world
+from tacit.data.trajectories import _alias_tables, alias_draw, prepare_world
 from tacit.environments.registry import make
 
 

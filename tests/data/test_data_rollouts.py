@@ -9,8 +9,7 @@ import pytest
 import scipy.stats
 
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts
-from tacit.data.trajectories import Trajectories, roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import Trajectories, prepare_world, roll_out
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput

@@ -11,13 +11,13 @@ import pytest
 from tacit.environments.adversaries import ADVERSARIES, list_adversaries, make_adversary
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import (
+    LossTable,
     LossWorld,
     layered,
     layered_support,
     layered_trap,
     loss_world,
 )
-from tacit.environments.loss_sequences import LossTable
 from tacit.environments.registry import list_environments, make, make_environment, make_layered
 from tacit.errors import InvalidInput, UnknownName
 

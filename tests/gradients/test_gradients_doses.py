@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from tacit.data.doses import add_dose_gradients, prepare_clinic
-from tacit.data.gradients import Bounds
+from tacit.data.gradients import Bounds, add_dose_gradients, prepare_clinic
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
-from tacit.loop.judges.doses import dose_truth
+from tacit.loop.judges.softmax import dose_truth
 from tacit.loop.simulate import simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig

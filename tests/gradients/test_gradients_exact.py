@@ -9,10 +9,16 @@ from slow_gradients import log_policy, score, user_gradient
 
 from tacit.data.gradients import Bounds, in_range, user_gradients
 from tacit.learners.dp_pg import add_barrier
-from tacit.loop.judges.softmax import objective_of
+from tacit.loop.judges.softmax import begin_gradient_tally, evaluate, gradient_truth
 from tacit.policies.softmax import public_features, score_bound, tabular_features
 
 CASES = [(True, None), (False, None), (True, FEATURES), (False, FEATURES)]
+
+
+def objective_of(mdp, features, table, dimension):
+    """J and ∇J of one softmax policy table[l,s,a]."""
+    tally = begin_gradient_tally(mdp, table.shape[0], dimension)
+    return float(evaluate(gradient_truth(mdp), features, np.ascontiguousarray(table), tally)), tally.gradient
 
 
 @pytest.mark.parametrize(("staged", "features"), CASES)

@@ -10,7 +10,7 @@ from slow_gradients import user_gradient
 
 from tacit.checks.runs import final_parameters, matched_distinguisher
 from tacit.data.gradients import draw_users
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.gradient import plan_gradient
 from tacit.loop.simulate import log_checkpoints, simulate

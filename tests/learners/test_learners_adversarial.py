@@ -17,10 +17,8 @@ from tacit.learners.transition_set import precision_now
 from tacit.loop.simulate import simulate
 from tacit.planning.barrier_flow import barrier_flow
 from tacit.planning.entropy_flow import entropy_flow
-from tacit.planning.interval_counts import repair_counts
-from tacit.planning.layered import layered_geometry
-from tacit.planning.transition_intervals import theory_intervals
-from tacit.planning.upper_occupancy import upper_occupancy
+from tacit.planning.layered import layered_geometry, upper_occupancy
+from tacit.planning.transition_intervals import repair_counts, theory_intervals
 from tacit.privatizers.loss_noise import LossNoise
 from tacit.privatizers.losses import AdversarialPrivatizer
 from tacit.released.losses import LossStatistics

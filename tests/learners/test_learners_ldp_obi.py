@@ -10,8 +10,7 @@ from contract_calls import shown, told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
-from tacit.data.trajectories import roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ldp_obi import LDPOBI
 from tacit.loop.simulate import simulate

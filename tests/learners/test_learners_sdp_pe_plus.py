@@ -17,9 +17,9 @@ from tacit.learners.sdp_pe_plus import SDPPEPlus, inverse_variance_weights
 from tacit.loop.judges.tabular import truth_of
 from tacit.loop.simulate import simulate
 from tacit.mechanisms.noise.binomial import Binomial
-from tacit.planning.confidence import combine, first_states
-from tacit.planning.constrained import inner
+from tacit.planning.coverage import inner
 from tacit.planning.dynamic import backward_induction, occupancy
+from tacit.planning.widths import combine, first_states
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.counts import CountShape

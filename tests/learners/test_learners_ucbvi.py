@@ -9,8 +9,7 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 from slow_ucbvi import SlowUCBVI
 
 from tacit.data.counts import flow_counts
-from tacit.data.trajectories import roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput

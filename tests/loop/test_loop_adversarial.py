@@ -11,7 +11,7 @@ import pytest
 from loss_games import SMALL, parts_of, play
 
 from tacit.accounting.ledger import Ledger
-from tacit.data.layered import prepare_layered, walk_layered
+from tacit.data.trajectories import prepare_layered, walk_layered
 from tacit.environments.layered_worlds import layered, layered_trap
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.learners.loss_contract import LossLearner

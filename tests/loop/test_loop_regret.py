@@ -10,8 +10,7 @@ import pytest
 import slow_planning as slow
 from contract_calls import shown, told
 
-from tacit.data.trajectories import roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.riverswim import riverswim
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.ucbvi import UCBVI

@@ -19,9 +19,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 CALLS: dict[str, Callable[[SecureNoise], np.ndarray]] = {
     "bernoulli": lambda noise: exact.bernoulli(10, noise, probability=Fraction(1, 3)),
     "bernoulli_each": lambda noise: exact.bernoulli_each(np.full(10, 0.5), noise),
-    "bernoulli_exp": lambda noise: exact.bernoulli_exp(10, noise, gamma=Fraction(1, 3)),
     "bernoulli_logistic": lambda noise: exact.bernoulli_logistic(10, noise, gamma=1),
-    "binomial": lambda noise: exact.binomial(10, noise, trials=10),
     "discrete_gaussian": lambda noise: exact.discrete_gaussian(10, noise, variance=10),
     "discrete_laplace": lambda noise: exact.discrete_laplace(10, noise, scale=10),
     "fair_bits": lambda noise: exact.fair_bits(10, noise),
@@ -31,8 +29,6 @@ CALLS: dict[str, Callable[[SecureNoise], np.ndarray]] = {
 }
 CERTAIN: list[Callable[[SecureNoise], np.ndarray]] = [
     lambda noise: exact.bernoulli(10, noise, probability=1),
-    lambda noise: exact.bernoulli_exp(10, noise, gamma=0),
-    lambda noise: exact.binomial(10, noise, trials=0),
     lambda noise: exact.uniform_integers(10, noise, below=1),
     lambda noise: exact.discrete_laplace(0, noise, scale=1),
 ]
@@ -79,7 +75,6 @@ def test_shapes(size: int | tuple[int, ...]) -> None:
     for z in (
         exact.discrete_laplace(size, SecureNoise(), scale=1000),
         exact.discrete_gaussian(size, SecureNoise(), variance=10**7),
-        exact.binomial(size, SecureNoise(), trials=10**8),
         exact.geometric(size, SecureNoise(), scale=3),
         exact.uniform_integers(size, SecureNoise(), below=3),
     ):
@@ -91,10 +86,6 @@ def test_certain_outcomes() -> None:
     noise = SecureNoise()
     assert exact.bernoulli(50, noise, probability=1).all()
     assert not exact.bernoulli(50, noise, probability=0).any()
-    assert exact.bernoulli_exp(50, noise, gamma=0).all()
-    assert not exact.bernoulli_exp(50, noise, gamma=10**9).any()
-    assert (exact.binomial(5, noise, trials=7, probability=1) == 7).all()
-    assert (exact.binomial(5, noise, trials=0) == 0).all()
     assert (exact.discrete_laplace(50, noise, scale=Fraction(1, 1000)) == 0).all()
     assert (exact.discrete_gaussian(50, noise, variance=1e-300) == 0).all()
 
@@ -114,11 +105,7 @@ def test_certain_outcomes() -> None:
         lambda noise: exact.discrete_gaussian(1, noise, variance=2**80 + 1),
         lambda noise: exact.bernoulli(1, noise, probability=1.5),
         lambda noise: exact.bernoulli(1, noise, probability=math.nan),
-        lambda noise: exact.bernoulli_exp(1, noise, gamma=-1),
         lambda noise: exact.bernoulli_logistic(1, noise, gamma=-1),
-        lambda noise: exact.binomial(1, noise, trials=-1),
-        lambda noise: exact.binomial(1, noise, trials=2**40 + 1),
-        lambda noise: exact.binomial(1, noise, trials=3, probability=-0.5),
         lambda noise: exact.uniform_integers(1, noise, below=0),
         lambda noise: exact.uniform_integers(1, noise, below=2**63 + 1),
         lambda noise: exact.permutation(-1, noise),

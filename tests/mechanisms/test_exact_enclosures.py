@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidInput
-from tacit.mechanisms.exact.arithmetic import _taylor, exp_enclosure, rational
-from tacit.mechanisms.exact.binomial import BinomialLaw
 from tacit.mechanisms.exact.blocks import LARGEST_SCALE, GaussianBlocks, GeometricBlocks, block_shift
-from tacit.mechanisms.exact.inversion import GUARD, concave_tail, draw, thresholds
+from tacit.mechanisms.exact.inversion import GUARD, _taylor, concave_tail, draw, exp_enclosure, rational, thresholds
 
 F = Fraction
 
@@ -60,16 +58,11 @@ def test_weights_are_enclosed_to_their_last_bit(law: GeometricBlocks | GaussianB
             assert low <= 2 ** (64 + GUARD) * mpmath.exp(-real(law.exponent(a << law.shift))) <= high
 
 
-def survival(law: GeometricBlocks | GaussianBlocks | BinomialLaw, outcomes: Sequence[int]) -> list[mpmath.mpf]:
+def survival(law: GeometricBlocks | GaussianBlocks, outcomes: Sequence[int]) -> list[mpmath.mpf]:
     """P(X comes after x_k), by sums over weights that are nothing like the recursion of the library."""
-    if isinstance(law, BinomialLaw):
-        p = real(law.p)
-        mass = [mpmath.binomial(law.n, k) * p**k * (1 - p) ** (law.n - k) for k in outcomes]
-        total = mpmath.mpf(1)
-    else:
-        step, far = 1 << law.shift, 4 * len(outcomes) + 400
-        mass = [mpmath.exp(-real(law.exponent(step * a))) for a in range(far)]
-        total = mpmath.fsum(mass)
+    step, far = 1 << law.shift, 4 * len(outcomes) + 400
+    mass = [mpmath.exp(-real(law.exponent(step * a))) for a in range(far)]
+    total = mpmath.fsum(mass)
     upto, answer = mpmath.mpf(0), []
     for weight in mass[: len(outcomes)]:
         upto += weight
@@ -85,17 +78,12 @@ LAWS = [
     GaussianBlocks(F(1, 9), 0),
     GaussianBlocks(F(400), 0),
     GaussianBlocks(F(10**9), 10),
-    BinomialLaw(1, F(1, 3)),
-    BinomialLaw(37, F(1, 2)),
-    BinomialLaw(2574, F(1, 2)),
-    BinomialLaw(1000, F(0.0013)),
-    BinomialLaw(50, F(99, 100)),
 ]
 
 
 @pytest.mark.parametrize("bits", [3, 64, 130])
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_thresholds_are_enclosed_narrowly(law: GeometricBlocks | GaussianBlocks | BinomialLaw, bits: int) -> None:
+def test_thresholds_are_enclosed_narrowly(law: GeometricBlocks | GaussianBlocks, bits: int) -> None:
     outcomes, lower, upper = thresholds(law, bits)
     with mpmath.workdps(120):
         tiny = mpmath.mpf(10) ** -100

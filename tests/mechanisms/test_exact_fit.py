@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
-from slow_exact_samplers import popcount_binomial
 
 from tacit.mechanisms import exact
 from tacit.randomness import SecureNoise
@@ -102,30 +101,10 @@ LAWS: dict[str, tuple[Sampler, float, Cdf]] = {
         1e5,
         gaussian_cdf(1e10),
     ),
-    "binomial 2574": (
-        lambda n, t: exact.binomial(n, SecureNoise(), trials=int(t)) - int(t) // 2,
-        2574,
-        lambda z: stats.binom.cdf(z + 1287, 2574, 0.5),
-    ),
-    "binomial 10, 0.3": (
-        lambda n, p: exact.binomial(n, SecureNoise(), trials=10, probability=p),
-        0.3,
-        lambda k: stats.binom.cdf(k, 10, 0.3),
-    ),
-    "binomial 2e7, 0.4, in parts": (
-        lambda n, p: exact.binomial(n, SecureNoise(), trials=20_000_000, probability=p),
-        0.4,
-        lambda k: stats.binom.cdf(k, 20_000_000, 0.4),
-    ),
     "coin 1/3": (
         lambda n, p: exact.bernoulli(n, SecureNoise(), probability=p).astype(np.int64),
         1 / 3,
         coin_cdf(1 / 3),
-    ),
-    "coin e^-1": (
-        lambda n, g: exact.bernoulli_exp(n, SecureNoise(), gamma=g).astype(np.int64),
-        1,
-        coin_cdf(np.exp(-1)),
     ),
     "coin 1/(1+e)": (
         lambda n, g: exact.bernoulli_logistic(n, SecureNoise(), gamma=g).astype(np.int64),
@@ -182,25 +161,6 @@ def test_permutations_are_uniform_and_a_careless_shuffle_is_caught() -> None:
         return order
 
     assert orders(careless, 6_000) < FALSE_ALARM
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("seeded")
-def test_a_binomial_is_the_number_of_ones_among_real_bits() -> None:
-    """The aggregate draw against its slow twin, bit by bit: two-sample χ², false-alarm rate 1e-6."""
-    words = np.random.default_rng(5)
-    draw = lambda n: words.integers(0, 2**64, size=n, dtype=np.uint64)  # noqa: E731
-
-    def same(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
-        edges = np.quantile(np.concatenate([left, right]), np.arange(1, 12) / 12)
-        table = np.array([np.bincount(np.searchsorted(edges, x), minlength=12) for x in (left, right)])
-        return float(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue)
-
-    slow = np.array(list(popcount_binomial(300, 8000, draw)))
-    assert same(exact.binomial(8000, SecureNoise(), trials=300), slow) > FALSE_ALARM
-    # 25% more noise around the same mean.
-    wide = exact.binomial(8000, SecureNoise(), trials=468) - 84
-    assert same(wide, slow) < FALSE_ALARM
 
 
 @pytest.mark.statistical

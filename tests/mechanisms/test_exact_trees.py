@@ -22,11 +22,10 @@ import slow_exact_samplers as slow
 from slow_exact_samplers import PathBits, Tree, tree
 
 from tacit.mechanisms.exact import blocks
-from tacit.mechanisms.exact.arithmetic import exp_enclosure
-from tacit.mechanisms.exact.bernoulli import ExpCoin, LogisticCoin, RationalCoin, draw_coins, draw_each
-from tacit.mechanisms.exact.binomial import draw_binomial
+from tacit.mechanisms.exact.bernoulli import LogisticCoin, RationalCoin, draw_coins, draw_each
 from tacit.mechanisms.exact.bits import draw_below, draw_order
 from tacit.mechanisms.exact.blocks import GaussianBlocks, GeometricBlocks, draw_magnitudes, draw_symmetric, propose
+from tacit.mechanisms.exact.inversion import exp_enclosure
 
 Exact = Callable[[int], mpmath.mpf]
 F = Fraction
@@ -50,10 +49,6 @@ def gaussian(variance: Fraction) -> Exact:
     q = mpmath.exp(-1 / (2 * real(variance)))
     total = mpmath.jtheta(3, 0, q)  # Σ_z q^(z²)
     return lambda z: q ** (z * z) / total
-
-
-def binomial_law(n: int, p: Fraction) -> Exact:
-    return lambda k: math.comb(n, k) * real(p) ** k * (1 - real(p)) ** (n - k) if 0 <= k <= n else mpmath.mpf(0)
 
 
 def coin(p: mpmath.mpf) -> Exact:
@@ -82,8 +77,6 @@ CASES = [
     ("coin 1/3", one(draw_coins, RationalCoin(F(1, 3)), width=2), coin(real(F(1, 3)))),
     ("coin 5/8", one(draw_coins, RationalCoin(F(5, 8)), width=2), coin(real(F(5, 8)))),
     ("coin 999/1000", one(draw_coins, RationalCoin(F(999, 1000)), width=3), coin(real(F(999, 1000)))),
-    ("exp 1/3", one(draw_coins, ExpCoin(F(1, 3)), width=1), coin(mpmath.exp(-real(F(1, 3))))),
-    ("exp 7/2", one(draw_coins, ExpCoin(F(7, 2)), width=3), coin(mpmath.exp(-mpmath.mpf(3.5)))),
     ("logistic 1", one(draw_coins, LogisticCoin(F(1)), width=2), coin(1 / (1 + mpmath.e))),
     ("geometric 3/2", one(draw_magnitudes, GeometricBlocks(F(3, 2), 0), width=3), geometric(F(3, 2))),
     ("geometric 3/2, blocks of 4", one(draw_magnitudes, GeometricBlocks(F(3, 2), 2), width=2), geometric(F(3, 2))),
@@ -91,8 +84,6 @@ CASES = [
     ("Laplace 2, blocks of 2", one(draw_symmetric, GeometricBlocks(F(2), 1), width=2), laplace(F(2))),
     ("Gaussian 1", one(draw_symmetric, GaussianBlocks(F(1), 0), width=3), gaussian(F(1))),
     ("Gaussian 7/3, blocks of 2", one(draw_symmetric, GaussianBlocks(F(7, 3), 1), width=2), gaussian(F(7, 3))),
-    ("binomial 4, 1/2", one(draw_binomial, 4, F(1, 2), width=2), binomial_law(4, F(1, 2))),
-    ("binomial 5, 1/7", one(draw_binomial, 5, F(1, 7), width=3), binomial_law(5, F(1, 7))),
 ]
 
 
@@ -193,7 +184,6 @@ TWINS = [
     ("exp", lambda bits: slow.bernoulli_exp(F(2, 3), bits.bit), coin(mpmath.exp(-real(F(2, 3))))),
     ("Laplace", lambda bits: slow.discrete_laplace(F(1, 2), bits.bit), laplace(F(1, 2))),
     ("Gaussian", lambda bits: slow.discrete_gaussian(F(1, 2), bits.bit), gaussian(F(1, 2))),
-    ("binomial", lambda bits: slow.binomial(3, F(1, 4), bits.bit), binomial_law(3, F(1, 4))),
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, optimize
-from slow_counters import factorization_lower_bound
+from slow_counters import factorization_lower_bound, optimise_rates
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
@@ -21,15 +21,13 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms.continual import factorization as factorization_stream
-from tacit.mechanisms.continual.allocation import allocate_gaussian, gaussian_shares
 from tacit.mechanisms.continual.buffered_rates import (
     buffer_weights,
     buffered_rates,
     noise_norm,
-    optimise_rates,
     strategy_norm,
 )
-from tacit.mechanisms.continual.counter import add, begin, sample_path
+from tacit.mechanisms.continual.counter import add, allocate_gaussian, begin, gaussian_shares, sample_path
 from tacit.mechanisms.continual.factorization import (
     BufferedToeplitz,
     SquareRootFactorization,

@@ -25,7 +25,7 @@ from tacit.mechanisms.continual.kary_tree import (
     kary_levels,
 )
 from tacit.mechanisms.continual.tree import LaplaceTree
-from tacit.mechanisms.noise.laplace_sum import laplace_sum_tail
+from tacit.mechanisms.noise.laplace import laplace_sum_tail
 from tacit.randomness import SecureNoise, SimulationNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))

@@ -67,9 +67,9 @@ def test_g2_bits_and_their_aggregate_have_the_same_distribution() -> None:
         table = np.array([np.bincount(np.digitize(x, edges), minlength=11) for x in (one_by_one, other)])
         return float(stats.chi2_contingency(table[:, table.sum(axis=0) > 10]).pvalue)
 
-    assert distance(mechanism.sample_sum(np.full(20_000, 5), 12, seeded(2))) > 1e-4
+    assert distance(mechanism.arrived(np.full(20_000, 5), 12, seeded(2).generator) - 5) > 1e-4
     # Power: the aggregate of 25 % less noise is found out.
-    assert distance(RandomizedResponse(epsilon=1.25).sample_sum(np.full(20_000, 5), 12, seeded(2))) < 1e-4
+    assert distance(RandomizedResponse(epsilon=1.25).arrived(np.full(20_000, 5), 12, seeded(2).generator) - 5) < 1e-4
 
 
 @pytest.mark.statistical
@@ -122,6 +122,6 @@ def test_bad_input() -> None:
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InvalidInput, match="epsilon"):
             RandomizedResponse(epsilon=bad)
-    for sampler in (lambda m, s: m.sample(1, s), lambda m, s: m.randomize([0], s), lambda m, s: m.sample_sum(1, 1, s)):
+    for sampler in (lambda m, s: m.sample(1, s), lambda m, s: m.randomize([0], s)):
         with pytest.raises(TypeError, match="simulations"):
             sampler(RandomizedResponse(epsilon=1.0), SecureNoise())

@@ -20,16 +20,15 @@ from tacit.accounting.families import Family
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.kernels import kernel
 from tacit.mechanisms.continual import tree as tree_stream
-from tacit.mechanisms.continual.allocation import allocate_laplace
-from tacit.mechanisms.continual.counter import add, begin, nearest_whole, sample_path
+from tacit.mechanisms.continual.counter import add, allocate_laplace, begin, nearest_whole, sample_path
 from tacit.mechanisms.continual.kary_tree import KaryTree
 from tacit.mechanisms.continual.tree import (
     GaussianTree,
     LaplaceTree,
     tree_levels,
 )
-from tacit.mechanisms.noise import laplace_sum
-from tacit.mechanisms.noise.laplace_sum import (
+from tacit.mechanisms.noise import laplace
+from tacit.mechanisms.noise.laplace import (
     discrete_laplace_variance,
     laplace_sum_chernoff,
     laplace_sum_radius,
@@ -329,7 +328,7 @@ def test_interpreted_and_compiled_streams_agree_to_the_bit(
         GaussianTree(steps=70, release_final=True, sigma=7.3),
     ]
     compiled = [sample_path(tree, 5, seeded(4)) for tree in trees]
-    monkeypatch.setattr(laplace_sum, "laplace_draw", laplace_sum.laplace_draw.py_func)
+    monkeypatch.setattr(laplace, "laplace_draw", laplace.laplace_draw.py_func)
     for name in ("fill_laplace", "draws_needed", "tree_advance"):
         monkeypatch.setattr(tree_stream, name, getattr(tree_stream, name).py_func)
     for tree, path in zip(trees, compiled, strict=True):

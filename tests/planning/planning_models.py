@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from hypothesis import strategies as st
+
+from tacit.planning.coverage import linear_maximum, two_point
+from tacit.planning.dynamic import evaluate_deterministic
+
+
+class ConstrainedOptimum(NamedTuple):
+    value: float
+    occupancy: np.ndarray
+    programs: int
+    feasible: bool
+
+
+def constrained_maximum(P, rho, w, u, c):
+    """The occupancy measure with the largest <w, d> among those with <u, d> ≥ c."""
+    _, highest = linear_maximum(P, rho, u)
+    value, d, programs, feasible = two_point(P, rho, w, u, c, highest)
+    return ConstrainedOptimum(value, d, programs + 1, feasible)
+
+
+def evaluate_many(P, r, rho, policies):
+    """The values ρ·V_1 of many deterministic policies[i,h,s]."""
+    _, horizon, S = policies.shape
+    V, values = np.zeros((horizon + 1, S)), []
+    for policy in policies:
+        evaluate_deterministic(P, r, policy, V)
+        values.append(rho @ V[0])
+    return np.array(values)
+
+
+def greatest_visit_probabilities(P, rho, horizon):
+    """max_π Pr(s_h = s) for every step and state, by one backward sweep each."""
+    best = np.zeros((horizon, P.shape[1]))
+    for step in range(horizon):
+        V = np.eye(P.shape[1])  # [s, target]
+        for h in range(step - 1, -1, -1):
+            V = (P[min(h, len(P) - 1)] @ V).max(axis=1)
+        best[step] = rho @ V
+    return best
 
 
 @st.composite

@@ -11,8 +11,8 @@ from layered_oracles import EntropyProgram, structure
 from slow_flows import exact_policy
 
 from tacit.errors import InvalidInput
-from tacit.planning.entropy_dual import evaluate, move_worst, residuals
-from tacit.planning.entropy_flow import entropy_flow, entropy_work, solve_entropy_flow
+from tacit.planning.entropy_dual import evaluate, residuals
+from tacit.planning.entropy_flow import entropy_flow, entropy_work, move_worst, solve_entropy_flow
 from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL, Unsolved, accepted
 from tacit.planning.layered import layered_geometry, push_forward
 

@@ -11,10 +11,14 @@ from layered_oracles import upper_by_linear_programs
 from scipy.optimize import linprog
 
 from tacit.errors import InvalidInput
-from tacit.planning.interval_counts import repair_counts
-from tacit.planning.layered import layered_geometry, layered_shape, push_forward
-from tacit.planning.transition_intervals import LEAST_HI, known_intervals, practical_intervals, theory_intervals
-from tacit.planning.upper_occupancy import upper_occupancy
+from tacit.planning.layered import layered_geometry, layered_shape, push_forward, upper_occupancy
+from tacit.planning.transition_intervals import (
+    LEAST_HI,
+    known_intervals,
+    practical_intervals,
+    repair_counts,
+    theory_intervals,
+)
 from tacit.planning.widths import practical_width
 
 WORLD = layered_geometry((1, 3, 2, 1), 2)

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from planning_models import constrained_maximum
 from scipy.optimize import linprog
 
-from tacit.planning.constrained import constrained_maximum, inner, linear_maximum
+from tacit.planning.coverage import inner, linear_maximum
 from tacit.planning.dynamic import occupancy
 
 

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from planning_models import greatest_visit_probabilities
 from test_planning_constrained import random_model
 
-from tacit.planning.constrained import inner, linear_maximum
-from tacit.planning.coverage import cover, policy_of
-from tacit.planning.dynamic import greatest_visit_probabilities, occupancy
+from tacit.planning.coverage import cover, inner, linear_maximum, policy_of
+from tacit.planning.dynamic import occupancy
 
 TOLERANCE = 0.02
 

@@ -6,15 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from planning_models import constrained_maximum, evaluate_many
 from test_planning_constrained import random_model
 
 from tacit.errors import NotSupported
-from tacit.planning.confidence import greedy
-from tacit.planning.constrained import constrained_maximum
 from tacit.planning.coverage import cover
-from tacit.planning.dynamic import evaluate_many, occupancy
-from tacit.planning.mixture import cover_by_mixture
-from tacit.planning.policy_set import every_policy
+from tacit.planning.dynamic import occupancy
+from tacit.planning.policy_set import cover_by_mixture, every_policy
+from tacit.planning.widths import greedy
 
 H, S, A = 3, 3, 2
 POLICIES = np.array(list(itertools.product(range(A), repeat=H * S)), dtype=np.int64).reshape(-1, H, S)

@@ -13,9 +13,9 @@ from contract_calls import shown
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.data.layered import LossUser
+from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
-from tacit.mechanisms.continual.allocation import gaussian_shares
+from tacit.mechanisms.continual.counter import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial, take_in
 from tacit.protocol import Noise

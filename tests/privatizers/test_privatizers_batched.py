@@ -9,8 +9,7 @@ from contract_calls import shown
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories, flow_counts
-from tacit.data.trajectories import roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.registry import make
 from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
 from tacit.policies import uniform_policy

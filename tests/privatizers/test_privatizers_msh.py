@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting.composition import epsilon_of
-from tacit.data.trajectories import Trajectories, roll_out
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import Trajectories, prepare_world, roll_out
 from tacit.environments.riverswim import riverswim
 from tacit.papers.garcelon2021local.reshuffled import ReshuffledReports, link, resend
 from tacit.policies import uniform_policy

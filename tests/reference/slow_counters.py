@@ -6,8 +6,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from scipy import optimize
 
 from tacit.errors import require_count
+from tacit.mechanisms.continual.buffered_rates import noise_norm, strategy_norm
 from tacit.mechanisms.continual.kary_tree import balanced_digits, kary_levels
 
 
@@ -133,3 +135,22 @@ def factorization_lower_bound(steps: int) -> float:
     K = require_count("steps", steps)
     j = np.arange(1, K + 1)
     return float(np.sum(0.5 / np.sin((2 * j - 1) * math.pi / (4 * K + 2))) / K)
+
+
+def optimise_rates(steps, buffers):
+    """The rates of poles and zeros that minimise ‖b‖·‖c‖ over this many steps, from a geometric first guess."""
+
+    def rates(v):
+        # A positive distance between neighbours in ln(rate) keeps the rates interlaced.
+        r = np.exp(v[0] + np.concatenate([[0.0], np.cumsum(np.exp(v[1:]))]))
+        return tuple(map(float, r[0::2])), tuple(map(float, r[1::2]))
+
+    def log_error(v):
+        poles, zeros = rates(v)
+        if zeros[-1] > 1.0:
+            return 10.0 + zeros[-1]
+        return math.log(noise_norm(poles, zeros, steps) * strategy_norm(poles, zeros, steps))
+
+    gap = math.log(0.9 * steps) / (2 * buffers - 1)
+    first = np.array([-math.log(steps)] + [math.log(gap)] * (2 * buffers - 1))
+    return rates(optimize.minimize(log_error, first, method="L-BFGS-B").x)

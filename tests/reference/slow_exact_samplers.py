@@ -8,7 +8,7 @@ random bits up to a depth and adds up the probabilities of its outcomes, as frac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -134,16 +134,3 @@ def discrete_gaussian(variance: Fraction, bit: Bit) -> int:
         y = discrete_laplace(Fraction(t), bit)
         if bernoulli_exp((abs(y) - variance / t) ** 2 / (2 * variance), bit):
             return y
-
-
-def binomial(n: int, p: Fraction, bit: Bit) -> int:
-    return sum(bernoulli(p, bit) for _ in range(n))
-
-
-def popcount_binomial(n: int, count: int, words: Callable[[int], NDArray[np.uint64]]) -> Iterator[int]:
-    """Binomial(n, 1/2) as the number of ones among n random bits."""
-    full, rest = divmod(n, 64)
-    for _ in range(count):
-        block = words(full + 1)
-        block[-1] &= np.uint64((1 << rest) - 1)
-        yield int(np.bitwise_count(block).sum())

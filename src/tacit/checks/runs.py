@@ -19,8 +19,7 @@ from tacit.checks.attack import held_out
 from tacit.checks.records import canaries, exact_record, record_width
 from tacit.checks.views import sums_score, view_of
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
-from tacit.data.trajectories import Trajectories, Walked, walk
-from tacit.data.world import prepare_world
+from tacit.data.trajectories import Trajectories, Walked, prepare_world, walk
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
@@ -20,9 +20,6 @@ from tacit.kernels import kernel
 from tacit.policies import Policy
 
 __all__ = ["ExactCounts", "count_trajectories", "flow_counts", "join_counts"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

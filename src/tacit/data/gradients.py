@@ -10,26 +10,45 @@ vector of the width of the features (linear).
 
 With π_old = π and one step this is REINFORCE ([he2025policy] Eq. 1); with a surrogate radius c, steps at which the
 ratio ρ has left [1-c, 1+c] in the direction of the weight add nothing (PPO's clipped objective).
+
+Users of a dose bandit follow a Gaussian policy:
+
+    a ~ N(θ·x_s, τ²),   ∇ log π(a|s) = x_s (a - θ·x_s)/τ²
+
+The score is unbounded, so without clipping the gradient has no finite sensitivity; each user's gradient is clipped.
+Everybody in a context pulls along x_s, so a batch is described by one number per context.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.data.trajectories import Trajectories
-from tacit.data.world import World, alias_draw
+from tacit.arrays import Floats, Ints
+from tacit.data.trajectories import Trajectories, World, alias_draw
+from tacit.environments.dose_bandit import DoseBandit
 from tacit.errors import require
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
 
-__all__ = ["Bounds", "GradientSums", "add_gradients", "begin_sums", "draw_users", "in_range", "user_gradients"]
+__all__ = [
+    "Bounds",
+    "Clinic",
+    "Dosed",
+    "GradientSums",
+    "add_dose_gradients",
+    "add_gradients",
+    "begin_sums",
+    "draw_doses",
+    "draw_users",
+    "in_range",
+    "prepare_clinic",
+    "user_gradients",
+]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-13  # far more than the inner products of unit scores can lose
 
@@ -251,3 +270,105 @@ def user_gradients(
         )
         add_pull_back(features, sums.weights, 1.0, found[i])
     return found
+
+
+class Dosed(NamedTuple):
+    """A batch of users: contexts states[i], doses actions[i] and outcomes rewards[i]."""
+
+    states: Ints
+    actions: Floats
+    rewards: Floats
+
+    def __repr__(self) -> str:
+        return "Dosed()"  # never their contents
+
+
+class Clinic(NamedTuple):
+    """A dose bandit prepared for sampling."""
+
+    features: Floats
+    """[S,k]"""
+    norms: Floats
+    """[S]: ‖x_s‖."""
+    target: Floats
+    first_cut: Floats
+    first_other: Ints
+    width: float
+    deviation: float
+
+
+def prepare_clinic(bandit: DoseBandit) -> Clinic:
+    """Alias tables and norms of a dose bandit."""
+    from tacit.data.trajectories import _alias_tables
+
+    cut, other = _alias_tables(np.array(bandit.rho).reshape(1, -1))
+    features = np.array(bandit.features)
+    return Clinic(
+        features=features,
+        norms=np.sqrt((features**2).sum(axis=1)),
+        target=np.array(bandit.target),
+        first_cut=cut[0],
+        first_other=other[0],
+        width=bandit.width,
+        deviation=bandit.deviation,
+    )
+
+
+@kernel
+def draw_doses(
+    clinic: Clinic, means: Floats, generator: np.random.Generator, states: Ints, actions: Floats, rewards: Floats
+) -> None:
+    """Let users come: context, dose and outcome of each; means[s] = θ·x_s."""
+    for i in range(states.shape[0]):
+        s = alias_draw(clinic.first_cut, clinic.first_other, generator.random())
+        a = means[s] + clinic.deviation * generator.standard_normal()
+        off = (a - clinic.target[s]) / clinic.width
+        states[i] = s
+        actions[i] = a
+        rewards[i] = 1.0 if generator.random() < math.exp(-0.5 * off * off) else 0.0
+
+
+class GaussianPolicies(Protocol):
+    """What the gradient at a Gaussian policy depends on, beside its means; a clinic or a query."""
+
+    @property
+    def features(self) -> Floats: ...
+    @property
+    def norms(self) -> Floats: ...
+    @property
+    def deviation(self) -> float: ...
+
+
+@kernel
+def add_dose_gradients(
+    bounds: Bounds,
+    clinic: GaussianPolicies,
+    means: Floats,
+    states: Ints,
+    actions: Floats,
+    rewards: Floats,
+    chosen: NDArray[np.bool_],
+    baseline: float,
+    pulls: Floats,
+) -> float:
+    """Write the batch's pull along each context's features, every user clipped; returns the sum of rewards."""
+    pulls[:] = 0.0
+    total = 0.0
+    for i in range(states.shape[0]):
+        if not chosen[i]:
+            continue
+        s, r = states[i], rewards[i]
+        if not r >= bounds.low:  # NaN, too
+            r = bounds.low
+        elif r > bounds.high:
+            r = bounds.high
+        total += r
+        # g = (r - b) (a - θ·x_s)/τ² x_s, at most `clip` long
+        pull = (r - baseline) * (actions[i] - means[s]) / clinic.deviation**2
+        if not abs(pull) < math.inf:  # NaN, too: what has no length cannot be clipped, and adds nothing
+            continue
+        most = bounds.clip * (1.0 - 1e-12) / max(clinic.norms[s], 1e-300)
+        if abs(pull) > most:
+            pull = most if pull > 0.0 else -most
+        pulls[s] += pull
+    return total

@@ -5,9 +5,8 @@ Importing this package registers the named environments with Gymnasium, from `ta
 
 from __future__ import annotations
 
-from tacit.environments.gym import TabularEnv
+from tacit.environments.gym import GYMNASIUM_IDS, TabularEnv, register_all
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.registration import GYMNASIUM_IDS, register_all
 from tacit.environments.registry import EnvironmentInfo, list_environments, make
 from tacit.environments.tabular import RewardKind, TabularMDP
 

@@ -14,34 +14,20 @@ environment, `switching:segments=20`; which parameters there are comes from the 
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.loss_sequences import Adversary, LossTable
-from tacit.environments.parameters import read_parameters
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.environments.layered_worlds import Adversary, LossTable, LossWorld
+from tacit.environments.registry import EnvironmentInfo, described, read_spec
+from tacit.errors import InvalidInput, require, require_count, require_real
 
-__all__ = ["ADVERSARIES", "AdversaryInfo", "list_adversaries", "make_adversary"]
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdversaryInfo:
-    """What a named adversary is and what may be chosen about it."""
-
-    name: str
-    summary: str
-    parameters: Mapping[str, int | float | str]
+__all__ = ["ADVERSARIES", "list_adversaries", "make_adversary"]
 
 
 def iid(world: LossWorld, episodes: int) -> Adversary:
@@ -87,7 +73,7 @@ def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: floa
     base = world.base.ravel()
     tables = share * base + (1.0 - share) * _generator(seed).random((parts, base.size))
 
-    def segment(first: int, count: int) -> NDArray[np.int64]:
+    def segment(first: int, count: int) -> Ints:
         return np.arange(first, first + count) * parts // episodes
 
     lengths = np.bincount(segment(0, episodes), minlength=parts)
@@ -183,28 +169,17 @@ def make_adversary(spec: str | LossTable, world: LossWorld, episodes: int) -> Ad
         return _from_table(spec, world, K)
     if not isinstance(spec, str):
         raise InvalidInput(f"an adversary must be named like 'switching:segments=10', got {type(spec).__name__}")
-    name, colon, listed = (part.strip() for part in spec.partition(":"))
-    if name not in ADVERSARIES:
-        raise UnknownName("adversary", name, ADVERSARIES)
-    if colon and not listed:
-        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
-    return ADVERSARIES[name](world, K, **read_parameters(name, ADVERSARIES[name], listed))
+    builder, parameters = read_spec("adversary", spec, ADVERSARIES)
+    return builder(world, K, **parameters)
 
 
-def list_adversaries() -> tuple[AdversaryInfo, ...]:
+def list_adversaries() -> tuple[EnvironmentInfo, ...]:
     """The named adversaries with a one-line summary and their parameters with defaults, in alphabetical order.
 
     >>> [info.name for info in list_adversaries()]
     ['drift', 'iid', 'sinusoidal', 'switching', 'table', 'turning', 'worst-of-two']
     """
-    return tuple(
-        AdversaryInfo(
-            name=name,
-            summary=(inspect.getdoc(builder) or "").partition("\n")[0],
-            parameters=MappingProxyType(_defaults(builder)),
-        )
-        for name, builder in ADVERSARIES.items()
-    )
+    return described(ADVERSARIES)
 
 
 def _from_table(given: LossTable, world: LossWorld, episodes: int) -> Adversary:
@@ -246,9 +221,3 @@ def _uniform_loss(world: LossWorld) -> float:
 
 def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(require_count("seed", seed, least=0))
-
-
-def _defaults(builder: Callable[..., Adversary]) -> dict[str, Any]:
-    """What may be chosen: the keyword-only parameters."""
-    listed = inspect.signature(builder).parameters.values()
-    return {p.name: p.default for p in listed if p.kind is inspect.Parameter.KEYWORD_ONLY}

@@ -18,14 +18,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.environments.validation import check_probabilities
+from tacit.arrays import Floats
+from tacit.environments.tabular import check_probabilities
 from tacit.errors import require, require_count, require_real
 
 __all__ = ["DoseBandit", "dose_bandit"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require, require_count, require_real
 
@@ -28,13 +28,7 @@ __all__ = ["hard_tree"]
 
 
 def hard_tree(
-    *,
-    states: int = 15,
-    actions: int = 3,
-    horizon: int = 7,
-    gap: float = 0.25,
-    good_leaf: int = 0,
-    good_action: int = 1,
+    *, states: int = 15, actions: int = 3, horizon: int = 7, gap: float = 0.25, good_leaf: int = 0, good_action: int = 1
 ) -> TabularMDP:
     """The lower-bound instance of local privacy: one hidden good action in one leaf of a tree.
 
@@ -89,9 +83,7 @@ def hard_tree(
     )
 
 
-def _wait_in_high_leaves(
-    P: NDArray[np.float64], leaves: NDArray[np.int64], nodes: int, A: int, H: int
-) -> NDArray[np.float64]:
+def _wait_in_high_leaves(P: Floats, leaves: Ints, nodes: int, A: int, H: int) -> Floats:
     """P itself for a perfect tree; else [H, S, A, S'] where every leaf stays put before step d - 1."""
     depth = [0] * nodes
     for node in range(1, nodes):

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tacit.environments.tabular import RewardKind, TabularMDP
-from tacit.environments.validation import check_probabilities, floats, frozen, names_of
+from tacit.arrays import Floats, Ints
+from tacit.environments.tabular import RewardKind, TabularMDP, check_probabilities, floats, frozen, names_of
 from tacit.errors import require
 
 __all__ = ["LayeredMDP"]
@@ -47,10 +47,10 @@ class LayeredMDP:
     (2, 4, 2, [[0], [1, 2], [3]])
     """
 
-    transitions: tuple[NDArray[np.float64], ...]
+    transitions: tuple[Floats, ...]
     name: str = ""
     state_names: tuple[str, ...] = ()
-    origin: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64), repr=False)
+    origin: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64), repr=False)
 
     def __post_init__(self) -> None:
         given: Sequence[ArrayLike] = self.transitions
@@ -89,7 +89,7 @@ class LayeredMDP:
         return 1 + sum(int(step.shape[2]) for step in self.transitions)
 
     @property
-    def layers(self) -> tuple[NDArray[np.int64], ...]:
+    def layers(self) -> tuple[Ints, ...]:
         """The states of each of the H + 1 layers."""
         widths = [1, *(step.shape[2] for step in self.transitions)]
         ends = np.cumsum(widths)
@@ -101,7 +101,7 @@ class LayeredMDP:
         return (1, *(int(step.shape[2]) for step in self.transitions))
 
     @property
-    def flat_transitions(self) -> NDArray[np.float64]:
+    def flat_transitions(self) -> Floats:
         """All P(x'|x,a) in one row, pair by pair: the order in which released statistics are numbered."""
         return np.concatenate([step.ravel() for step in self.transitions])
 
@@ -156,7 +156,7 @@ class LayeredMDP:
             origin=np.array([*origins, (-1, -1)], dtype=np.int64),
         )
 
-    def lift(self, table: ArrayLike, *, fill: float = 0.0) -> NDArray[np.float64]:
+    def lift(self, table: ArrayLike, *, fill: float = 0.0) -> Floats:
         """Move a table [H, S, A] of the `TabularMDP` this came from (rewards, losses, a policy) to [X, A].
 
         States that were added, the first or the last, get `fill`: 0 for rewards, 1 / A for a policy.
@@ -202,11 +202,6 @@ class LayeredMDP:
         return _rebuild, (self.transitions, self.name, self.state_names, self.origin)
 
 
-def _rebuild(
-    transitions: tuple[NDArray[np.float64], ...],
-    name: str,
-    state_names: tuple[str, ...],
-    origin: NDArray[np.int64],
-) -> LayeredMDP:
+def _rebuild(transitions: tuple[Floats, ...], name: str, state_names: tuple[str, ...], origin: Ints) -> LayeredMDP:
     """Undo `__reduce__`."""
     return LayeredMDP(transitions=transitions, name=name, state_names=state_names, origin=origin)

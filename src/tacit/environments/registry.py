@@ -2,27 +2,27 @@
 
 A specification is a name, or a name with parameters: `riverswim`, `riverswim:states=4,horizon=6`. Which parameters
 there are, their types and defaults come from the signature of the builder and stand nowhere else.
+Adversaries are written in the same way.
 """
 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tacit.environments.contextual_bandit import contextual_bandit, treatment_bandit
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
+from tacit.environments.ladders import recommender, treatment
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
-from tacit.environments.parameters import defaults_of, read_parameters
 from tacit.environments.random_mdp import random_mdp
-from tacit.environments.recommender import recommender
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
-from tacit.environments.treatment import treatment
 from tacit.errors import InvalidInput, UnknownName
 from tacit.plugins import named
 
@@ -30,13 +30,17 @@ __all__ = [
     "ENVIRONMENTS",
     "Environment",
     "EnvironmentInfo",
+    "described",
     "list_environments",
     "make",
     "make_environment",
     "make_layered",
+    "read_spec",
 ]
 
 Environment = TabularMDP | LossWorld | DoseBandit
+Built = TypeVar("Built")
+Values = dict[str, Any]
 
 ENVIRONMENTS: Final[Mapping[str, Callable[..., Environment]]] = named("tacit.environments", {
     "contextual-bandit": contextual_bandit,
@@ -57,11 +61,11 @@ ENVIRONMENTS: Final[Mapping[str, Callable[..., Environment]]] = named("tacit.env
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentInfo:
-    """What a named environment is and what may be chosen about it."""
+    """What a named environment or adversary is and what may be chosen about it."""
 
     name: str
     summary: str
-    parameters: Mapping[str, int | float]
+    parameters: Mapping[str, int | float | str]
 
 
 def make_environment(spec: str) -> Environment:
@@ -78,14 +82,9 @@ def make_environment(spec: str) -> Environment:
     """
     if not isinstance(spec, str):
         raise InvalidInput(f"an environment must be named like 'riverswim:states=4,horizon=6', got {spec!r}")
-    name, colon, listed = (part.strip() for part in spec.partition(":"))
-    if name not in ENVIRONMENTS:
-        raise UnknownName("environment", name, ENVIRONMENTS)
-    if colon and not listed:
-        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
-    builder = ENVIRONMENTS[name]
+    builder, parameters = read_spec("environment", spec, ENVIRONMENTS)
     try:
-        return builder(**read_parameters(name, builder, listed))
+        return builder(**parameters)
     except MemoryError as error:
         raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
 
@@ -124,12 +123,53 @@ def list_environments() -> tuple[EnvironmentInfo, ...]:
     >>> dict(list_environments()[9].parameters)
     {'states': 4, 'horizon': 6}
     """
+    return described(ENVIRONMENTS)
+
+
+def described(table: Mapping[str, Callable[..., object]]) -> tuple[EnvironmentInfo, ...]:
+    """The rows of a table of builders: the first line of the docstring, and the parameters with their defaults."""
     return tuple(
-        EnvironmentInfo(name=name, summary=_summary(builder), parameters=MappingProxyType(defaults_of(builder)))
-        for name, builder in sorted(ENVIRONMENTS.items())
+        EnvironmentInfo(
+            name=name,
+            summary=(inspect.getdoc(builder) or "").partition("\n")[0],
+            parameters=MappingProxyType(_defaults_of(builder)),
+        )
+        for name, builder in sorted(table.items())
     )
 
 
-def _summary(builder: Callable[..., object]) -> str:
-    """The first line of the builder's docstring."""
-    return (inspect.getdoc(builder) or "").partition("\n")[0]
+def read_spec(kind: str, spec: str, table: Mapping[str, Callable[..., Built]]) -> tuple[Callable[..., Built], Values]:
+    """The builder that a specification names, and the parameters it gives to it."""
+    name, colon, listed = (part.strip() for part in spec.partition(":"))
+    if name not in table:
+        raise UnknownName(kind, name, table)
+    if colon and not listed:
+        raise InvalidInput(f"'{spec}' must name a parameter after the colon; leave the colon out for the defaults")
+    return table[name], _read_parameters(name, table[name], listed)
+
+
+def _read_parameters(name: str, builder: Callable[..., object], listed: str) -> Values:
+    """Read `states=4,horizon=6` with the types of the builder's signature."""
+    types = typing.get_type_hints(builder)
+    known = list(_defaults_of(builder))
+    values: Values = {}
+    for item in listed.split(",") if listed else []:
+        key, equals, text = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise InvalidInput(f"a parameter of {name} must be written name=value, got '{item.strip()}'")
+        if key not in known:
+            raise UnknownName(f"parameter of {name}", key, known)
+        if key in values:
+            raise InvalidInput(f"each parameter of {name} must be given once, got {key} twice")
+        try:
+            values[key] = types[key](text)
+        except ValueError as error:
+            kind = "a whole number" if types[key] is int else "a number"
+            raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error
+    return values
+
+
+def _defaults_of(builder: Callable[..., object]) -> Values:
+    """What may be chosen: the parameters of a builder that have a default, in the order of its signature."""
+    found = inspect.signature(builder).parameters.items()
+    return {name: parameter.default for name, parameter in found if parameter.default is not inspect.Parameter.empty}

@@ -3,6 +3,8 @@
 A `TabularMDP` holds P[h,s,a,s'] (transition probabilities), r[h,s,a] (mean rewards in [0, 1]) and ρ[s] (first state).
 It is validated once, when it is made, and never changes afterwards. A time-homogeneous model stores each array once,
 with a leading axis of length 1, and shows it at every step through a view.
+
+The checks at the end serve all models of this room: a refusal names the guilty row as the user would write it.
 """
 
 from __future__ import annotations
@@ -12,18 +14,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tacit.environments.validation import check_probabilities, check_rewards, floats, frozen, names_of
-from tacit.errors import require, require_count, require_real
+from tacit.arrays import Floats
+from tacit.errors import InvalidInput, require, require_count, require_real
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["RewardKind", "TabularMDP"]
+__all__ = ["RewardKind", "TabularMDP", "check_probabilities", "check_rewards", "floats", "frozen", "names_of"]
 
 RewardKind = Literal["bernoulli", "deterministic"]
 """How a reward is drawn from its mean: a coin in {0, 1}, or the mean itself."""
+
+# A row of probabilities may miss 1 by what adding up a few thousand rounded floats can cost, and by no more.
+ROW_SUM_TOLERANCE = 1e-9
 
 
 @final
@@ -80,9 +85,9 @@ class TabularMDP:
         "state_names",
     )
 
-    stage_P: NDArray[np.float64]  # noqa: N815 - the P of the papers, stored by stage
-    stage_r: NDArray[np.float64]
-    rho: NDArray[np.float64]
+    stage_P: Floats  # noqa: N815 - the P of the papers, stored by stage
+    stage_r: Floats
+    rho: Floats
     horizon: int
     num_states: int
     num_actions: int
@@ -139,12 +144,12 @@ class TabularMDP:
         freeze(self, "_fingerprint", _digest(self))
 
     @property
-    def P(self) -> NDArray[np.float64]:
+    def P(self) -> Floats:
         """Transition probabilities [H, S, A, S'], a read-only view of `stage_P`."""
         return np.broadcast_to(self.stage_P, (self.horizon, *self.stage_P.shape[1:]))
 
     @property
-    def r(self) -> NDArray[np.float64]:
+    def r(self) -> Floats:
         """Mean rewards [H, S, A], a read-only view of `stage_r`."""
         return np.broadcast_to(self.stage_r, (self.horizon, *self.stage_r.shape[1:]))
 
@@ -181,9 +186,9 @@ class TabularMDP:
         """The model of a Gymnasium environment with Discrete spaces that exposes its table `P`.
 
         States in which an episode ends become absorbing. Rewards become their means r(s, a), also where they depend on
-        the next state, rescaled to [0, 1]; see `tacit.environments.importing.from_gymnasium`, which this calls.
+        the next state, rescaled to [0, 1]; see `tacit.environments.gym.from_gymnasium`, which this calls.
         """
-        from tacit.environments.importing import from_gymnasium
+        from tacit.environments.gym import from_gymnasium
 
         return from_gymnasium(env, horizon=horizon, rho=rho, reward_kind=reward_kind)
 
@@ -231,7 +236,7 @@ def _rebuild(arguments: dict[str, Any]) -> TabularMDP:
     return TabularMDP(**arguments)
 
 
-def _stages(name: str, values: ArrayLike, ndim: int, H: int) -> NDArray[np.float64]:
+def _stages(name: str, values: ArrayLike, ndim: int, H: int) -> Floats:
     """The array with its step axis in front: length 1 if it was given without one, else 1 or H."""
     axes = "[S, A, S'] or [H, S, A, S']" if ndim == 4 else "[S, A] or [H, S, A]"
     array = floats(name, values)
@@ -249,3 +254,68 @@ def _digest(mdp: TabularMDP) -> str:
     for array in (mdp.stage_P, mdp.stage_r, mdp.rho):
         digest.update(array.astype("<f8").tobytes())
     return digest.hexdigest()
+
+
+def floats(name: str, values: ArrayLike) -> Floats:
+    """The values as an array of float64, or a clear refusal."""
+    try:
+        array = np.asarray(values)
+        numbers = array if np.iscomplexobj(array) else array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be a rectangular array of real numbers: {error}") from error
+    require(not np.iscomplexobj(numbers), f"{name} must be a rectangular array of real numbers", given="complex ones")
+    return numbers
+
+
+def check_probabilities(name: str, rows: Floats, axes: str) -> None:
+    """Every row is a distribution: finite, not negative, sums to 1."""
+    bad = np.argwhere(~(np.isfinite(rows) & (rows >= 0.0)))
+    if bad.size:
+        index = tuple(bad[0])
+        raise InvalidInput(
+            f"{_cell(name, axes, rows.shape, index[:-1])} must hold finite probabilities that are not negative, "
+            f"has {rows[index]!s} at next state {index[-1]}"
+            if axes
+            else f"{name}[s={index[0]}] must be a finite probability that is not negative, is {rows[index]!s}"
+        )
+    sums = rows.sum(axis=-1)
+    off = np.argwhere(np.abs(np.atleast_1d(sums) - 1.0) > ROW_SUM_TOLERANCE)
+    if off.size:
+        index = tuple(off[0]) if axes else ()
+        raise InvalidInput(f"{_cell(name, axes, rows.shape, index)} must sum to 1, sums to {float(sums[index]):.10g}")
+
+
+def check_rewards(stage_r: Floats) -> None:
+    """Every mean reward lies in [0, 1]."""
+    bad = np.argwhere(~((stage_r >= 0.0) & (stage_r <= 1.0)))
+    if bad.size:
+        index = tuple(bad[0])
+        raise InvalidInput(
+            f"{_cell('r', 'hsa', stage_r.shape, index)} must lie in [0, 1], is {stage_r[index]!s}; "
+            "rescale the rewards and keep their unit in reward_scale and reward_offset"
+        )
+
+
+def frozen(array: Floats) -> Floats:
+    """A contiguous copy that nobody else can write to; adding 0 turns -0.0 into 0.0."""
+    copy = np.array(array, dtype=np.float64, order="C", copy=True)
+    copy += 0.0
+    copy.flags.writeable = False
+    return copy
+
+
+def names_of(label: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """The given names, checked, or the numbers from 0."""
+    if names is None:
+        return tuple(str(i) for i in range(count))
+    listed = tuple(str(name) for name in names)
+    require(
+        len(listed) == count and len(set(listed)) == count, f"{label} must be {count} different names", given=listed
+    )
+    return listed
+
+
+def _cell(name: str, axes: str, shape: tuple[int, ...], index: tuple[Any, ...]) -> str:
+    """Name an entry as the user would write it; the step is left out where there is only one stage."""
+    parts = [f"{axis}={i}" for axis, i in zip(axes, index, strict=True) if not (axis == "h" and shape[0] == 1)]
+    return f"{name}[{', '.join(parts)}]" if parts else name

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
-from tacit.planning.ties import break_ties
+from tacit.planning.dynamic import break_ties
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, precision_log_term

@@ -1,7 +1,7 @@
 """SDP-BUCB: optimism in batches, on the same private batches as SDP-PE+.
 
 Instead of covering all policies that may be optimal, each batch runs a mixture of optimistic policies, planned one
-after the other with hallucinated visits (`planning.hallucinate`). Better than SDP-PE+ where good policies are easy to
+after the other with hallucinated visits (`optimistic_policies`). Better than SDP-PE+ where good policies are easy to
 find (random models), no better on RiverSwim, and with a larger variance: the second learner, not the default. Nothing
 about its regret is proved.
 """
@@ -16,9 +16,7 @@ from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.schedules import grouped, growing_batches, least_stage, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING, StageBelief, inverse_variance_weights
-from tacit.planning.confidence import combine, confidence_model, first_states, greedy
-from tacit.planning.hallucinate import optimistic_policies
-from tacit.planning.widths import DEFAULT_Z
+from tacit.planning.widths import DEFAULT_Z, combine, confidence_model, first_states, greedy, optimistic_policies
 from tacit.policies import DeterministicPolicy, uniform_policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch

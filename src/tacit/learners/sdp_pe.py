@@ -29,10 +29,8 @@ from numpy.typing import NDArray
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest
 from tacit.learners.schedules import grouped, split_evenly
-from tacit.planning.confidence import add_widths, estimate_rows, first_states
-from tacit.planning.mixture import cover_by_mixture
-from tacit.planning.policy_set import PolicySet, every_policy
-from tacit.planning.widths import DEFAULT_Z
+from tacit.planning.policy_set import PolicySet, cover_by_mixture, every_policy
+from tacit.planning.widths import DEFAULT_Z, add_widths, estimate_rows, first_states
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch

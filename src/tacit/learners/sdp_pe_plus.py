@@ -24,9 +24,8 @@ import numpy as np
 from tacit.errors import require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.schedules import backward_geometric, exploration_budget, least_stage
-from tacit.planning.confidence import ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.planning.coverage import cover, policy_of
-from tacit.planning.widths import DEFAULT_Z
+from tacit.planning.widths import DEFAULT_Z, ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import INFEASIBLE, LossRequest, Multipliers
-from tacit.planning.interval_counts import repair_counts
 from tacit.planning.layered import LayeredGeometry
-from tacit.planning.transition_intervals import known_intervals, practical_intervals, theory_intervals
+from tacit.planning.transition_intervals import known_intervals, practical_intervals, repair_counts, theory_intervals
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision, now_radius
 

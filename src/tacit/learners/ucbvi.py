@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
-from tacit.planning.ties import break_ties
+from tacit.planning.dynamic import break_ties
 from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics

@@ -39,7 +39,7 @@ from tacit.learners.transition_set import (
 )
 from tacit.planning.barrier_flow import BarrierWork, barrier_work, solve_barrier_flow
 from tacit.planning.flow_report import REPORT_SIZE
-from tacit.planning.upper_occupancy import UpperWork, bound_occupancy, upper_work
+from tacit.planning.layered import UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
 __all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]

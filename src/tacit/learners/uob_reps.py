@@ -19,7 +19,7 @@ from tacit.learners.loss_contract import LossLearner, LossRequest, note_solve, r
 from tacit.learners.transition_set import SetBelief, SetParameters, set_parameters, update_set, widths_used
 from tacit.learners.uc_o_reps import begin_entropy
 from tacit.planning.entropy_flow import EntropyWork, solve_entropy_flow
-from tacit.planning.upper_occupancy import UpperWork, bound_occupancy, upper_work
+from tacit.planning.layered import UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
 __all__ = ["ExploringBelief", "ExploringParameters", "uob_reps", "update_uob_reps"]

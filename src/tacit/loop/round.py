@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, is_lean, kernel, lean_kernel
 from tacit.policies import AnyPolicy
 from tacit.protocol import Judge, Kernel, Learner, Privatizer, Sampler
@@ -79,8 +79,8 @@ def fused(kernels: RoundKernels) -> Kernel:
         users: Any,
         truth: Any,
         tally: Any,
-        curves: NDArray[np.float64],
-        marks: NDArray[np.int64],
+        curves: Floats,
+        marks: Ints,
         done: int,
         rounds: int,
         each: int,
@@ -116,7 +116,7 @@ def run_fused(
     privatizer: Privatizer[Any, Any, Any],
     sampler: Sampler[Any],
     judge: Judge[Any],
-    marks: NDArray[np.int64],
+    marks: Ints,
     streams: Streams,
     progress: Progress,
 ) -> Ended:

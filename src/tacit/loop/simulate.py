@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.ledger import Ledger
+from tacit.arrays import Floats, Ints
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered_worlds import LossGame
 from tacit.environments.tabular import TabularMDP
@@ -48,9 +48,9 @@ class SeedRun:
     """What the simulator saw of one run; regret is simulation-only."""
 
     seed: int
-    episodes: NDArray[np.int64]
+    episodes: Ints
     """The checkpoints."""
-    regret: NDArray[np.float64]
+    regret: Floats
     """Cumulative pseudo-regret at each checkpoint (simulation only)."""
     policy_changes: int
     seconds: float
@@ -66,7 +66,7 @@ class SeedRun:
     """What stands beside the regret where losses are adversarial (simulation only)."""
 
 
-def log_checkpoints(episodes: int, count: int = 100) -> NDArray[np.int64]:
+def log_checkpoints(episodes: int, count: int = 100) -> Ints:
     """Log-spaced episode numbers from 1 to `episodes`, the last one always included.
 
     >>> log_checkpoints(1000, count=4).tolist()
@@ -85,7 +85,7 @@ def simulate(
     *,
     episodes: int,
     seed: int,
-    checkpoints: Sequence[int] | NDArray[np.int64] | None = None,
+    checkpoints: Sequence[int] | Ints | None = None,
     speed: Speed = "auto",
     progress: Progress | None = None,
     ledger: Ledger | None = None,

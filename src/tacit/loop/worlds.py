@@ -14,23 +14,29 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts, flow_counts, join_counts
-from tacit.data.doses import Clinic, Dosed, draw_doses, prepare_clinic
-from tacit.data.gradients import draw_users
-from tacit.data.layered import LayeredWorld, LossUser, prepare_layered, walk_layered
-from tacit.data.trajectories import Trajectories, Walked, roll_out, walk
-from tacit.data.world import prepare_world
+from tacit.data.gradients import Clinic, Dosed, draw_doses, draw_users, prepare_clinic
+from tacit.data.trajectories import (
+    LayeredWorld,
+    LossUser,
+    Trajectories,
+    Walked,
+    prepare_layered,
+    prepare_world,
+    roll_out,
+    walk,
+    walk_layered,
+)
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
-from tacit.loop.judges.doses import DoseJudge
 from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_truth
-from tacit.loop.judges.softmax import SoftmaxJudge
+from tacit.loop.judges.softmax import DoseJudge, SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
 from tacit.planning.dynamic import backward_induction, evaluate_stochastic
 from tacit.planning.layered import layered_geometry, layered_shape
@@ -42,8 +48,6 @@ from tacit.released.losses import LayeredShape, LossQuery
 
 __all__ = ["DoseWorld", "GameWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Asked = TypeVar("Asked", bound=Query)
 
 CHUNK: Final = 100_000
@@ -148,9 +152,8 @@ class SoftmaxSampler:
     chunk = BATCH_CHUNK
 
     def __init__(self, mdp: TabularMDP, users: int) -> None:
-        self._world = prepare_world(mdp)
-        m, H = users, mdp.horizon
-        self.buffers = Walked(np.zeros((m, H), np.int64), np.zeros((m, H), np.int64), np.zeros((m, H)))
+        self._world, size = prepare_world(mdp), (users, mdp.horizon)
+        self.buffers = Walked(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size))
 
     def arrays(self, done: int, users: int) -> Any:
         """The alias tables."""
@@ -234,19 +237,31 @@ class DoseSampler:
         return drawn
 
 
-class TabularWorld:
-    """A tabular MDP for learners of counts."""
+class _Tabular:
+    """What the worlds of a tabular MDP share."""
 
     def __init__(self, mdp: TabularMDP) -> None:
         self.environment, self.name = mdp, mdp.name
 
     def fits(self, shape: Any, part: str) -> None:
-        """Raise unless horizon, states and actions agree."""
-        _require_sizes(self.environment, shape, part)
+        """Raise unless horizon, states and actions agree: kernels do not check their indices."""
+        mdp = self.environment
+        wanted = (mdp.horizon, mdp.num_states, mdp.num_actions)
+        sizes = (shape.horizon, shape.num_states, shape.num_actions)
+        require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the mdp", sizes)
 
     def values(self) -> tuple[float, float]:
         """V* and the value of the uniform policy, averaged over first states."""
-        return _tabular_values(self.environment)
+        mdp = self.environment
+        P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+        _, best, _ = backward_induction(P, r, mdp.horizon)
+        uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
+        found = evaluate_stochastic(P, r, uniform.probabilities(mdp.num_actions))
+        return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
+
+
+class TabularWorld(_Tabular):
+    """A tabular MDP for learners of counts."""
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> TabularSampler:
         """One by one where the learner plans after every user."""
@@ -257,19 +272,8 @@ class TabularWorld:
         return TabularJudge(self.environment, marks)
 
 
-class SoftmaxWorld:
+class SoftmaxWorld(_Tabular):
     """A tabular MDP for policy gradients."""
-
-    def __init__(self, mdp: TabularMDP) -> None:
-        self.environment, self.name = mdp, mdp.name
-
-    def fits(self, shape: Any, part: str) -> None:
-        """Raise unless horizon, states and actions agree."""
-        _require_sizes(self.environment, shape, part)
-
-    def values(self) -> tuple[float, float]:
-        """J* and the value of the uniform policy, averaged over first states."""
-        return _tabular_values(self.environment)
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> SoftmaxSampler:
         """Batches of the learner's size."""
@@ -359,14 +363,6 @@ def world_of(environment: object, asks: type[Query]) -> World:
     return found(environment)
 
 
-def _tabular_values(mdp: TabularMDP) -> tuple[float, float]:
-    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-    _, best, _ = backward_induction(P, r, mdp.horizon)
-    uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
-    found = evaluate_stochastic(P, r, uniform.probabilities(mdp.num_actions))
-    return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
-
-
 def _asked(plan: Plan[Asked]) -> Asked:
     if plan.query is None:
         raise InvalidInput("users of a policy gradient are always asked; give the plan a query")
@@ -375,10 +371,3 @@ def _asked(plan: Plan[Asked]) -> Asked:
 
 def _shape_of(mdp: LayeredMDP) -> LayeredShape:
     return layered_shape(layered_geometry(mdp.widths, mdp.num_actions))
-
-
-def _require_sizes(mdp: TabularMDP, shape: Any, part: str) -> None:
-    """Kernels do not check their indices, so nothing else may come this far."""
-    wanted = (mdp.horizon, mdp.num_states, mdp.num_actions)
-    sizes = (shape.horizon, shape.num_states, shape.num_actions)
-    require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the mdp", sizes)

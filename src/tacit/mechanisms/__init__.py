@@ -6,11 +6,6 @@ integer samplers on the operating system's randomness, for deployments. `table`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
-from tacit.errors import UnknownName
-from tacit.mechanisms import table
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.factorization import BufferedToeplitz, SquareRootFactorization
 from tacit.mechanisms.continual.kary_tree import KaryTree
@@ -26,7 +21,6 @@ from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.mechanisms.protocol import Mechanism, Randomizer
 
 __all__ = [
-    "MECHANISMS",
     "Additive",
     "Binomial",
     "Bounded",
@@ -43,21 +37,4 @@ __all__ = [
     "SquareRootFactorization",
     "SubsetSelection",
     "UnaryEncoding",
-    "mechanism_named",
 ]
-
-MECHANISMS: Final[Mapping[str, type[Any]]] = {
-    name: row.kind for name, row in sorted(table.MECHANISMS.items()) if row.trust != "central"
-}
-"""The noise that covers one release, by its name on the command line."""
-
-
-def mechanism_named(name: str) -> type[Any]:
-    """The mechanism of this name, or an error that suggests the nearest one.
-
-    >>> mechanism_named("gaussian").__name__
-    'Gaussian'
-    """
-    if name not in MECHANISMS:
-        raise UnknownName("mechanism", name, MECHANISMS)
-    return MECHANISMS[name]

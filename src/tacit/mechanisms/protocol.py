@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -38,8 +38,6 @@ __all__ = [
     "require_whole",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Encoding = Literal["families", "complement", "squares"]
 """What a message holds beside transitions: R and N, R and N - R, or R, N and squares (`privatizers.statistics`)."""
@@ -189,12 +187,7 @@ class Randomizer(Mechanism, Protocol):
         """The sum of the messages of all users of a batch, drawn at once from its exact counts."""
 
     def secure(
-        self,
-        transition: Self,
-        encoding: Encoding,
-        shape: Shape,
-        user: tuple[Ints, Ints, Floats],
-        noise: SecureNoise,
+        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
     ) -> Ints:
         """What a real device sends for one trajectory (states, actions, rewards): integers with exactly this law."""
 

@@ -26,15 +26,7 @@ from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.mechanisms.protocol import Randomizer, missing_members
 from tacit.plugins import named
 
-__all__ = [
-    "MECHANISMS",
-    "Row",
-    "counter_named",
-    "known_names",
-    "mechanism_row",
-    "names_of",
-    "randomizer_named",
-]
+__all__ = ["MECHANISMS", "Row", "counter_named", "known_names", "mechanism_row", "names_of", "randomizer_named"]
 
 Where = Literal["central", "shuffle", "local"]
 

@@ -9,12 +9,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Flags, Floats, Ints
 from tacit.kernels import lean_kernel
 from tacit.planning.barrier_row import split_flow
+from tacit.planning.flow_report import solve_layers
 from tacit.planning.layered import LayeredGeometry
-from tacit.planning.layered_newton import solve_layers
 
 __all__ = [
     "FLOOR",
@@ -29,7 +29,6 @@ __all__ = [
     "start",
 ]
 
-Floats = NDArray[np.float64]
 
 FLOOR = 1e-150  # of q_k; hits are counted
 
@@ -37,13 +36,13 @@ FLOOR = 1e-150  # of q_k; hits are counted
 class BarrierWork(NamedTuple):
     """Buffers of one run; `floored` counts how often an entry of q_k was raised to FLOOR."""
 
-    floored: NDArray[np.int64]
+    floored: Ints
     prices: Floats
     b: Floats
     d: Floats
     trial: Floats
     p: Floats
-    free: NDArray[np.int8]
+    free: Flags
     flow: Floats
     theta: Floats
     inflow: Floats

@@ -24,6 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.planning.barrier_dual import (
@@ -38,27 +39,11 @@ from tacit.planning.barrier_dual import (
     residuals,
     start,
 )
-from tacit.planning.flow_report import (
-    CONVERGED,
-    DUAL,
-    FALLBACKS,
-    GAP,
-    GAP_LIMIT,
-    ITERATIONS,
-    REACHED,
-    REPORT_SIZE,
-    RESIDUAL,
-    RESIDUAL_LIMIT,
-    FlowSolution,
-    accepted,
-    flow_costs,
-    flow_intervals,
-)
-from tacit.planning.layered import LayeredGeometry, push_forward
+from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude
+from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["FLOOR", "BarrierWork", "barrier_flow", "barrier_work", "solve_barrier_flow"]
 
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of max|ln(inflow/outflow)|
 DIRECT = 30  # iterations before the detour
@@ -134,15 +119,13 @@ def solve_barrier_flow(
         for pair in range(x * A, x * A + A):
             policy[pair] = work.flow[pair] / work.outflow[x]
     push_forward(geometry, policy, work.p, work.states, occupancy)
-    report[GAP], report[DUAL], report[RESIDUAL] = -dual, dual, 0.0
+    gap, residual = -dual, 0.0
     for i in range(edges[-1]):
-        report[GAP] += work.b[i] * occupancy[i] - math.log(occupancy[i])
+        gap += work.b[i] * occupancy[i] - math.log(occupancy[i])
     for x in range(X - 1):
         if work.states[x] > REACHED:
-            report[RESIDUAL] = max(report[RESIDUAL], abs(work.inflow[x] / work.outflow[x] - 1.0))
-    report[ITERATIONS], report[FALLBACKS] = iterations, fallbacks
-    good = abs(report[GAP]) <= GAP_LIMIT * (1.0 + abs(dual)) and report[RESIDUAL] <= RESIDUAL_LIMIT
-    report[CONVERGED] = 1.0 if good else 0.0
+            residual = max(residual, abs(work.inflow[x] / work.outflow[x] - 1.0))
+    conclude(report, gap, dual, residual, iterations, fallbacks)
 
 
 @lean_kernel

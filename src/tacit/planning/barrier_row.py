@@ -9,8 +9,8 @@ conditions are
     E(θ) = θ + Σ_pinned p_i e_i - (number of pinned) s = 0.
 
 If no interval binds, θ = 0 and q = 1/d. Otherwise: for each θ the first two are solved exactly by fixing variables, as
-in `water_filling`, and E is increasing in θ, so a bracketed Newton iteration in one variable finds the root. Where all
-are pinned, s follows from p alone, s = <d,p>/m, and θ only has to leave every multiplier its sign. At the end
+in `entropy_dual.fill`, and E is increasing in θ, so a bracketed Newton iteration in one variable finds the root. Where
+all are pinned, s follows from p alone, s = <d,p>/m, and θ only has to leave every multiplier its sign. At the end
 Q = m/<d,p>, the best flow for this split: Lemma F6 (barrier rows).
 """
 
@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 
 __all__ = ["split_flow"]
@@ -29,9 +27,6 @@ SLACK = 1e-15  # sums of interval ends are exact up to this
 MOST_STEPS = 200
 TOO_LARGE = math.inf
 EXACT = 1e-12
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.int8]
 
 
 @lean_kernel

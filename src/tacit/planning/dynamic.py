@@ -8,21 +8,18 @@ Cost: O(H S² A) for backward induction, O(H S²) for a deterministic policy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
 
 __all__ = [
     "backward_induction",
+    "break_ties",
     "evaluate_deterministic",
-    "evaluate_many",
     "evaluate_stochastic",
-    "greatest_visit_probabilities",
+    "linear_values",
     "occupancy",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel
@@ -53,6 +50,26 @@ def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floa
                     V[h, s] = Q[h, s, a]
                     policy[h, s] = a
     return Q, V, policy
+
+
+@kernel
+def linear_values(P: Floats, w: Floats) -> tuple[Floats, Ints]:
+    """V[h,s], the most of w[h,s,a] that any policy can still collect, and the first policy[h,s] that does."""
+    H, S, A = w.shape
+    V = np.zeros((H + 1, S))
+    policy = np.zeros((H, S), dtype=np.int64)
+    for h in range(H - 1, -1, -1):
+        stage = min(h, P.shape[0] - 1)
+        for s in range(S):
+            for a in range(A):
+                Q = w[h, s, a]
+                if h < H - 1:
+                    for t in range(S):
+                        Q += P[stage, s, a, t] * V[h + 1, t]
+                if a == 0 or Q > V[h, s]:
+                    V[h, s] = Q
+                    policy[h, s] = a
+    return V, policy
 
 
 @inlined
@@ -122,38 +139,30 @@ def occupancy(P: Floats, rho: Floats, policy: Floats) -> Floats:
     return d
 
 
-@kernel
-def evaluate_many(P: Floats, r: Floats, rho: Floats, policies: Ints) -> Floats:
-    """The values ρ·V_1 of many deterministic policies[i,h,s] at once."""
-    count, horizon, S = policies.shape
-    values = np.zeros(count)
-    V = np.zeros((horizon + 1, S))
-    for i in range(count):
-        evaluate_deterministic(P, r, policies[i], V)
+@inlined
+@lean_kernel
+def break_ties(Q: Floats, V: Floats, ties: Ints, policy: Ints, generator: np.random.Generator) -> None:
+    """Write one of the best actions of each state, all alike, to policy[h,s]; V[h,s] is the best Q, `ties` counts them.
+
+    At random: the first action would mean "left" in RiverSwim, which never explores.
+
+    >>> policy = np.zeros((1, 1), dtype=np.int64)
+    >>> Q, V, ties = np.array([[[1.0, 3.0, 3.0]]]), np.array([[3.0]]), np.array([[2]])
+    >>> generator = np.random.default_rng(0)
+    >>> chosen = set()
+    >>> for _ in range(50):
+    ...     break_ties(Q, V, ties, policy, generator)
+    ...     chosen.add(int(policy[0, 0]))
+    >>> sorted(chosen)
+    [1, 2]
+    """
+    H, S, A = Q.shape
+    for h in range(H):
         for s in range(S):
-            values[i] += rho[s] * V[0, s]
-    return values
-
-
-@kernel
-def greatest_visit_probabilities(P: Floats, rho: Floats, horizon: int) -> Floats:
-    """max_π Pr(s_h = s) for every step and state, by one backward sweep each: O(H² S³ A) in all."""
-    S, A = P.shape[1], P.shape[2]
-    best = np.zeros((horizon, S))
-    for step in range(horizon):
-        for target in range(S):
-            V = np.zeros(S)
-            V[target] = 1.0
-            for h in range(step - 1, -1, -1):
-                stage = min(h, P.shape[0] - 1)
-                W = np.zeros(S)
-                for s in range(S):
-                    for a in range(A):
-                        total = 0.0
-                        for t in range(S):
-                            total += P[stage, s, a, t] * V[t]
-                        W[s] = max(W[s], total)
-                V = W
-            for s in range(S):
-                best[step, target] += rho[s] * V[s]
-    return best
+            # Without a branch that no processor could predict.
+            skip, choice = int(generator.random() * ties[h, s]), 0
+            for a in range(A):
+                tied = int(Q[h, s, a] == V[h, s])
+                choice = a if tied & (skip == 0) else choice
+                skip -= tied
+            policy[h, s] = choice

@@ -6,6 +6,17 @@ For prices u(x), with V(x) = -ln Σ_a exp(-c(x,a) - φ(x,a;u)):
     F(x) = ln inflow(x) - ln ρ(x),     inflow(y) = Σ w(x,a) p(y|x,a),     w(x,a) = ρ(x) π(a|x)
 
 Flows below TINY are computed from logarithms, so F is right at states of any rarity.
+
+Each pair (x,a) takes the cheapest distribution inside its intervals (`fill`):
+
+    φ = min Σ_y p_y (t_y + ln p_y)    over   lo ≤ p ≤ hi, Σ p = 1
+
+is p_y = clip(exp(λ - t_y), lo_y, hi_y), where λ makes the sum 1. The level λ is found exactly by fixing variables, the
+side that weighs more first; nothing is sorted: Lemma F3 (water filling).
+
+Exponentials are anchored at the smallest free price, so that prices of any size keep their order; an entry that
+underflows beside it keeps its logarithm λ - t. Where the fixed ends use up the whole mass but for rounding, as mirrored
+intervals do (lo of one = 1 - hi of the other), the level is that of the entry which would yield first.
 """
 
 from __future__ import annotations
@@ -14,27 +25,109 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 from tacit.planning.layered import LayeredGeometry
-from tacit.planning.water_filling import fill
 
-__all__ = [
-    "EntropyWork",
-    "cold_start",
-    "entropy_work",
-    "evaluate",
-    "flow_cost",
-    "jacobian",
-    "move_worst",
-    "residuals",
-]
+__all__ = ["EntropyWork", "cold_start", "entropy_work", "evaluate", "fill", "jacobian", "residuals"]
 
-Floats = NDArray[np.float64]
 
+SLACK = 1e-15  # sums of interval ends are exact up to this
+LEAST_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
 TINY = 1e-200  # below, flows are computed in logarithms
 UNREACHABLE = -800.0  # ln inflow of a state that no transition may enter
+
+
+@lean_kernel
+def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags) -> tuple[float, float]:
+    """Write p and `free` (1: not at an end of its interval) at first, ..., last - 1; return (φ, λ).
+
+    >>> p, free = np.empty(3), np.empty(3, dtype=np.int8)
+    >>> t, lo, hi = np.array([0.0, 0.0, 5.0]), np.array([0.0, 0.0, 0.2]), np.array([0.3, 1.0, 1.0])
+    >>> _ = fill(0, 3, t, lo, hi, p, free)
+    >>> p.round(12).tolist(), free.tolist()
+    ([0.3, 0.5, 0.2], [0, 1, 0])
+    """
+    for i in range(first, last):
+        free[i] = 1
+    mass, anchor, total, scale = 1.0, 0.0, 0.0, 0.0
+    for _ in range(last - first):
+        if total < LEAST_TOTAL:
+            anchor = math.inf
+            for i in range(first, last):
+                if free[i] == 1 and t[i] < anchor:
+                    anchor = t[i]
+            total = 0.0
+            for i in range(first, last):
+                if free[i] == 1:
+                    p[i] = math.exp(anchor - t[i])
+                    total += p[i]
+        scale = max(mass, 0.0) / total
+        above, below = 0.0, 0.0
+        for i in range(first, last):
+            if free[i] == 1:
+                if p[i] * scale > hi[i]:
+                    above += p[i] * scale - hi[i]
+                elif p[i] * scale < lo[i]:
+                    below += lo[i] - p[i] * scale
+        if above <= SLACK and below <= SLACK:
+            break
+        left, total = 0, 0.0
+        for i in range(first, last):
+            if free[i] == 1:
+                if above >= below and p[i] * scale > hi[i]:
+                    p[i], free[i] = hi[i], 0
+                    mass -= hi[i]
+                elif below >= above and p[i] * scale < lo[i]:
+                    p[i], free[i] = lo[i], 0
+                    mass -= lo[i]
+                else:
+                    left += 1
+                    total += p[i]
+        if left == 0:
+            break
+    level = anchor + math.log(scale) if scale > 0.0 else -math.inf
+    for i in range(first, last):
+        if free[i] == 1:
+            p[i] *= scale
+            if p[i] >= hi[i]:
+                # An entry that just reached its hi may hold all the mass beside which others are too small to be seen.
+                free[i] = 1 if p[i] <= hi[i] * (1.0 + 1e-12) else 0
+                p[i] = hi[i]
+            elif p[i] <= lo[i]:
+                # An entry that underflowed is not at the end 0 of its interval: λ - t is still its logarithm.
+                p[i] = lo[i]
+                free[i] = 1 if lo[i] == 0.0 and level > -math.inf else 0
+    if mass <= SLACK:
+        level = _yielding(first, last, t, lo, hi, p, free)
+    phi = 0.0
+    for i in range(first, last):
+        if free[i] == 1:
+            # p (t + ln p) = p λ
+            phi += p[i] * level
+        elif p[i] > 0.0:
+            phi += p[i] * (t[i] + math.log(p[i]))
+    return phi, level
+
+
+@lean_kernel
+def _yielding(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags) -> float:
+    """Let the entry at the largest t + ln hi leave its hi, and give what rounding hid to those that are free from 0.
+
+    The level is -inf if no entry can yield; what is free from 0 then stays 0.
+    """
+    level, which = -math.inf, -1
+    for i in range(first, last):
+        if p[i] == hi[i] and lo[i] < hi[i] and t[i] + math.log(hi[i]) > level:
+            level, which = t[i] + math.log(hi[i]), i
+    for i in range(first, last):
+        if lo[i] == 0.0 and p[i] <= SLACK:
+            free[i] = 1 if which >= 0 and hi[i] > 0.0 else 0
+            p[i] = min(hi[i], SLACK, math.exp(min(level - t[i], 0.0)))
+        elif i == which:
+            free[i] = 1
+    return level
 
 
 class EntropyWork(NamedTuple):
@@ -44,7 +137,7 @@ class EntropyWork(NamedTuple):
     trial: Floats
     t: Floats
     p: Floats
-    free: NDArray[np.int8]
+    free: Flags
     level: Floats
     soft: Floats
     value: Floats
@@ -132,13 +225,7 @@ def cold_start(
 
 @lean_kernel
 def evaluate(
-    geometry: LayeredGeometry,
-    work: EntropyWork,
-    u: Floats,
-    costs: Floats,
-    log_prior: Floats,
-    lo: Floats,
-    hi: Floats,
+    geometry: LayeredGeometry, work: EntropyWork, u: Floats, costs: Floats, log_prior: Floats, lo: Floats, hi: Floats
 ) -> float:
     """D(u), with p, π, ρ and inflow left in `work`."""
     layers, edges, A = geometry
@@ -250,45 +337,3 @@ def jacobian(geometry: LayeredGeometry, work: EntropyWork) -> None:
                 x, first = pair // A, edges[pair]
                 for i in range(first, edges[pair + 1]):
                     J[x, after + i - first] -= work.pi[pair] * work.p[i]
-
-
-@lean_kernel
-def move_worst(
-    geometry: LayeredGeometry, work: EntropyWork, costs: Floats, log_prior: Floats, lo: Floats, hi: Floats
-) -> None:
-    """Maximise D over the price of the worst state alone: F(x) decreases in u(x), so bisection finds its root."""
-    u, x = work.prices, 1
-    for y in range(2, len(work.prices) - 1):
-        if abs(work.residual[y]) > abs(work.residual[x]):
-            x = y
-    sign = 1.0 if work.residual[x] > 0.0 else -1.0
-    near, reach = u[x], 1.0
-    far = near
-    for _ in range(60):
-        far = near + sign * reach
-        u[x] = far
-        evaluate(geometry, work, u, costs, log_prior, lo, hi)
-        residuals(geometry, work)
-        if not sign * work.residual[x] > 0.0:
-            break
-        near, reach = far, 2.0 * reach
-    for _ in range(60):
-        u[x] = 0.5 * (near + far)
-        evaluate(geometry, work, u, costs, log_prior, lo, hi)
-        residuals(geometry, work)
-        if sign * work.residual[x] > 0.0:
-            near = u[x]
-        else:
-            far = u[x]
-
-
-@lean_kernel
-def flow_cost(geometry: LayeredGeometry, costs: Floats, log_prior: Floats, occupancy: Floats) -> float:
-    """Σ c q + q ln q - q ln prior."""
-    edges = geometry.edges
-    total = 0.0
-    for pair in range(len(edges) - 1):
-        for i in range(edges[pair], edges[pair + 1]):
-            if occupancy[i] > 0.0:
-                total += occupancy[i] * (costs[pair] + math.log(occupancy[i]) - log_prior[i])
-    return total

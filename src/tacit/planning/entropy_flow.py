@@ -24,40 +24,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
-from tacit.planning.entropy_dual import (
-    EntropyWork,
-    cold_start,
-    entropy_work,
-    evaluate,
-    flow_cost,
-    jacobian,
-    move_worst,
-    residuals,
-)
-from tacit.planning.flow_report import (
-    CONVERGED,
-    DUAL,
-    FALLBACKS,
-    GAP,
-    GAP_LIMIT,
-    ITERATIONS,
-    REACHED,
-    REPORT_SIZE,
-    RESIDUAL,
-    RESIDUAL_LIMIT,
-    FlowSolution,
-    accepted,
-    flow_costs,
-    flow_intervals,
-)
-from tacit.planning.layered import LayeredGeometry, push_forward
-from tacit.planning.layered_newton import solve_layers
+from tacit.planning.entropy_dual import EntropyWork, cold_start, entropy_work, evaluate, jacobian, residuals
+from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude, solve_layers
+from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
 
 __all__ = ["EntropyWork", "entropy_flow", "entropy_work", "solve_entropy_flow"]
 
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # of max|F|
 MOST_ITERATIONS = 200
@@ -154,13 +129,51 @@ def solve_entropy_flow(
     for pair in range(len(edges) - 1):
         policy[pair] = work.pi[pair]
     push_forward(geometry, policy, work.p, work.value, occupancy)
-    report[GAP] = flow_cost(geometry, costs, log_prior, occupancy) - dual
-    report[DUAL] = dual
-    report[RESIDUAL] = 0.0
+    gap, residual = flow_cost(geometry, costs, log_prior, occupancy) - dual, 0.0
     for x in range(1, X - 1):
         # |inflow / ρ - 1|, at states that the flow reaches
         if work.value[x] > REACHED:
-            report[RESIDUAL] = max(report[RESIDUAL], abs(math.expm1(min(work.residual[x], 700.0))))
-    report[ITERATIONS], report[FALLBACKS] = iterations, fallbacks
-    good = abs(report[GAP]) <= GAP_LIMIT * (1.0 + abs(dual)) and report[RESIDUAL] <= RESIDUAL_LIMIT
-    report[CONVERGED] = 1.0 if good else 0.0
+            residual = max(residual, abs(math.expm1(min(work.residual[x], 700.0))))
+    conclude(report, gap, dual, residual, iterations, fallbacks)
+
+
+@lean_kernel
+def move_worst(
+    geometry: LayeredGeometry, work: EntropyWork, costs: Floats, log_prior: Floats, lo: Floats, hi: Floats
+) -> None:
+    """Maximise D over the price of the worst state alone: F(x) decreases in u(x), so bisection finds its root."""
+    u, x = work.prices, 1
+    for y in range(2, len(work.prices) - 1):
+        if abs(work.residual[y]) > abs(work.residual[x]):
+            x = y
+    sign = 1.0 if work.residual[x] > 0.0 else -1.0
+    near, reach = u[x], 1.0
+    far = near
+    for _ in range(60):
+        far = near + sign * reach
+        u[x] = far
+        evaluate(geometry, work, u, costs, log_prior, lo, hi)
+        residuals(geometry, work)
+        if not sign * work.residual[x] > 0.0:
+            break
+        near, reach = far, 2.0 * reach
+    for _ in range(60):
+        u[x] = 0.5 * (near + far)
+        evaluate(geometry, work, u, costs, log_prior, lo, hi)
+        residuals(geometry, work)
+        if sign * work.residual[x] > 0.0:
+            near = u[x]
+        else:
+            far = u[x]
+
+
+@lean_kernel
+def flow_cost(geometry: LayeredGeometry, costs: Floats, log_prior: Floats, occupancy: Floats) -> float:
+    """Σ c q + q ln q - q ln prior."""
+    edges = geometry.edges
+    total = 0.0
+    for pair in range(len(edges) - 1):
+        for i in range(edges[pair], edges[pair + 1]):
+            if occupancy[i] > 0.0:
+                total += occupancy[i] * (costs[pair] + math.log(occupancy[i]) - log_prior[i])
+    return total

@@ -1,9 +1,18 @@
-"""The flat geometry of a layered world, as kernels read it.
+"""The flat geometry of a layered world, as kernels read it, and occupancies of policies in it.
 
 States stand in layers 0, ..., H and are numbered layer by layer from 0 (the first) to X - 1 (the last, where nothing is
 done any more). A pair (x,a) has the number x A + a; its triples (x,a,x') are neighbours, one for each state x' of the
 next layer, in order. So every table is one flat array: `policy` and `costs` are [pairs], transition probabilities and
 occupancies are [triples], and nothing is stored for steps that no world can make.
+
+`upper_occupancy` bounds how often a policy can visit a pair in any world inside the intervals (Comp-UOB):
+
+    u(x,a) = π(a|x) max_P q^{P,π}(x)          [bai2024adversarial] Eq. 4.2, after Jin et al. 2020
+
+For one target state the maximum is a dynamic programme from the target back to the first state: with g the chance to
+hit the target from the next layer, each pair takes the p that maximises Σ p g, which is greedy. It fills the intervals
+from lo upwards in decreasing order of g. The order is the same for all pairs of a layer, so one sort serves them all:
+Lemma F8 (upper occupancy).
 """
 
 from __future__ import annotations
@@ -14,14 +23,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import lean_kernel
 from tacit.released.losses import LayeredShape
 
-__all__ = ["LayeredGeometry", "layered_geometry", "layered_shape", "push_forward"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+__all__ = [
+    "LayeredGeometry",
+    "UpperWork",
+    "bound_occupancy",
+    "flow_costs",
+    "flow_intervals",
+    "layered_geometry",
+    "layered_shape",
+    "push_forward",
+    "upper_occupancy",
+    "upper_work",
+]
 
 
 class LayeredGeometry(NamedTuple):
@@ -61,9 +79,7 @@ def layered_shape(geometry: LayeredGeometry) -> LayeredShape:
     """
     fans = np.diff(geometry.edges)
     return LayeredShape(
-        horizon=len(geometry.layers) - 2,
-        pairs=len(fans),
-        pair_of=tuple(np.repeat(np.arange(len(fans)), fans).tolist()),
+        horizon=len(geometry.layers) - 2, pairs=len(fans), pair_of=tuple(np.repeat(np.arange(len(fans)), fans).tolist())
     )
 
 
@@ -95,3 +111,127 @@ def push_forward(
                     # q(x,a,x') = q(x) π(a|x) P(x'|x,a),   q(x') = Σ q(x,a,x')
                     occupancy[i] = weight * transitions[i]
                     states[after + i - first] += occupancy[i]
+
+
+def flow_costs(name: str, values: NDArray[np.floating], size: int) -> Floats:
+    """A finite table of this size, as float64."""
+    table = np.ascontiguousarray(values, dtype=np.float64)
+    require(table.shape == (size,), f"{name} must have the shape ({size},)", given=table.shape)
+    if not np.isfinite(table).all():
+        raise InvalidInput(f"{name} must be finite, got {int((~np.isfinite(table)).sum())} entries that are not")
+    return table
+
+
+def flow_intervals(
+    geometry: LayeredGeometry, lo: NDArray[np.floating], hi: NDArray[np.floating]
+) -> tuple[Floats, Floats]:
+    """Intervals [triples] that hold a distribution for every pair: 0 ≤ lo ≤ hi ≤ 1, Σ lo ≤ 1 ≤ Σ hi."""
+    size = int(geometry.edges[-1])
+    low, high = flow_costs("lo", lo, size), flow_costs("hi", hi, size)
+    require(bool((low >= 0).all() and (high <= 1).all()), "intervals must lie in [0, 1]", (low.min(), high.max()))
+    require(bool((low <= high).all()), "lo must not exceed hi", given=float((low - high).max()))
+    least, most = np.add.reduceat(low, geometry.edges[:-1]), np.add.reduceat(high, geometry.edges[:-1])
+    require(
+        bool((least <= 1 + 1e-12).all() and (most >= 1 - 1e-12).all()),
+        "the intervals of every pair must hold a distribution: Σ lo ≤ 1 ≤ Σ hi",
+        given=(float(least.max()), float(most.min())),
+    )
+    return low, high
+
+
+class UpperWork(NamedTuple):
+    """Buffers of one run."""
+
+    hit: Floats
+    """[X]: g(x), the most likely chance to hit the target."""
+    spare: Floats
+    """[pairs]: 1 - Σ lo, what a pair may distribute."""
+    order: Ints
+    """[X]: the states of each layer in decreasing order of g."""
+
+
+def upper_work(geometry: LayeredGeometry) -> UpperWork:
+    """Buffers for worlds of this geometry."""
+    X, pairs = int(geometry.layers[-1]), len(geometry.edges) - 1
+    return UpperWork(hit=np.zeros(X), spare=np.zeros(pairs), order=np.arange(X, dtype=np.int64))
+
+
+def upper_occupancy(
+    geometry: LayeredGeometry, policy: NDArray[np.floating], lo: NDArray[np.floating], hi: NDArray[np.floating]
+) -> Floats:
+    """The bound u(x,a) of every pair for policy[pairs].
+
+    >>> from tacit.planning.layered import layered_geometry
+    >>> fork = layered_geometry((1, 2, 1), 1)
+    >>> upper_occupancy(fork, np.ones(3), np.array([0.1, 0.6, 1, 1]), np.array([0.5, 1, 1, 1])).tolist()
+    [1.0, 0.4, 0.9]
+    """
+    low, high = flow_intervals(geometry, lo, hi)
+    pi = flow_costs("policy", policy, len(geometry.edges) - 1)
+    sums = pi.reshape(-1, geometry.actions).sum(axis=1)
+    fits = bool((pi >= 0).all() and (abs(sums - 1) <= 1e-9).all())
+    require(fits, "policy must hold a distribution over actions for every state", given=(pi.min(), sums.max()))
+    upper = np.empty(len(pi))
+    bound_occupancy(geometry, upper_work(geometry), pi, low, high, upper)
+    return upper
+
+
+@lean_kernel
+def bound_occupancy(
+    geometry: LayeredGeometry, work: UpperWork, policy: Floats, lo: Floats, hi: Floats, upper: Floats
+) -> None:
+    """Write u(x,a) of every pair into upper[pairs]."""
+    layers, edges, A = geometry
+    g, order = work.hit, work.order
+    for pair in range(len(edges) - 1):
+        total = 0.0
+        for i in range(edges[pair], edges[pair + 1]):
+            total += lo[i]
+        work.spare[pair] = max(0.0, 1.0 - total)
+    for layer in range(len(layers) - 2):
+        for target in range(layers[layer], layers[layer + 1]):
+            for x in range(layers[layer], layers[layer + 1]):
+                g[x] = 0.0
+            g[target] = 1.0
+            for h in range(layer - 1, -1, -1):
+                after = layers[h + 1]
+                _sort_layer(g, order, after, layers[h + 2])
+                for x in range(layers[h], after):
+                    g[x] = 0.0
+                    for pair in range(x * A, x * A + A):
+                        if policy[pair] > 0.0:
+                            # g(x) = Σ_a π(a|x) max_p Σ_y p_y g(y)
+                            shift = edges[pair] - after
+                            g[x] += policy[pair] * _greedy(
+                                after, layers[h + 2], shift, work.spare[pair], g, order, lo, hi
+                            )
+            chance = min(1.0, g[0])
+            for pair in range(target * A, target * A + A):
+                upper[pair] = chance * policy[pair]
+
+
+@lean_kernel
+def _greedy(after: int, end: int, shift: int, spare: float, g: Floats, order: Ints, lo: Floats, hi: Floats) -> float:
+    """The largest Σ p g over lo ≤ p ≤ hi, Σ p = 1."""
+    total = 0.0
+    for k in range(after, end):
+        y = order[k]
+        if g[y] == 0.0:
+            break  # in decreasing order: nothing more to gain
+        i = y + shift
+        extra = min(spare, hi[i] - lo[i])
+        spare -= extra
+        total += (lo[i] + extra) * g[y]
+    return total
+
+
+@lean_kernel
+def _sort_layer(g: Floats, order: Ints, first: int, last: int) -> None:
+    """Order the states first, ..., last - 1 by decreasing g, by insertion into the last order (often right already)."""
+    for k in range(first + 1, last):
+        y = order[k]
+        j = k - 1
+        while j >= first and g[order[j]] < g[y]:
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = y

@@ -11,26 +11,37 @@ iR, ..., iR + R - 1, and a mask per level says which nodes still have a policy b
     keep(P, u, c)    the policies with V^π(u, P) ≥ c: elimination
 
 More than 2^26 policies are refused; `sdp-pe-plus` does without the list.
+
+`cover_by_mixture` finds the mixture of active policies that covers all of them best, [bai2025secure] Eq. 3:
+
+    min over mixtures D of φ   sup over μ in φ   Σ V^μ(1_{h,s,a}) / V^D(1_{h,s,a})
+
+Printed as a minimum over single policies, it needs mixtures for its value to be the number n of reachable coordinates
+(at most H·S·A), with 0/0 = 0. Start from given atoms (the policies that visit one coordinate most), reweight them by
+the multiplicative rule that climbs Σ log y, and add the policy that violates the certificate most until
+sup ≤ (1 + tol) n.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require
 from tacit.kernels import kernel
+from tacit.planning.dynamic import linear_values, occupancy
 
-__all__ = ["MAX_POLICIES", "PolicySet", "every_policy"]
+__all__ = ["MAX_POLICIES", "Mixture", "PolicySet", "cover_by_mixture", "every_policy"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Mask = NDArray[np.uint8]
 
 MAX_POLICIES: Final = 2**26
+ROUNDS = 40
+SWEEPS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +67,7 @@ class PolicySet:
         Ties are broken at random: actions are tried in an order drawn from `coins`.
         """
         order = _rule_order(self, coins)
-        V = unconstrained_values(P, w)
+        V, _ = linear_values(P, w)
         if self.alive is None:
             policy = greedy_in_order(P, w, V, _action_order(self, coins))
             return float(rho @ V[0]), policy
@@ -67,7 +78,7 @@ class PolicySet:
     def keep(self, P: Floats, rho: Floats, u: Floats, c: float, *, strict: bool = False) -> PolicySet:
         """The policies of the set with V^π(u, P) ≥ c (above c, if `strict`)."""
         if self.alive is None:
-            worst = -float(rho @ unconstrained_values(P, -u)[0])
+            worst = -float(rho @ linear_values(P, -u)[0][0])
             if worst > c:
                 return self  # even the worst policy stays, so nobody has to be asked
         total = _offsets(self)[-1]
@@ -76,11 +87,7 @@ class PolicySet:
         if size == self.size:
             return self  # a full set stays full, and dynamic programming goes on
         return PolicySet(
-            horizon=self.horizon,
-            num_states=self.num_states,
-            num_actions=self.num_actions,
-            alive=alive,
-            size=int(size),
+            horizon=self.horizon, num_states=self.num_states, num_actions=self.num_actions, alive=alive, size=int(size)
         )
 
     def contains(self, policy: Ints) -> bool:
@@ -143,23 +150,6 @@ def _rule_order(policies: PolicySet, coins: np.random.Generator) -> Ints:
 def _action_order(policies: PolicySet, coins: np.random.Generator) -> Ints:
     size = (policies.horizon, policies.num_states, policies.num_actions)
     return np.argsort(coins.random(size), axis=2)
-
-
-@kernel
-def unconstrained_values(P: Floats, w: Floats) -> Floats:
-    """V[h,s] = the best that any policy can still collect of w."""
-    H, S, A = w.shape
-    V = np.zeros((H + 1, S))
-    for h in range(H - 1, -1, -1):
-        for s in range(S):
-            for a in range(A):
-                Q = w[h, s, a]
-                if h < H - 1:
-                    for t in range(S):
-                        Q += P[h, s, a, t] * V[h + 1, t]
-                if a == 0 or Q > V[h, s]:
-                    V[h, s] = Q
-    return V
 
 
 @kernel
@@ -299,3 +289,61 @@ def filter_tree(
             node[h + 1] = child
             h += 1
     return int(below[0])
+
+
+class Mixture(NamedTuple):
+    """Policies with weights, and the certificate of their coverage."""
+
+    policies: Ints
+    """[I, H, S]"""
+    weights: Floats
+    """[I]"""
+    sup: float
+    reached: int
+
+
+def cover_by_mixture(
+    active: PolicySet, P: Floats, rho: Floats, atoms: Ints, coins: np.random.Generator, *, tolerance: float
+) -> Mixture:
+    """Weights for the atoms, and further atoms from the active set where these leave something uncovered."""
+    atoms = np.unique(atoms, axis=0)
+    A = active.num_actions
+    visits = np.array([occupancy(P, rho, np.eye(A)[policy]) for policy in atoms])
+    weights = np.full(len(atoms), 1.0 / len(atoms))
+    sup, reached = np.inf, 0
+    for _ in range(ROUNDS):
+        reweight(visits.reshape(len(visits), -1), weights, SWEEPS)
+        y = np.tensordot(weights, visits, axes=1)
+        reached = int((y > 0.0).sum())
+        w = np.where(y > 0.0, 1.0 / np.where(y > 0.0, y, 1.0), 0.0)
+        sup, worst = active.maximize(P, rho, w, coins)
+        if sup <= (1.0 + tolerance) * reached:
+            break
+        atoms = np.concatenate([atoms, worst[None]])
+        visits = np.concatenate([visits, occupancy(P, rho, np.eye(A)[worst])[None]])
+        weights = np.append(weights * (1.0 - 1.0 / reached), 1.0 / reached)
+    return Mixture(policies=atoms, weights=weights / weights.sum(), sup=float(sup), reached=reached)
+
+
+@kernel
+def reweight(visits: Floats, weights: Floats, sweeps: int) -> None:
+    """weights_i ← weights_i <1/y, d_i> / n: each sweep raises Σ log y."""
+    count, cells = visits.shape
+    y = np.zeros(cells)
+    for _ in range(sweeps):
+        reached = 0
+        for c in range(cells):
+            y[c] = 0.0
+            for i in range(count):
+                y[c] += weights[i] * visits[i, c]
+            reached += int(y[c] > 0.0)
+        total = 0.0
+        for i in range(count):
+            score = 0.0
+            for c in range(cells):
+                if y[c] > 0.0:
+                    score += visits[i, c] / y[c]
+            weights[i] *= score / max(reached, 1)
+            total += weights[i]
+        for i in range(count):
+            weights[i] /= total

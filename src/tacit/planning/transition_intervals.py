@@ -1,4 +1,4 @@
-"""Confidence intervals lo ≤ P(x'|x,a) ≤ hi of every transition, from released counts.
+"""Confidence intervals lo ≤ P(x'|x,a) ≤ hi of every transition of a layered world, from released counts.
 
 `theory_intervals` is the set of [bai2024adversarial] Eq. 3.1 around P̃ = Ñ(x,a,x')/Ñ(x,a), on repaired counts:
 
@@ -16,18 +16,44 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats
 from tacit.kernels import kernel, lean_kernel
 from tacit.planning.layered import LayeredGeometry
 from tacit.planning.widths import practical_width, row_model
+from tacit.released.consistency import repair_row
 
-__all__ = ["LEAST_HI", "known_intervals", "practical_intervals", "theory_intervals"]
+__all__ = ["LEAST_HI", "known_intervals", "practical_intervals", "repair_counts", "theory_intervals"]
+
 
 LEAST_HI = 1e-9
 
-Floats = NDArray[np.float64]
+
+@kernel
+def repair_counts(
+    geometry: LayeredGeometry, transitions: Floats, visits: Floats, precision: float, counts: Floats, totals: Floats
+) -> int:
+    """Write Ñ(x,a,x') into counts[triples] and Ñ(x,a) into totals[pairs]; return how many pairs had no solution.
+
+    [bai2024adversarial] Eq. 5.1 and 5.2, pair by pair: `repair_row` is the Euclidean projection onto {n ≥ 0, |Σ n -
+    Ñ(x,a)| ≤ E/4}, one of the many solutions of the printed linear programme, plus E/(2 X_{h+1}) in every cell. The
+    programme has no solution where the noisy total is below -E/4. With E from theory that is outside the good event;
+    with E scaled down it is ordinary. Such rows are repaired with the total 0. Without noise (E = 0) exact counts come
+    back as they are.
+
+    >>> from tacit.planning.layered import layered_geometry
+    >>> fork, counts, totals = layered_geometry((1, 2, 1), 1), np.empty(4), np.empty(3)
+    >>> noisy, visits = np.array([7.0, -3.0, 1.0, -9.0]), np.array([3.0, 1.0, -9.0])
+    >>> repair_counts(fork, noisy, visits, 4.0, counts, totals), counts.tolist(), totals.tolist()
+    (1, [5.0, 1.0, 3.0, 2.0], [6.0, 3.0, 2.0])
+    """
+    edges = geometry.edges
+    infeasible = 0
+    for pair in range(len(edges) - 1):
+        first, last = edges[pair], edges[pair + 1]
+        if not visits[pair] >= -precision / 4:
+            infeasible += 1
+        totals[pair] = repair_row(transitions[first:last], visits[pair], precision, counts[first:last])
+    return infeasible
 
 
 @lean_kernel

@@ -34,8 +34,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import LARGEST_DELTA, PrivacyClaim
 from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
 from tacit.accounting.families import Family
-from tacit.data.doses import Dosed, add_dose_gradients
-from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums, in_range
+from tacit.data.gradients import Bounds, Dosed, GradientSums, add_dose_gradients, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel

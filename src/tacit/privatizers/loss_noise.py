@@ -27,8 +27,7 @@ from tacit.accounting.search import least_real
 from tacit.errors import NotSupported
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
-from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.counter import ContinualCounter, allocate_gaussian, allocate_laplace, gaussian_shares
 from tacit.mechanisms.continual.factorization import BufferedParams, BufferedState, BufferedToeplitz, buffered_step
 from tacit.mechanisms.continual.tree import LaplaceTree, TreeParams, TreeState, laplace_tree_step, tree_levels
 from tacit.mechanisms.noise.gaussian import Gaussian

@@ -30,7 +30,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
-from tacit.data.layered import LossUser
+from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.privatizers.contract import require_answer

@@ -14,13 +14,8 @@ and has many solutions; tacit takes the one nearest to c in Euclidean norm. It h
 
     x_i = (c_i − τ)₊    where τ = 0 if Σ (c_i)₊ lies in [n − E/4, n + E/4], else τ puts Σ x on the nearer end.
 
-Why this is a minimiser of t. Write [lo, hi] for the interval of the sum. A feasible t needs (i) t ≥ −min c, for x ≥ 0;
-(ii) Σ (c_i − t)₊ ≤ hi, for the smallest sum reachable within t is not above hi; (iii) Σ (c_i + t) ≥ lo, for the largest
-is not below lo; and any t ≥ 0 with all three is feasible. If τ > 0, then Σ (c_i − τ)₊ = hi, so (ii) says t ≥ τ, and
-|x_i − c_i| ≤ max(τ, −min c). If τ < 0, then a feasible t has (c_i + t) = (c_i + t)₊ by (i), so (iii) says t ≥ −τ, and
-|x_i − c_i| ≤ max(−τ, −min c) again. So x attains the least t. It is also the Euclidean projection of c onto the whole
-feasible set {x ≥ 0, lo ≤ Σ x ≤ hi} (its Karush-Kuhn-Tucker conditions are the closed form), hence onto the subset of
-minimisers that contains it: Lemma F1 (nearest consistent row), Lemma F2 (private counts).
+which attains the least t and is the projection of c onto the whole feasible set: Lemma F1 (nearest consistent row),
+Lemma F2 (private counts).
 
 The program has no solution iff n < −E/4; then n is clamped to 0 first, which only moves it towards the truth.
 """
@@ -30,12 +25,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import kernel
 
 __all__ = ["consistent_counts", "repair_row", "repair_rows", "repair_visits"]
-
-Floats = NDArray[np.float64]
 
 
 def consistent_counts(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tacit.arrays import Floats, Ints
 
 __all__ = ["CountShape", "CountStatistics", "empty_counts"]
 
@@ -18,17 +19,17 @@ __all__ = ["CountShape", "CountStatistics", "empty_counts"]
 class CountStatistics(NamedTuple):
     """Totals over all users so far; the leading axis is the step h, or has length 1 when steps are pooled."""
 
-    transitions: NDArray[np.float64]
+    transitions: Floats
     """[H or 1, S, A, S]: Ñ(s,a,s') over the H-1 steps that have a successor (the last stage stays zero)."""
-    visits: NDArray[np.float64]
+    visits: Floats
     """[H or 1, S, A]: Ñ(s,a)."""
-    rewards: NDArray[np.float64]
+    rewards: Floats
     """[H or 1, S, A]: sums of rewards R̃(s,a)."""
-    squares: NDArray[np.float64]
+    squares: Floats
     """[H or 1, S, A]: sums of squared rewards; the sums themselves where rewards are binary."""
-    variance: NDArray[np.float64]
+    variance: Floats
     """[3]: noise variance of one cell of transitions, visits, rewards, as of now."""
-    users: NDArray[np.int64]
+    users: Ints
     """[1]: how many users the totals cover."""
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tacit.arrays import Floats, Ints
 
 __all__ = ["DoseQuery", "GradientShape", "GradientStatistics", "SoftmaxQuery", "empty_gradient"]
 
@@ -37,26 +38,26 @@ class GradientShape:
 class GradientStatistics(NamedTuple):
     """The latest release: a batch gradient divided by the public batch size, with its noise."""
 
-    gradient: NDArray[np.float64]
+    gradient: Floats
     """[d]: (1/m) Σ_i g_i + N(0, σ² I)."""
-    reward: NDArray[np.float64]
+    reward: Floats
     """[1]: the noisy mean reward of a step in the batch; zero unless a baseline is released."""
-    variance: NDArray[np.float64]
+    variance: Floats
     """[2]: noise variance of one coordinate of the gradient, and of the mean reward."""
-    releases: NDArray[np.int64]
+    releases: Ints
     """[1]: how many times something was released."""
 
 
 class SoftmaxQuery(NamedTuple):
     """The query for the gradient of a batch at a softmax policy."""
 
-    features: NDArray[np.float64]
+    features: Floats
     """[S,A,k], or [1,1,0] for tabular policies."""
-    table: NDArray[np.float64]
+    table: Floats
     """[L,S,A]: the policy at which the gradient is taken."""
-    behaviour: NDArray[np.float64]
+    behaviour: Floats
     """[L,S,A]: the policy that the users followed."""
-    baseline: NDArray[np.float64]
+    baseline: Floats
     """[1]: what is subtracted from rewards."""
 
     @staticmethod
@@ -68,13 +69,13 @@ class SoftmaxQuery(NamedTuple):
 class DoseQuery(NamedTuple):
     """The query for the gradient of a batch at a Gaussian policy over doses."""
 
-    features: NDArray[np.float64]
+    features: Floats
     """[S,k]"""
-    norms: NDArray[np.float64]
+    norms: Floats
     """[S]: ‖x_s‖."""
-    means: NDArray[np.float64]
+    means: Floats
     """[S]: θ·x_s, the dose that the policy prefers in each context."""
-    baseline: NDArray[np.float64]
+    baseline: Floats
     """[1]: what is subtracted from rewards."""
     deviation: float
     """τ."""
@@ -92,8 +93,5 @@ def empty_gradient(dimension: int) -> GradientStatistics:
     [0.0, 0.0, 0.0]
     """
     return GradientStatistics(
-        gradient=np.zeros(dimension),
-        reward=np.zeros(1),
-        variance=np.zeros(2),
-        releases=np.zeros(1, dtype=np.int64),
+        gradient=np.zeros(dimension), reward=np.zeros(1), variance=np.zeros(2), releases=np.zeros(1, dtype=np.int64)
     )

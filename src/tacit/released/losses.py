@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
 
 __all__ = ["LayeredShape", "LossQuery", "LossStatistics"]
@@ -30,15 +28,15 @@ class LossQuery(NamedTuple):
 class LossStatistics(NamedTuple):
     """Released after every user."""
 
-    transitions: NDArray[np.float64]
+    transitions: Floats
     """[triples]: Ñ(x,a,x') over all users so far."""
-    visits: NDArray[np.float64]
+    visits: Floats
     """[pairs]: Ñ(x,a) over all users so far."""
-    losses: NDArray[np.float64]
+    losses: Floats
     """[pairs]: full information, Σ_k l̃_k(x,a); bandit feedback, this user's noisy l_k(x,a) 1{(x,a) visited}."""
-    variance: NDArray[np.float64]
+    variance: Floats
     """[3]: noise variance of one entry of each, as of now."""
-    users: NDArray[np.int64]
+    users: Ints
     """[1]: how many users are in it."""
 
 

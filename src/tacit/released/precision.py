@@ -19,8 +19,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.released.counts import CountShape
 
@@ -47,8 +47,8 @@ REWARD, VISIT, ROW, CELL = 0, 1, 2, 3
 class SumPrecision(NamedTuple):
     """Variance and sub-gamma scale of one user's noise in each of the four statistics."""
 
-    variance: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    variance: Floats
+    scale: Floats
 
 
 def exact_sums() -> SumPrecision:
@@ -73,7 +73,7 @@ class Sampling(NamedTuple):
 
     weight: float
     """What is estimated from n counts is as uncertain as if it rested on n/weight users."""
-    noise_share: NDArray[np.float64]
+    noise_share: Floats
     """[3]: how much of the stated variance of transitions, visits, rewards is noise; the rest bounds the sampling."""
 
 
@@ -89,7 +89,7 @@ class CountPrecision(NamedTuple):
     is the variance, which `CountStatistics.variance` states as of now.
     """
 
-    scale: NDArray[np.float64]
+    scale: Floats
 
 
 def exact_counts() -> CountPrecision:
@@ -98,7 +98,7 @@ def exact_counts() -> CountPrecision:
 
 
 @kernel
-def now_radius(precision: CountPrecision, variance: NDArray[np.float64], family: int, log_term: float) -> float:
+def now_radius(precision: CountPrecision, variance: Floats, family: int, log_term: float) -> float:
     """√(2 v L) + c L: exceeded by the noise of one released number with probability at most 2 e^{-L}.
 
     >>> now_radius(CountPrecision(scale=np.array([0.0, 1.0, 1.0])), np.array([2.0, 2.0, 8.0]), 2, 4.0)

@@ -17,7 +17,7 @@ from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
     from tacit.environments.layered import LayeredMDP
-    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.layered_worlds import LossTable
     from tacit.environments.tabular import TabularMDP
 
 __all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "option_lines", "parse_learner", "run_parameters"]
@@ -252,7 +252,7 @@ def _require_model(given: object) -> None:
 
 
 def _losses(given: object) -> LossTable:
-    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.layered_worlds import LossTable
 
     return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
 
@@ -260,7 +260,7 @@ def _losses(given: object) -> LossTable:
 def run_parameters() -> list[Parameter]:
     """The options of a run as parameters of a function, in their order."""
     from tacit.environments.layered import LayeredMDP
-    from tacit.environments.loss_sequences import LossTable
+    from tacit.environments.layered_worlds import LossTable
     from tacit.environments.tabular import TabularMDP
 
     models = {"LayeredMDP": LayeredMDP, "LossTable": LossTable, "TabularMDP": TabularMDP}

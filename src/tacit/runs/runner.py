@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.loss_sequences import LossTable
+from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, require, require_count
 from tacit.loop.simulate import SeedRun

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.environments.layered import LayeredMDP
 from tacit.kernels import lean_kernel
 from tacit.learners.loss_contract import TALLY
@@ -35,8 +35,6 @@ __all__ = [
     "loss_truth",
     "record_mark",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +200,7 @@ class GameJudge:
     count = staticmethod(count_game)
     record = staticmethod(record_game)
 
-    def __init__(self, mdp: LayeredMDP, marks: NDArray[np.int64]) -> None:
+    def __init__(self, mdp: LayeredMDP, marks: Ints) -> None:
         self.truth = loss_truth(mdp)
         self.tally, self.curves = begin_loss_tally(self.truth), np.zeros((3, len(marks)))
         self._marks = marks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
@@ -16,9 +16,6 @@ from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
 from tacit.protocol import Measures, Plan
 
 __all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Truth(NamedTuple):

@@ -20,19 +20,18 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import require_prefix
-from tacit.mechanisms.noise.laplace_sum import laplace_draw, laplace_radius
+from tacit.mechanisms.continual.counter import Prefixes, require_prefix
+from tacit.mechanisms.noise.laplace import laplace_draw, laplace_radius
 from tacit.mechanisms.protocol import require_failure_prob
-from tacit.randomness import SecureNoise
 
 __all__ = ["AccumulatedNoise"]
 
@@ -50,13 +49,13 @@ class AccumulatedParams(NamedTuple):
 class AccumulatedState(NamedTuple):
     """The noise of d counters."""
 
-    time: NDArray[np.int64]  # [1], steps so far
-    draws: NDArray[np.float64]  # [1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], steps so far
+    draws: Floats  # [1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def accumulated_advance(params: AccumulatedParams, state: AccumulatedState, draws: NDArray[np.float64]) -> None:
+def accumulated_advance(params: AccumulatedParams, state: AccumulatedState, draws: Floats) -> None:
     """One more step: draws[0] is its fresh noise."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
@@ -76,7 +75,7 @@ def accumulated_step(params: AccumulatedParams, state: AccumulatedState, generat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccumulatedNoise:
+class AccumulatedNoise(Prefixes):
     """Fresh noise of one scale in every step: Laplace noise if `pure`, else Gaussian.
 
     >>> one = [Family(name="count", up=1, down=0, shift=1.0)]
@@ -149,17 +148,9 @@ class AccumulatedNoise:
         require_count("prefix", k)
         return 1
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """Refused: this counter serves simulations."""
-        raise NotSupported("accumulated noise is for simulations: deploy LaplaceTree or KaryTree with discrete=True")
-
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k (G2)."""
         return require_prefix(k, self.steps) * (2.0 if self.pure else 1.0) * self.scale**2
-
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
 
     @property
     def max_std(self) -> float:

@@ -9,7 +9,7 @@ If the rates interlace, p_1 < q_1 < p_2 < q_2 < … ≤ 1, all weights ω and γ
 coefficients of b and c over any number of steps are sums of positive geometric series, without any cancellation.
 
 How the rates were found has no bearing on privacy: whatever they are, the sensitivity is the norm of their own c.
-The table holds the minimisers of ‖b‖·‖c‖ for K = 10³..10⁸ (`optimise_rates`), to four digits; rates in between
+The table holds the minimisers of ‖b‖·‖c‖ for K = 10³..10⁸, to four digits; rates in between
 are interpolated in ln K, which costs less than 0.01% of the error.
 
 Reference: K. Dvijotham, H. B. McMahan, K. Pillutla, T. Steinke, A. Thakurta, "Efficient and near-optimal noise
@@ -25,12 +25,11 @@ from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
-import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["Rates", "buffer_weights", "buffered_rates", "noise_norm", "optimise_rates", "strategy_norm"]
+__all__ = ["Rates", "buffer_weights", "buffered_rates", "noise_norm", "strategy_norm"]
 
 Rates: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 """(rates of the poles of b, rates of its zeros), interlacing."""
@@ -62,32 +61,7 @@ def buffered_rates(steps: int) -> Rates:
     return tuple(map(float, found[:half])), tuple(map(float, found[half:]))
 
 
-def optimise_rates(steps: int, buffers: int) -> Rates:
-    """The rates that minimise ‖b‖·‖c‖ over this many steps, from a geometric first guess; deterministic.
-
-    >>> poles, zeros = optimise_rates(1000, 2)
-    >>> round(math.sqrt(noise_norm(poles, zeros, 1000) * strategy_norm(poles, zeros, 1000)), 3)
-    3.321
-    """
-    K, d = require_count("steps", steps, least=10), require_count("buffers", buffers)
-
-    def rates(v: NDArray[np.float64]) -> Rates:
-        # A positive distance between neighbours in ln(rate) keeps the rates interlaced.
-        r = np.exp(v[0] + np.concatenate([[0.0], np.cumsum(np.exp(v[1:]))]))
-        return tuple(map(float, r[0::2])), tuple(map(float, r[1::2]))
-
-    def log_error(v: NDArray[np.float64]) -> float:
-        poles, zeros = rates(v)
-        if zeros[-1] > 1.0:
-            return 10.0 + zeros[-1]
-        return math.log(noise_norm(poles, zeros, K) * strategy_norm(poles, zeros, K))
-
-    gap = math.log(0.9 * K) / (2 * d - 1)
-    first = np.array([-math.log(K)] + [math.log(gap)] * (2 * d - 1))
-    return rates(scipy.optimize.minimize(log_error, first, method="L-BFGS-B").x)
-
-
-def buffer_weights(poles: Sequence[float], zeros: Sequence[float]) -> NDArray[np.float64]:
+def buffer_weights(poles: Sequence[float], zeros: Sequence[float]) -> Floats:
     """The weights ω of the buffers: b(x) = 1 + Σ ω_i x / (1 − θ_i x)."""
     p, q = _interlaced(poles, zeros)
     # ω_i = Π_j (θ_i − λ_j) / Π_{j≠i} (θ_i − θ_j)
@@ -118,7 +92,7 @@ def strategy_norm(poles: Sequence[float], zeros: Sequence[float], steps: int) ->
     return float(weights @ _geometric(r, steps) @ weights)
 
 
-def _geometric(rates: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+def _geometric(rates: Floats, steps: int) -> Floats:
     """Σ_{j<n} ((1 − r_a)(1 − r_b))^j for all pairs, accurate for tiny rates and n·rate of any size."""
     a, b = rates[:, None], rates[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,7 +101,7 @@ def _geometric(rates: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     return np.where(gap == 0.0, float(steps), np.where(steps == 0, 0.0, total))
 
 
-def _interlaced(poles: Sequence[float], zeros: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _interlaced(poles: Sequence[float], zeros: Sequence[float]) -> tuple[Floats, Floats]:
     require(len(poles) == len(zeros) > 0, "there must be as many zeros as poles, and at least one", given=len(zeros))
     for rate in (*poles, *zeros):
         require_real("rate", rate, low=0.0, high=1.0, open_low=True)

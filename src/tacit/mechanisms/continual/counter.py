@@ -9,31 +9,42 @@ arrays whose size does not depend on the number of steps, moved by two kernels:
 
 Both write the noise of the current prefix into `state.noise` and refuse to go past the last release that was paid for.
 `add` is the same counter with its sums, state in and state out, for tests and small services.
+
+Sharing one budget between families, `allocate_laplace` and `allocate_gaussian`: minimise Σ_f w_f · (variance of f)
+when all are released to the same people. Pure privacy adds up D1_f · n_f / b_f over the families (n_f Laplace noises
+per counter), Gaussian privacy adds up D2_f / σ_f²; in both cases the optimum is a line of Lagrange's algebra: Lemma C8
+(allocation).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.events import Events
+from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
+from tacit.arrays import Floats
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
 from tacit.mechanisms.exact import discrete_laplace
-from tacit.mechanisms.noise.laplace_sum import discrete_laplace_variance, laplace_radius
+from tacit.mechanisms.noise.laplace import discrete_laplace_variance, laplace_radius
 from tacit.mechanisms.protocol import require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
     "ContinualCounter",
+    "GaussianCounter",
     "LaplaceNodes",
     "Running",
     "add",
+    "allocate_gaussian",
+    "allocate_laplace",
     "begin",
+    "gaussian_shares",
     "nearest_whole",
     "require_prefix",
     "sample_path",
@@ -75,7 +86,7 @@ class ContinualCounter(Protocol):
         """The kernel that moves a stream by one user with seeded noise."""
 
     @property
-    def advance(self) -> Callable[[Any, Any, NDArray[np.float64]], None]:
+    def advance(self) -> Callable[[Any, Any, Floats], None]:
         """The kernel that moves a stream by one user with noise handed in."""
 
     def begin(self, dimension: int) -> Any:
@@ -84,7 +95,7 @@ class ContinualCounter(Protocol):
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
         """The fresh noise vectors of step k from the operating system, where exact integer noise exists."""
 
     def variance_at(self, k: int) -> float:
@@ -103,7 +114,7 @@ class ContinualCounter(Protocol):
 class Running(NamedTuple):
     """A counter in use: the exact sums (sensitive) and the stream of its noise (secret)."""
 
-    totals: NDArray[np.float64]
+    totals: Floats
     stream: Any
 
 
@@ -114,8 +125,8 @@ def begin(counter: ContinualCounter, dimension: int) -> Running:
 
 
 def add(
-    counter: ContinualCounter, running: Running, x: NDArray[np.float64], noise: SimulationNoise | SecureNoise
-) -> tuple[Running, NDArray[np.float64]]:
+    counter: ContinualCounter, running: Running, x: Floats, noise: SimulationNoise | SecureNoise
+) -> tuple[Running, Floats]:
     """Count one user's vector `x`: the next state and the released prefix sums. Nothing given is changed.
 
     The caller clips `x` to the sensitivity that the counter was calibrated for. With `SecureNoise` (integer noise, for
@@ -141,7 +152,7 @@ def add(
     return Running(totals=totals, stream=stream), totals + stream.noise
 
 
-def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> NDArray[np.float64]:
+def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> Floats:
     """The noise of every released prefix, for `dimension` independent counters: shape [releases, dimension]."""
     generator = require_simulation(noise)
     stream, params = counter.begin(require_count("dimension", dimension)), counter.params
@@ -158,7 +169,7 @@ def require_prefix(k: int, releases: int) -> int:
     return int(k)
 
 
-def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearest_whole(x: Floats) -> Floats:
     """The nearest integers, halves upwards; what is not finite counts as 0.
 
     Adding an integer before or after is the same, so numbers at most Δ apart stay at most Δ apart for every integer Δ
@@ -172,7 +183,53 @@ def nearest_whole(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(below + (finite - below >= 0.5), dtype=np.float64)
 
 
-class LaplaceNodes:
+class Prefixes:
+    """What every counter derives from its variances; it is for simulations unless it says how to draw integers."""
+
+    __slots__ = ()
+
+    def variance_at(self, k: int) -> float:
+        """The noise variance of prefix k."""
+        raise NotImplementedError
+
+    def std_at(self, k: int) -> float:
+        """The noise standard deviation of prefix k."""
+        return math.sqrt(self.variance_at(k))
+
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
+        """Refused: this counter draws continuous noise."""
+        raise NotSupported("this counter has no exact integer noise: deploy LaplaceTree or KaryTree with discrete=True")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A tree over `steps` users; `release_final`: prefix `steps` is released as well."""
+
+    steps: int
+    release_final: bool
+
+    def __post_init__(self) -> None:
+        require_count("steps", self.steps)
+
+    @property
+    def releases(self) -> int:
+        """How many prefixes may be released: 1..releases."""
+        return self.steps if self.release_final else self.steps - 1
+
+    @classmethod
+    def calibrate(
+        cls, families: Sequence[Family], epsilon: float, delta: float, steps: int, *, release_final: bool = False
+    ) -> Self:
+        """The tree with the least common noise for all `families` together."""
+        raise NotImplementedError
+
+    @classmethod
+    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
+        """The counter with the least noise that publishes prefixes 1..releases."""
+        return cls.calibrate(families, epsilon, delta, releases + 1)
+
+
+class LaplaceNodes(Prefixes):
     """What every tree of independent Laplace noises has in common: `terms_at(k)` nodes of one scale make prefix k."""
 
     __slots__ = ()
@@ -207,10 +264,6 @@ class LaplaceNodes:
         """The noise variance of prefix k."""
         return self.terms_at(k) * self.node_variance
 
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
-
     @property
     def max_std(self) -> float:
         """The largest standard deviation of any released prefix."""
@@ -221,8 +274,79 @@ class LaplaceNodes:
         noises = self.max_terms * require_count("terms", terms)
         return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
+    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
         """The fresh integer noise of step k from the operating system, exact in a float64 (|z| far below 2⁵³)."""
         if not self.discrete:
             raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
         return discrete_laplace((self.draws_at(k), dimension), noise, scale=self.scale).astype(np.float64)
+
+
+# Allocated noise is widened by this much, so that rounding in the last place stays on the private side.
+_ROUNDING = 1e-12
+
+
+class GaussianCounter(Protocol):
+    """A continual counter that is as private as one Gaussian noise sigma over shift · sensitivity."""
+
+    @classmethod
+    def for_steps(cls, steps: int, sigma: float) -> Self:
+        """The counter of this kind for this many steps."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The shift that a user of sensitivity one causes, rounded up."""
+
+
+F = TypeVar("F", bound=GaussianCounter)
+
+
+def allocate_laplace(
+    families: Sequence[Family], weights: Sequence[float], epsilon: float, counts: Sequence[int]
+) -> tuple[float, ...]:
+    """The scales b_f that minimise Σ w_f b_f² under pure `epsilon`, when one user meets `counts[f]` noises per counter.
+
+    For a tree the count is `tree_levels(steps)`, for a single release it is 1.
+
+    >>> count, loss = Family(name="P", up=6, down=6, shift=1.0), Family(name="loss", up=42, down=0, shift=1.0)
+    >>> [round(b * math.sqrt(28)) for b in allocate_laplace([count, loss], [1.0, 1.0], 1.0, [14, 14])]
+    [2938, 4461]
+    """
+    require_real("epsilon", epsilon, low=0.0, open_low=True)
+    require(len(families) == len(weights) == len(counts), "families, weights and counts must match", len(weights))
+    w = [require_real("weight", weight, low=0.0, open_low=True) for weight in weights]
+    # b_f = (D1_f L_f / w_f)^{1/3} · Σ_g (D1_g L_g)^{2/3} w_g^{1/3} / ε
+    cost = [family.l1 * require_count("count", n) for family, n in zip(families, counts, strict=True)]
+    total = sum(c ** (2 / 3) * v ** (1 / 3) for c, v in zip(cost, w, strict=True)) / epsilon
+    return tuple((c / v) ** (1 / 3) * total * (1 + _ROUNDING) for c, v in zip(cost, w, strict=True))
+
+
+def allocate_gaussian(
+    families: Sequence[Family], weights: Sequence[float], epsilon: float, delta: float, steps: int, counter: type[F]
+) -> tuple[F, ...]:
+    """One counter per family, private together, with the least Σ_f w_f · (variance of the last prefix of f).
+
+    >>> from tacit.mechanisms.continual.factorization import SquareRootFactorization
+    >>> P, loss = Family(name="P", up=6, down=6, shift=1.0), Family(name="loss", up=42, down=0, shift=1.0)
+    >>> split = allocate_gaussian([P, loss], [1.0, 1.0], 1.0, 1e-6, 10_000, SquareRootFactorization)
+    >>> [round(part.max_std, 1) for part in split]
+    [99.1, 135.6]
+    """
+    # v_f = ‖b‖²‖c‖² √(D2_f / w_f) · Σ_g √(D2_g w_g) / μ², where v_f = ‖b‖² σ_f²
+    sensitivity = counter.for_steps(steps, 1.0).sensitivity
+    sigmas = gaussian_shares(families, weights, gaussian_mu(epsilon, delta) / sensitivity)
+    return tuple(counter.for_steps(steps, sigma) for sigma in sigmas)
+
+
+def gaussian_shares(families: Sequence[Family], weights: Sequence[float], mu: float) -> tuple[float, ...]:
+    """The deviations σ_f that minimise Σ w_f σ_f² subject to Σ D2_f / σ_f² = μ².
+
+    >>> one = Family(name="count", up=1, down=0, shift=1.0)
+    >>> [round(sigma, 6) for sigma in gaussian_shares([one, one], [1.0, 1.0], 1.0)]
+    [1.414214, 1.414214]
+    """
+    require(len(families) == len(weights) > 0, "there must be one weight for every family", given=len(weights))
+    w = [require_real("weight", weight, low=0.0, open_low=True) for weight in weights]
+    # σ_f² = √(D2_f / w_f) · Σ_g √(D2_g w_g) / μ²
+    total = sum(math.sqrt(family.l2_squared * v) for family, v in zip(families, w, strict=True)) / mu**2
+    shares = [math.sqrt(family.l2_squared / v) * total for family, v in zip(families, w, strict=True)]
+    return tuple(math.sqrt(share) * (1 + _ROUNDING) for share in shares)

@@ -10,11 +10,7 @@ one user of sensitivity s is as exposed as by one Gaussian noise of deviation σ
     BufferedToeplitz          b rational with four poles: streams with four numbers per counter, the same error to 0.2%
                               at K = 20,000 (1.5% at 10⁶). Certified by the exact norm of its own C.
 
-Privacy under adaptive use (later users may depend on everything released). B is lower triangular and invertible, so
-releasing prefixes 1..k is the same as releasing y_t = (C x)_t + z_t for t ≤ k. If user i changes by Δ_i (chosen when i
-arrives), y_t shifts by c_{t-i} Δ_i, known in both worlds from time i on; nothing before i shifts. So the pair of
-transcripts is a post-processing of N(0, σ²I) against N(u, σ²I) with ‖u‖² = ‖Δ_i‖² Σ_{j≤K-i} c_j² ≤ ‖Δ_i‖² ‖c‖², and
-for Gaussian noise nothing but ‖u‖/σ matters: Lemma C2 (factorization).
+The same holds under adaptive use (later users may depend on everything released): Lemma C2 (factorization).
 
 The buffered stream needs one Gaussian draw and a few multiplications per counter and step.
 The noise of prefix k is (B z)_k = z_k + Σ_i ω_i s_i, where buffer i holds s_i = Σ_{j<k} θ_i^{k-1-j} z_j and decays by
@@ -32,26 +28,21 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft, special
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
-from tacit.mechanisms.continual.counter import require_prefix
+from tacit.mechanisms.continual.counter import Prefixes, require_prefix
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
-__all__ = [
-    "BufferedToeplitz",
-    "SquareRootFactorization",
-    "square_root_coefficients",
-    "square_root_norm",
-]
+__all__ = ["BufferedToeplitz", "SquareRootFactorization", "square_root_coefficients", "square_root_norm"]
 
 # Norms are sums of positive terms, right to about 1e-14; they enter sensitivities widened by this much.
 _ROUNDING = 1e-12
@@ -66,21 +57,21 @@ class BufferedParams(NamedTuple):
 
     releases: int
     sigma: float
-    rates: NDArray[np.float64]  # [buffers], p_i
-    weights: NDArray[np.float64]  # [buffers], ω_i
+    rates: Floats  # [buffers], p_i
+    weights: Floats  # [buffers], ω_i
 
 
 class BufferedState(NamedTuple):
     """The noise of d counters."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    buffers: NDArray[np.float64]  # [buffers, d]
-    draws: NDArray[np.float64]  # [1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    buffers: Floats  # [buffers, d]
+    draws: Floats  # [1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def buffered_advance(params: BufferedParams, state: BufferedState, draws: NDArray[np.float64]) -> None:
+def buffered_advance(params: BufferedParams, state: BufferedState, draws: Floats) -> None:
     """Count one more user: draws[0] is the fresh noise z of this step."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
@@ -105,7 +96,7 @@ def buffered_step(params: BufferedParams, state: BufferedState, generator: np.ra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Factorization:
+class _Factorization(Prefixes):
     """What both factorizations share: K steps, node noise sigma."""
 
     steps: int
@@ -160,10 +151,6 @@ class _Factorization:
         """The noise variance of prefix k."""
         return self.sigma**2 * self.norm_at(require_prefix(k, self.steps))
 
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
-
     @property
     def max_std(self) -> float:
         """The largest standard deviation of any released prefix: that of the last."""
@@ -206,7 +193,7 @@ class SquareRootFactorization(_Factorization):
         """Σ_{j<k} c_j²."""
         return square_root_norm(k)
 
-    def sample_path(self, dimension: int, noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample_path(self, dimension: int, noise: SimulationNoise) -> Floats:
         """The noise of every prefix for `dimension` counters, shape [steps, dimension], by FFT."""
         z = require_simulation(noise).standard_normal((self.steps, require_count("dimension", dimension)))
         z *= self.sigma
@@ -287,14 +274,8 @@ class BufferedToeplitz(_Factorization):
         require_count("prefix", k)
         return 1
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """Refused: correlated Gaussian noise over real shifts has no exact integer form."""
-        raise NotSupported(
-            "correlated Gaussian noise has no exact integer form: deploy LaplaceTree or KaryTree with discrete=True"
-        )
 
-
-def square_root_coefficients(steps: int) -> NDArray[np.float64]:
+def square_root_coefficients(steps: int) -> Floats:
     """The coefficients of 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j).
 
     >>> square_root_coefficients(4)
@@ -322,7 +303,7 @@ def square_root_norm(steps: int) -> float:
 
 
 @cache
-def _small_norms() -> NDArray[np.float64]:
+def _small_norms() -> Floats:
     """The squared norms g for K = 1.._SERIES_FROM."""
     norms = np.cumsum(square_root_coefficients(_SERIES_FROM) ** 2)
     norms.setflags(write=False)

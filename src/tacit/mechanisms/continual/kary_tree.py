@@ -11,20 +11,9 @@ arrived yet: prefix 2 in base 3 is block {1, 2, 3} minus user 3. Their *sums* ar
 (B Z)_t, where Z is the vector of independent node noises, C the incidence of nodes and users, and B C = A is the
 lower triangular matrix of ones.
 
-Lemma C5 (linear Laplace counter). Let A = B C with A lower triangular, Z independent Laplace noises of scale b,
-and let a_t = (A x)_t + (B Z)_t be released for t = 1, 2, …, where x_t may depend on a_1..a_{t-1}, and user i's value is
-x_i in one world and x_i + Δ in the other, Δ depending on a_1..a_{i-1} with |Δ| ≤ s. Then the transcripts' laws differ
-by a factor of at most exp(s ‖C e_i‖₁ / b).
-Proof. Fix the coins of whoever chooses x. Let φ(Z) = Z − Δ C e_i, with Δ computed from the transcript of the first
-world under Z. Since (B C e_i)_t = A_{t,i} = 0 for t < i, the transcript before i is the same for every point of the
-line Z + ℝ C e_i; so Δ is constant on that line, φ is a translation on each line, hence a bijection that preserves
-volume. World 2 under φ(Z) writes the transcript that world 1 writes under Z: before i because nothing changed, and at
-t ≥ i by induction, because the inputs of the others agree, the sum is larger by A_{t,i} Δ and the noise smaller by
-(B C e_i)_t Δ = A_{t,i} Δ. The density of Z changes by at most exp(‖Δ C e_i‖₁ / b) under φ; integrate. ∎
-On the integers, with whole Δ and discrete noise, the same φ permutes the lattice and the same bound holds.
-With several counters, given the history before i their noises are still independent and each counter's future is, up
-to known inputs, the vector (B Z)_{t≥i} + Δ A_{t,i}: a non-interactive mechanism that is s·levels/b-private by the same
-argument on each line: Lemma C6 (several Laplace counters).
+Privacy under adaptive use: transcripts differ by a factor of at most exp(s ‖C e_i‖₁ / b), ‖C e_i‖₁ ≤ levels, if user i
+changes by at most s, with discrete noise and whole changes, too (Lemma C5 (linear Laplace counter)); several counters
+compose as pure mechanisms (Lemma C6 (several Laplace counters)).
 
 What is *not* claimed: the history before i tells something about the noise of nodes that contain i (used early, with
 opposite signs), so the loss at i is not that of `levels` fresh Laplace noises. Therefore the event is `PureEvent`, and
@@ -50,15 +39,15 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import LaplaceNodes, require_prefix
-from tacit.mechanisms.noise.laplace_sum import fill_laplace
+from tacit.mechanisms.continual.counter import LaplaceNodes, Tree, require_prefix
+from tacit.mechanisms.noise.laplace import fill_laplace
 from tacit.mechanisms.protocol import require_whole
 
 __all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_levels"]
@@ -79,13 +68,13 @@ class KaryParams(NamedTuple):
 class KaryState(NamedTuple):
     """The noise of d counters, m = (arity - 1) / 2."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    digits: NDArray[np.int64]  # [levels], balanced digits of the time
-    added: NDArray[np.float64]  # [levels, d], noise of the added nodes of each level
-    tails: NDArray[np.float64]  # [levels, m + 1, d], tails[j, r] = noise of the last r children of the block
-    sums: NDArray[np.float64]  # [levels + 1, d], noise of the levels from the top down
-    draws: NDArray[np.float64]  # [levels · m + 1, d], fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    digits: Ints  # [levels], balanced digits of the time
+    added: Floats  # [levels, d], noise of the added nodes of each level
+    tails: Floats  # [levels, m + 1, d], tails[j, r] = noise of the last r children of the block
+    sums: Floats  # [levels + 1, d], noise of the levels from the top down
+    draws: Floats  # [levels · m + 1, d], fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
@@ -99,7 +88,7 @@ def kary_draws_needed(params: KaryParams, state: KaryState) -> int:
 
 
 @kernel
-def kary_advance(params: KaryParams, state: KaryState, draws: NDArray[np.float64]) -> None:
+def kary_advance(params: KaryParams, state: KaryState, draws: Floats) -> None:
     """Count one more user: the rows of `draws` are the noises of the new nodes, lowest level first."""
     if state.time[0] >= params.releases:
         raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")
@@ -145,7 +134,7 @@ def kary_step(params: KaryParams, state: KaryState, generator: np.random.Generat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KaryTree(LaplaceNodes):
+class KaryTree(Tree, LaplaceNodes):
     """The k-ary tree with subtraction and Laplace noise of this scale in every node.
 
     G1. Exposure: at most `levels` used nodes contain one user, and one differing counter is (levels · shift / scale)-
@@ -161,8 +150,6 @@ class KaryTree(LaplaceNodes):
     (4, 4.0, 29.4)
     """
 
-    steps: int
-    release_final: bool
     arity: int
     scale: float
     discrete: bool = False
@@ -172,14 +159,9 @@ class KaryTree(LaplaceNodes):
     PURE: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_count("steps", self.steps)
+        Tree.__post_init__(self)
         _require_arity(self.arity)
         require_real("scale", self.scale, low=0.0, open_low=True)
-
-    @classmethod
-    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
-        """The counter with the least noise that publishes prefixes 1..releases."""
-        return cls.calibrate(families, epsilon, delta, releases + 1)
 
     @classmethod
     def calibrate(
@@ -207,11 +189,6 @@ class KaryTree(LaplaceNodes):
             delta=delta,
             enough=pure,
         )
-
-    @property
-    def releases(self) -> int:
-        """How many prefixes may be released: 1..releases."""
-        return _releases(self.steps, release_final=self.release_final)
 
     @property
     def levels(self) -> int:

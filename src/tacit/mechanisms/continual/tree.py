@@ -4,17 +4,11 @@ User k sits at leaf k-1 of a binary tree; prefix k is the disjoint union of one 
 left children. Right children and the root are never released, so their noise is never drawn.
 Deviation from [bai2024adversarial] Alg. 4, which puts user k at leaf k and thereby reads nodes that are never filled.
 
-Privacy under adaptive use (the users' data may depend on everything released before). A node is first released at the
-step of its last user, after all of its users have arrived, and keeps its noise from then on. Before user i arrives, no
-node that contains i has been used, so the noise of those nodes is independent of the history; given the history, the
-whole future is a function of those nodes' noisy sums, of other noise and of later users, who react to the transcript
-alone. Hence the pair of transcripts is a post-processing of the release of the nodes that contain i, each once, with
-fresh noise over the change of that user: `levels` events per differing counter (Lemma C1 (binary tree)).
-
-How many nodes? Item i lies in one block of 2^j users per level j; the first user lies in a left child at every level
-and no user in more. Blocks up to size n are completed when prefixes 1..n are released, so levels = bit_length(n):
-⌈log₂ K⌉ for n = K-1, which is all that an agent needs who plays K episodes, and bit_length(K) for n = K. Neither ln K
-(short by up to 1.44) nor the unrounded log₂ K is enough.
+Privacy under adaptive use (the users' data may depend on everything released before): a node is first released at the
+step of its last user and keeps its noise from then on, so one user is exposed to `levels` fresh noises per differing
+counter, where levels = bit_length(n) for prefixes 1..n (Lemma C1 (binary tree)): ⌈log₂ K⌉ for n = K-1, which is all
+that an agent needs who plays K episodes, and bit_length(K) for n = K. Neither ln K (short by up to 1.44) nor the
+unrounded log₂ K is enough.
 
 The stream needs one fresh draw and one addition per counter and step. Written from the highest bit down, the noise of
 prefix k is that of prefix k & (k-1) (k without its lowest 1-bit) plus the node of the lowest bit, which is new at step
@@ -30,19 +24,18 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import LaplaceNodes, require_prefix
-from tacit.mechanisms.noise.laplace_sum import fill_laplace
+from tacit.mechanisms.continual.counter import LaplaceNodes, Prefixes, Tree, require_prefix
+from tacit.mechanisms.noise.laplace import fill_laplace
 from tacit.mechanisms.protocol import require_failure_prob, require_whole
-from tacit.randomness import SecureNoise
 
 __all__ = ["GaussianTree", "LaplaceTree", "tree_levels"]
 
@@ -63,14 +56,14 @@ class TreeParams(NamedTuple):
 class TreeState(NamedTuple):
     """The noise of d counters: sums[level] is the noise of the current prefix from the top down to `level`."""
 
-    time: NDArray[np.int64]  # [1], users so far
-    sums: NDArray[np.float64]  # [levels, d]
-    draws: NDArray[np.float64]  # [1, d] or, padded, [levels, d]: fresh noise of this step
-    noise: NDArray[np.float64]  # [d], noise of the current prefix
+    time: Ints  # [1], users so far
+    sums: Floats  # [levels, d]
+    draws: Floats  # [1, d] or, padded, [levels, d]: fresh noise of this step
+    noise: Floats  # [d], noise of the current prefix
 
 
 @kernel
-def tree_advance(params: TreeParams, state: TreeState, draws: NDArray[np.float64]) -> None:
+def tree_advance(params: TreeParams, state: TreeState, draws: Floats) -> None:
     """Count one more user: draws[0] is the noise of the new node, further rows are padding."""
     k = int(state.time[0]) + 1
     if k > params.releases:
@@ -127,19 +120,8 @@ def gaussian_tree_step(params: TreeParams, state: TreeState, generator: np.rando
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tree:
-    """The shape of a binary tree over `steps` users; `release_final`: prefix `steps` is released as well."""
-
-    steps: int
-    release_final: bool
-
-    def __post_init__(self) -> None:
-        require_count("steps", self.steps)
-
-    @property
-    def releases(self) -> int:
-        """How many prefixes may be released: 1..releases."""
-        return self.steps if self.release_final else self.steps - 1
+class _BinaryTree(Tree):
+    """The shape of a binary tree."""
 
     @property
     def levels(self) -> int:
@@ -185,7 +167,7 @@ class _Tree:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceTree(_Tree, LaplaceNodes):
+class LaplaceTree(_BinaryTree, LaplaceNodes):
     """The binary tree with Laplace noise of this scale in every node.
 
     G1. Exposure: one differing counter is covered by exactly `levels` independent Laplace noises of scale `scale`,
@@ -213,13 +195,8 @@ class LaplaceTree(_Tree, LaplaceNodes):
     PURE: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _Tree.__post_init__(self)
+        Tree.__post_init__(self)
         require_real("scale", self.scale, low=0.0, open_low=True)
-
-    @classmethod
-    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
-        """The counter with the least noise that publishes prefixes 1..releases."""
-        return cls.calibrate(families, epsilon, delta, releases + 1)
 
     @classmethod
     def calibrate(
@@ -261,7 +238,7 @@ class LaplaceTree(_Tree, LaplaceNodes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianTree(_Tree):
+class GaussianTree(_BinaryTree, Prefixes):
     """The binary tree with Gaussian noise of this standard deviation in every node.
 
     G1. Exposure: one differing counter is covered by `levels` independent Gaussian noises, under adaptive use:
@@ -280,13 +257,8 @@ class GaussianTree(_Tree):
     PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _Tree.__post_init__(self)
+        Tree.__post_init__(self)
         require_real("sigma", self.sigma, low=0.0, open_low=True)
-
-    @classmethod
-    def for_releases(cls, families: Sequence[Family], epsilon: float, delta: float, releases: int) -> Self:
-        """The counter with the least noise that publishes prefixes 1..releases."""
-        return cls.calibrate(families, epsilon, delta, releases + 1)
 
     @classmethod
     def calibrate(
@@ -312,17 +284,9 @@ class GaussianTree(_Tree):
         """Gaussian noise is sub-Gaussian."""
         return 0.0
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> NDArray[np.float64]:
-        """Refused: this tree draws continuous noise."""
-        raise NotSupported("this tree has no exact integer noise: deploy LaplaceTree(discrete=True) instead")
-
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
         return self.terms_at(k) * self.sigma**2
-
-    def std_at(self, k: int) -> float:
-        """The noise standard deviation of prefix k."""
-        return math.sqrt(self.variance_at(k))
 
     @property
     def max_std(self) -> float:

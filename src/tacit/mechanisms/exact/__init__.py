@@ -5,23 +5,20 @@ docstring: total variation distance 0, no floating-point rounding between the ra
 are rationals; a float is taken as the rational it is, exactly.
 
     bits          random words, the only door to the operating system; uniform integers and permutations
-    arithmetic    rational parameters; rigorous integer enclosures of e^-γ
-    inversion     Lemma N4 (exact inversion): against a lazily extended uniform number
+    inversion     rational parameters, rigorous integer enclosures of e^-γ, and Lemma N4 (exact inversion): against a
+                  lazily extended uniform number
     blocks        two-level sampling, so that a scale of millions needs no table; geometric, Laplace, Gaussian
-    bernoulli, binomial    coins and their sums
+    bernoulli     coins
 """
 
-from tacit.mechanisms.exact.bernoulli import bernoulli, bernoulli_each, bernoulli_exp, bernoulli_logistic, fair_bits
-from tacit.mechanisms.exact.binomial import binomial
+from tacit.mechanisms.exact.bernoulli import bernoulli, bernoulli_each, bernoulli_logistic, fair_bits
 from tacit.mechanisms.exact.bits import permutation, uniform_integers
 from tacit.mechanisms.exact.blocks import discrete_gaussian, discrete_laplace, geometric
 
 __all__ = [
     "bernoulli",
     "bernoulli_each",
-    "bernoulli_exp",
     "bernoulli_logistic",
-    "binomial",
     "discrete_gaussian",
     "discrete_laplace",
     "fair_bits",

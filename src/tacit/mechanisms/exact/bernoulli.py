@@ -1,4 +1,4 @@
-"""Exact coins for deployments: rational, e^-γ, 1/(1 + e^γ), fair, and one probability per lane.
+"""Exact coins for deployments: rational, 1/(1 + e^γ), fair, and one probability per lane.
 
 All are [U < p] with the digits of the uniform U drawn as far as the comparison needs them (`inversion`): total
 variation distance 0. Coins compare 16 bits first; one in 2^16 needs more.
@@ -13,23 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.mechanisms.exact.arithmetic import Enclosure, Real, ceil_div, exp_enclosure, rational
+from tacit.arrays import Floats
 from tacit.mechanisms.exact.bits import Bits, Size, lanes, secure_bits
-from tacit.mechanisms.exact.inversion import GUARD, Law, Weights, draw
+from tacit.mechanisms.exact.inversion import (
+    GUARD,
+    Enclosure,
+    Law,
+    Real,
+    Weights,
+    ceil_div,
+    draw,
+    exp_enclosure,
+    rational,
+)
 from tacit.randomness import SecureNoise
 
 __all__ = [
-    "ExpCoin",
     "LogisticCoin",
     "RationalCoin",
     "bernoulli",
     "bernoulli_each",
-    "bernoulli_exp",
     "bernoulli_logistic",
     "draw_coins",
     "draw_each",
     "fair_bits",
 ]
+
 
 _COIN = 16
 
@@ -44,17 +53,6 @@ class RationalCoin:
         """1 - p and p."""
         scaled = self.p.numerator << (bits + GUARD)
         return _coin((scaled // self.p.denominator, ceil_div(scaled, self.p.denominator)), bits)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpCoin:
-    """P(1) = e^-γ, γ > 0."""
-
-    gamma: Fraction
-
-    def weights(self, bits: int) -> Weights:
-        """1 - e^-γ and e^-γ."""
-        return _coin(exp_enclosure(self.gamma, bits + GUARD), bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +85,6 @@ def bernoulli(size: Size, noise: SecureNoise, *, probability: Real) -> NDArray[n
     if p in (0, 1):
         return np.full(shape, p == 1)
     return draw_coins(RationalCoin(p), count, bits).reshape(shape)
-
-
-def bernoulli_exp(size: Size, noise: SecureNoise, *, gamma: Real) -> NDArray[np.bool_]:
-    """Independent coins with P(True) = e^-gamma, gamma ≥ 0 rational, exactly.
-
-    >>> bool(bernoulli_exp(10, SecureNoise(), gamma=0).all())
-    True
-    """
-    count, shape = lanes(size)
-    bits = secure_bits(noise)
-    g = rational("gamma", gamma)
-    return np.full(shape, True) if g == 0 else draw_coins(ExpCoin(g), count, bits).reshape(shape)
 
 
 def bernoulli_logistic(size: Size, noise: SecureNoise, *, gamma: Real, odds: Real = 1) -> NDArray[np.bool_]:
@@ -143,7 +129,7 @@ def draw_coins(law: Law, count: int, bits: Bits, *, width: int = _COIN) -> NDArr
     return draw(law, count, bits, width=width).astype(np.bool_)
 
 
-def draw_each(p: NDArray[np.float64], bits: Bits, *, width: int = _COIN) -> NDArray[np.bool_]:
+def draw_each(p: Floats, bits: Bits, *, width: int = _COIN) -> NDArray[np.bool_]:
     """[U < p] per lane. A double is a dyadic rational; scaling by 2^width, floor and remainder are exact on doubles."""
     result = p >= 1.0
     pending = np.flatnonzero((p > 0.0) & ~result)

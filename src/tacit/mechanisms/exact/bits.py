@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Ints
 from tacit.errors import require, require_count
 from tacit.randomness import SecureNoise
 
@@ -95,7 +96,7 @@ def lanes(size: Size) -> tuple[int, tuple[int, ...]]:
     return math.prod(shape), shape
 
 
-def uniform_integers(size: Size, noise: SecureNoise, *, below: int) -> NDArray[np.int64]:
+def uniform_integers(size: Size, noise: SecureNoise, *, below: int) -> Ints:
     """Independent integers, uniform on [0, below), exactly; 1 ≤ below ≤ 2^63.
 
     >>> sorted(set(uniform_integers(2000, SecureNoise(), below=3).tolist()))  # fails with probability below 1e-351
@@ -108,7 +109,7 @@ def uniform_integers(size: Size, noise: SecureNoise, *, below: int) -> NDArray[n
     return draw_below(limit, count, bits).reshape(shape)
 
 
-def permutation(count: int, noise: SecureNoise) -> NDArray[np.int64]:
+def permutation(count: int, noise: SecureNoise) -> Ints:
     """A uniformly random order of 0, ..., count - 1; each of the count! orders is equally likely, exactly.
 
     >>> sorted(permutation(5, SecureNoise()).tolist())
@@ -119,7 +120,7 @@ def permutation(count: int, noise: SecureNoise) -> NDArray[np.int64]:
     return draw_order(number, secure_bits(noise))
 
 
-def draw_below(limit: int, count: int, bits: Bits) -> NDArray[np.int64]:
+def draw_below(limit: int, count: int, bits: Bits) -> Ints:
     """`count` independent integers, uniform on [0, limit)."""
     result = np.zeros(count, dtype=np.int64)
     width = (limit - 1).bit_length()
@@ -132,7 +133,7 @@ def draw_below(limit: int, count: int, bits: Bits) -> NDArray[np.int64]:
     return result
 
 
-def draw_order(count: int, bits: Bits, *, width: int = WORD) -> NDArray[np.int64]:
+def draw_order(count: int, bits: Bits, *, width: int = WORD) -> Ints:
     """A uniform order of `count` things, by sorting distinct keys of `width` bits."""
     while True:
         keys = bits(count, width)

@@ -32,9 +32,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mechanisms.exact.arithmetic import Real, ceil_div, exp_enclosure, rational
+from tacit.arrays import Ints
 from tacit.mechanisms.exact.bits import WORD, Bits, Size, lanes, secure_bits
-from tacit.mechanisms.exact.inversion import GUARD, Law, Weights, concave_tail, draw
+from tacit.mechanisms.exact.inversion import (
+    GUARD,
+    Law,
+    Real,
+    Weights,
+    ceil_div,
+    concave_tail,
+    draw,
+    exp_enclosure,
+    rational,
+)
 from tacit.randomness import SecureNoise
 
 __all__ = [
@@ -114,7 +124,7 @@ def block_shift(scale: Fraction) -> int:
     return max(0, int(scale / _BLOCKS_PER_SCALE).bit_length() - 1)
 
 
-def draw_magnitudes(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD) -> NDArray[np.int64]:
+def draw_magnitudes(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD) -> Ints:
     """`count` independent n ≥ 0 with P(n) ∝ e^-γ(n)."""
     result = np.empty(count, dtype=np.int64)
     pending = np.arange(count)
@@ -125,7 +135,7 @@ def draw_magnitudes(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD)
     return result
 
 
-def draw_symmetric(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD) -> NDArray[np.int64]:
+def draw_symmetric(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD) -> Ints:
     """`count` independent z with P(z) ∝ e^-γ(|z|): a magnitude and a fair sign, where -0 is rejected."""
     result = np.empty(count, dtype=np.int64)
     pending = np.arange(count)
@@ -138,7 +148,7 @@ def draw_symmetric(law: BlockLaw, count: int, bits: Bits, *, width: int = WORD) 
     return result
 
 
-def propose(law: BlockLaw, count: int, bits: Bits, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def propose(law: BlockLaw, count: int, bits: Bits, width: int) -> tuple[Ints, NDArray[np.bool_]]:
     """Proposals n = m·a + j and whether their coins say to keep them."""
     block = draw(law, count, bits, width=width)
     if law.shift == 0:
@@ -157,7 +167,7 @@ def propose(law: BlockLaw, count: int, bits: Bits, width: int) -> tuple[NDArray[
     return n, keep
 
 
-def geometric(size: Size, noise: SecureNoise, *, scale: Real) -> NDArray[np.int64]:
+def geometric(size: Size, noise: SecureNoise, *, scale: Real) -> Ints:
     """Independent k ≥ 0 with P(k) ∝ e^-(k/scale), exactly.
 
     >>> k = geometric(1000, SecureNoise(), scale=3)
@@ -169,7 +179,7 @@ def geometric(size: Size, noise: SecureNoise, *, scale: Real) -> NDArray[np.int6
     return draw_magnitudes(GeometricBlocks(b, block_shift(b)), count, secure_bits(noise)).reshape(shape)
 
 
-def discrete_laplace(size: Size, noise: SecureNoise, *, scale: Real) -> NDArray[np.int64]:
+def discrete_laplace(size: Size, noise: SecureNoise, *, scale: Real) -> Ints:
     """Independent integers z with P(z) ∝ e^-(|z|/scale), exactly.
 
     `scale` is a positive rational (a float is taken exactly as it is) of at most 2^40.
@@ -184,7 +194,7 @@ def discrete_laplace(size: Size, noise: SecureNoise, *, scale: Real) -> NDArray[
     return draw_symmetric(GeometricBlocks(b, block_shift(b)), count, secure_bits(noise)).reshape(shape)
 
 
-def discrete_gaussian(size: Size, noise: SecureNoise, *, variance: Real) -> NDArray[np.int64]:
+def discrete_gaussian(size: Size, noise: SecureNoise, *, variance: Real) -> Ints:
     """Independent integers z with P(z) ∝ e^-(z²/(2·variance)), exactly.
 
     The parameter is σ², not σ, because σ² is what must be rational; it is at most 2^80. A float is taken exactly as it

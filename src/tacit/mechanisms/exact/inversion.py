@@ -4,36 +4,124 @@ A law on an ordered, possibly infinite list of outcomes x₀, x₁, ... is sampl
 
     X = x_i  where  i = #{k : U < T_k},   T_k = P(X comes after x_k)    (T₀ ≥ T₁ ≥ ... → 0)
 
-so that P(i > k) = P(U < T_k) = T_k: the law itself. U is never rounded, because it is never finished: its binary digits
-are drawn only as far as the comparisons need them. With the first b bits u of U known, U lies in [u, u+1)·2^-b; with
-integers lower_k ≤ 2^b T_k ≤ upper_k,
+U is never rounded, because it is never finished: its binary digits are drawn only as far as the comparisons need them.
+With the first b bits u of U known and integers lower_k ≤ 2^b T_k ≤ upper_k,
 
     u + 1 ≤ lower_k   ⟹  U < T_k            u ≥ upper_k   ⟹  U ≥ T_k
 
-and when neither holds for some k, more digits of U are drawn and the thresholds are enclosed more narrowly. Every
-decision is therefore the decision that the complete U and the exact real T_k would have given.
+and when neither holds for some k, more digits of U are drawn and the thresholds are enclosed more narrowly. So the
+law is the stated one, with total variation distance 0, and the sampler ends with probability 1; at b = 64 a lane is
+undecided with probability below (number of thresholds) · 2^-62: one table look-up per draw.
 
-*Exact*: the result equals the inversion of U, so its law is the stated one: total variation distance 0, tails included.
-*Finite*: undecided lanes have U within a few 2^-b of a threshold; their probability goes to 0 as b grows, so the
-sampler ends with probability 1 (nothing needs to be known about the irrationality of T_k).
-*Fast*: at b = 64 a lane is undecided with probability below (number of thresholds) · 2^-62: one table look-up per draw.
+An enclosure of a real number x at `bits` bits is a pair of integers (lower, upper) with lower ≤ 2^bits · x ≤ upper:
+Python integers only, every rounding outwards.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from numbers import Rational
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mechanisms.exact.arithmetic import ceil_div
+from tacit.arrays import Ints
+from tacit.errors import InvalidInput, require
 from tacit.mechanisms.exact.bits import WORD, Bits
 
-__all__ = ["GUARD", "Law", "Weights", "concave_tail", "draw", "extend", "thresholds"]
+__all__ = [
+    "GUARD",
+    "Enclosure",
+    "Law",
+    "Real",
+    "Weights",
+    "ceil_div",
+    "concave_tail",
+    "draw",
+    "exp_enclosure",
+    "extend",
+    "rational",
+    "thresholds",
+]
+
+
+Enclosure = tuple[int, int]
+Real = Fraction | int | float
+
+_HALVINGS = 5  # the Taylor series runs on an argument below 2^-5; any number is correct, this one is fast
+
+
+def rational(name: str, value: Real, low: Real = 0, high: Real = math.inf, *, open_low: bool = False) -> Fraction:
+    """`value` as the rational number it is, within [low, high] (or (low, high]); no rounding at all.
+
+    >>> rational("scale", 0.1), rational("scale", Fraction(1, 10))
+    (Fraction(3602879701896397, 36028797018963968), Fraction(1, 10))
+    """
+    number: Real
+    if not isinstance(value, bool) and isinstance(value, Rational):
+        number = Fraction(int(value.numerator), int(value.denominator))
+    elif isinstance(value, float | np.floating) and math.isfinite(value):
+        number = Fraction(*value.as_integer_ratio())
+    else:
+        raise InvalidInput(f"{name} must be a finite number, got {value!r}; use a Fraction, an int or a float")
+    left = "(" if open_low else "["
+    inside = (low < number if open_low else low <= number) and number <= high
+    require(inside, f"{name} must be in {left}{low}, {high}]", value)
+    return number
+
+
+def exp_enclosure(gamma: Fraction, bits: int) -> Enclosure:
+    """Integers around 2^bits · e^-γ, for γ ≥ 0 and bits ≥ 1.
+
+    >>> exp_enclosure(Fraction(1), 20)  # 2^20 / e = 385749.5...
+    (385749, 385750)
+    >>> exp_enclosure(Fraction(0), 8)
+    (256, 256)
+    """
+    if gamma == 0:
+        return 1 << bits, 1 << bits
+    if gamma >= bits:  # 2^bits · e^-bits < 1, because e > 2
+        return 0, 1
+    # e^-γ = (e^-y)^(2^s), y = γ/2^s; a squaring at most doubles the error, so s guard bits (and a few) pay for it.
+    s = max(0, math.ceil(gamma).bit_length() + _HALVINGS)
+    working = bits + s + 8
+    lower, upper = _taylor(gamma.numerator, gamma.denominator << s, working)
+    for _ in range(s):
+        lower = lower * lower >> working
+        upper = ceil_div(upper * upper, 1 << working)
+    return lower >> (working - bits), ceil_div(upper, 1 << (working - bits))
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """The least integer that is at least numerator / denominator.
+
+    >>> ceil_div(7, 2), ceil_div(6, 2)
+    (4, 3)
+    """
+    return -(-numerator // denominator)
+
+
+def _taylor(num: int, den: int, bits: int) -> Enclosure:
+    """Integers around 2^bits · e^-y for y = num/den in (0, 1), both at least 0."""
+    # e^-y = Σ_k (-y)^k / k!: alternating with decreasing terms, so the rest is at most the last term added.
+    low_term = high_term = low_sum = high_sum = 1 << bits
+    k = 0
+    while high_term > 1:
+        k += 1
+        low_term = low_term * num // (den * k)
+        high_term = ceil_div(high_term * num, den * k)
+        if k % 2:
+            low_sum, high_sum = low_sum - high_term, high_sum - low_term
+        else:
+            low_sum, high_sum = low_sum + low_term, high_sum + high_term
+    return max(0, low_sum - high_term), high_sum + high_term
+
 
 GUARD = 64  # further bits to which weights are enclosed, so that thresholds are known to about one unit
 CHUNK = 1 << 16  # lanes drawn at once: tables and random words stay in the processor's cache
@@ -63,7 +151,7 @@ class Law(Hashable, Protocol):
         ...
 
 
-def draw(law: Law, count: int, bits: Bits, *, width: int = WORD) -> NDArray[np.int64]:
+def draw(law: Law, count: int, bits: Bits, *, width: int = WORD) -> Ints:
     """`count` independent outcomes, exactly distributed as `law`, whatever the word width."""
     table = _table(law, width)
     result = np.empty(count, dtype=np.int64)
@@ -126,7 +214,7 @@ def concave_tail(lower_before: int, upper_last: int) -> int | None:
 class _Table:
     """Thresholds at the width of a word, as arrays for the look-up."""
 
-    outcomes: NDArray[np.int64]
+    outcomes: Ints
     lower: NDArray[np.uint64]
     gap: NDArray[np.uint64]  # upper - lower: unlike `upper` it always fits into a word
     ascending: NDArray[np.uint64]  # `lower` reversed

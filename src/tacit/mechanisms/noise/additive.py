@@ -15,10 +15,10 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import require
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each
@@ -34,9 +34,6 @@ from tacit.mechanisms.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["Additive", "Amount", "WholeMessage", "additive_encoder", "lattice_encoder"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Amount(NamedTuple):

@@ -5,8 +5,7 @@ G1  A counter that gains or loses one under Binomial(N, p) noise is certified by
     a message with the sum of one user's bits gives that user away.
 G2  The released noise, the sum minus its mean, is centred with variance N p (1-p).
 G3  `radius` is the exact quantile of Binomial(n N, p) around its mean.
-G4  `calibrate` finds the fewest fair bits; `for_users` spreads them over the users of a batch (several fair bits each,
-    or one biased bit when there are more users than bits), rounded to the private side.
+G4  `calibrate` finds the fewest fair bits, as many for everybody, rounded to the private side.
 
 Reference: [bai2024shuffle] Alg. 4, [bai2025secure]; A. Cheu et al. (2019).
 """
@@ -19,12 +18,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from tacit.accounting.events import BinomialEvent, Events
-from tacit.accounting.events.binomial import least_bits, least_probability
+from tacit.accounting.events.binomial import least_bits
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
@@ -67,7 +66,7 @@ class Binomial:
         """The standard deviation of the noise in one counter."""
         return math.sqrt(self.variance)
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """The centred noise of whole batches: one draw for the sum of all bits."""
         return np.asarray(require_simulation(noise).binomial(self.bits, self.probability, size) - self.mean)
 
@@ -89,13 +88,13 @@ class Binomial:
             if count
         )
 
-    def log_ratio(self, values: NDArray[np.float64], shift: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def log_ratio(self, values: Floats, shift: Floats | float) -> Floats:
         """The log ratio ln P(v - shift) - ln P(v) of the centred noise; ±∞ where only one can have happened."""
         k = np.rint(values + self.mean)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.nan_to_num(self._log_choice(k - shift) - self._log_choice(k), nan=0.0))
 
-    def _log_choice(self, k: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _log_choice(self, k: Floats) -> Floats:
         """The log mass at k, up to a constant; -∞ outside 0..N."""
         inside = (k >= 0) & (k <= self.bits)
         safe = np.where(inside, k, 0.0)
@@ -111,23 +110,6 @@ class Binomial:
         up, down = _pattern(families)
         _require_delta(delta)
         return cls(bits=least_bits(epsilon, delta, up, down, users), probability=0.5)
-
-    @classmethod
-    def for_users(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int) -> Binomial:
-        """The same for a batch of `users` who all send the same number of bits (G4).
-
-        >>> crude = (Family(name="one layer", up=2, down=2, shift=1.0),)
-        >>> Binomial.for_users(crude, 1.0, 1e-6, users=100)
-        Binomial(bits=300, probability=0.5)
-        >>> round(Binomial.for_users(crude, 1.0, 1e-6, users=1000).probability, 3)
-        0.081
-        """
-        n = require_count("users", users)
-        N = cls.calibrate(families, epsilon, delta).bits
-        if N >= n:
-            return cls(bits=-(-N // n) * n, probability=0.5)  # m = ⌈N/n⌉ fair bits each
-        up, down = _pattern(families)
-        return cls(bits=n, probability=least_probability(epsilon, delta, up, down, n))
 
 
 def binomial_tail(k: int, bits: int, probability: float) -> float:

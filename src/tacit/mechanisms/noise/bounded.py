@@ -24,12 +24,12 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
-from numpy.typing import NDArray
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import BoundedEvent, Events
 from tacit.accounting.events.bounded import BOUNDED_STD, bounded_density, least_radius
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder
@@ -38,8 +38,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["Bounded", "paper_bounded_limit"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MANY: Final = 1000
 """From so many users on a sum of bounded noises is drawn as a normal variable."""
@@ -86,7 +84,7 @@ class Bounded(Additive):
         """The standard deviation of the noise in one counter."""
         return BOUNDED_STD * self.limit
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise for simulations, by inversion of the distribution function."""
         table = _unit()
         return self.limit * np.interp(require_simulation(noise).random(size), table.cdf, table.x)
@@ -198,10 +196,10 @@ def paper_bounded_limit(cells: int, horizon: int, epsilon: float, delta: float) 
 class _Table:
     """The unit distribution (R = 1) on its nodes."""
 
-    x: NDArray[np.float64]
-    pdf: NDArray[np.float64]
-    cdf: NDArray[np.float64]
-    upper_tail: NDArray[np.float64]
+    x: Floats
+    pdf: Floats
+    cdf: Floats
+    upper_tail: Floats
 
     def cumulant(self, rate: float) -> float:
         """The cumulant ln E e^(rate · x), for a rate that is not negative."""

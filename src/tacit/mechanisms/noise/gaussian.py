@@ -23,13 +23,13 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.exact import discrete_gaussian
@@ -39,8 +39,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["Gaussian", "paper_gaussian_sigma"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Beyond this the discrete twin is not enumerated: its variance is σ² to the last digit, its radius is sub-Gaussian.
 _LARGE = 1e5
@@ -90,7 +88,7 @@ class Gaussian(Additive):
         z, masses = _positive_half(self.sigma)
         return float(2.0 * (masses * z**2).sum())
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise for simulations."""
         generator = require_simulation(noise)
         if not self.discrete:
@@ -191,14 +189,14 @@ def paper_gaussian_sigma(horizon: int, epsilon: float, delta: float, *, proved_c
     return (math.sqrt(square) if proved_constant else square) * H / epsilon
 
 
-def _positive_half(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _positive_half(sigma: float) -> tuple[Floats, Floats]:
     """The values z = 1, 2, ... of the discrete Gaussian distribution and their probabilities."""
     z = np.arange(1.0, math.ceil(39.0 * sigma) + 3.0)
     weights = np.exp(-0.5 * (z / sigma) ** 2)
     return z, weights / (1.0 + 2.0 * weights.sum())
 
 
-def _sample_discrete(sigma: float, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _sample_discrete(sigma: float, count: int, generator: np.random.Generator) -> Floats:
     """Rejection from the discrete Laplace distribution of scale t = ⌊σ⌋ + 1 (Canonne, Kamath and Steinke, Alg. 3)."""
     t = math.floor(sigma) + 1.0
     success = -math.expm1(-1.0 / t)

@@ -29,11 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, uniform_integers
-from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells
-from tacit.mechanisms.noise.slots import held_slots, slot_sender
+from tacit.mechanisms.noise.layout import flattened, held_slots, hot_cells, rounded_rewards, slot_cells, slot_sender
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -47,8 +47,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["OneSlot", "bit_ratio", "calibrated_slot", "feeding_slots", "one_slot_encoder"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SlotT = TypeVar("SlotT", bound="OneSlot")
 
@@ -171,12 +169,12 @@ class OneSlot(ABC):
         """The most that the sum over so many cells can be off, for one user."""
         return self.gain * cells + self.feeding
 
-    def debias(self, ones: ArrayLike, senders: ArrayLike = 1) -> NDArray[np.float64]:
+    def debias(self, ones: ArrayLike, senders: ArrayLike = 1) -> Floats:
         """The unbiased estimate of a counter: `senders` users sent a slot that feeds it, `ones` of them a one."""
         # n̂ = slots/(p-q) (ñ − q · senders)
         return self.gain * (np.asarray(ones, dtype=np.float64) - self.rise * np.asarray(senders, dtype=np.float64))
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise of one user in counters whose bits are all zero: mostly another slot is sent."""
         generator = require_simulation(noise)
         sends = generator.random(size) < self.feeding / self.slots

@@ -22,18 +22,27 @@ from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # its submodules load when they are used: nobody waits for `optimize` who never asks for a radius
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, bernoulli_logistic
 from tacit.mechanisms.noise.additive import WholeMessage
-from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells, slot_counts
+from tacit.mechanisms.noise.layout import (
+    Bits,
+    flattened,
+    hot_cells,
+    rounded_rewards,
+    send_bits,
+    slot_cells,
+    slot_counts,
+    slot_sender,
+)
 from tacit.mechanisms.noise.one_slot import bit_ratio
-from tacit.mechanisms.noise.slots import Bits, send_bits, slot_sender
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -45,19 +54,11 @@ from tacit.mechanisms.protocol import (
 )
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = [
-    "RandomizedResponse",
-    "debiasing_variance",
-    "flip_probability",
-    "paper_response_epsilon",
-    "private_keep",
-]
+__all__ = ["RandomizedResponse", "debiasing_variance", "flip_probability", "paper_response_epsilon", "private_keep"]
 
 LEAST = 2.0**-53
 """The least probability that a comparison with a seeded uniform number can have."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 send_slot = slot_sender(send_bits)
 
@@ -122,25 +123,23 @@ class RandomizedResponse(WholeMessage):
         """The standard deviation of the noise in one bit."""
         return math.sqrt(self.variance)
 
-    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> NDArray[np.int64]:
+    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> Ints:
         """Flip each bit with probability `flip`."""
         exact = np.asarray(bits, dtype=np.int64)
         flips = require_simulation(noise).random(exact.shape) < self.flip
         return np.where(flips, 1 - exact, exact)
 
-    def debias(self, ones: ArrayLike, terms: ArrayLike = 1) -> NDArray[np.float64]:
+    def debias(self, ones: ArrayLike, terms: ArrayLike = 1) -> Floats:
         """The unbiased estimate of a sum of `terms` bits of which `ones` came out as one."""
         # n̂ = (e^ε₀+1)/(e^ε₀-1) (ñ − n/(e^ε₀+1))
         return self.gain * (np.asarray(ones, dtype=np.float64) - self.flip * np.asarray(terms, dtype=np.float64))
 
-    def sample_sum(self, ones: ArrayLike, terms: ArrayLike, noise: SimulationNoise) -> NDArray[np.float64]:
-        """The noise in the de-biased sum of `terms` bits, `ones` of them one: the aggregate of `randomize`."""
-        generator = require_simulation(noise)
-        exact, n = np.asarray(ones, dtype=np.int64), np.asarray(terms, dtype=np.int64)
-        kept = generator.binomial(exact, 1.0 - self.flip) + generator.binomial(n - exact, self.flip)
-        return self.debias(kept, n) - exact
+    def arrived(self, ones: Ints, senders: int, generator: np.random.Generator) -> Floats:
+        """The de-biased sum of the bits of so many users, `ones` of them one: a binomial number arrives as one."""
+        sent = generator.binomial(ones, 1.0 - self.flip) + generator.binomial(senders - ones, self.flip)
+        return np.asarray(self.gain * (sent - senders * self.flip))
 
-    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> NDArray[np.float64]:
+    def sample(self, size: int | tuple[int, ...], noise: SimulationNoise) -> Floats:
         """Centred noise of single bits that are zero (for a bit that is one, it is mirrored)."""
         return self.debias(require_simulation(noise).random(size) < self.flip)
 
@@ -186,15 +185,12 @@ class RandomizedResponse(WholeMessage):
     def total(
         self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
     ) -> Floats:
-        """Of the bits that are one (zero), a binomial number arrives as one."""
+        """What `arrived` of every slot."""
         generator = noise.generator
-        rewards = rounded_rewards(counts, generator)
-        sums: list[Floats] = []
-        for slot, held in enumerate(slot_counts(encoding, counts, rewards)):
-            own, ones = transition if slot % 2 else self, held.astype(np.int64)
-            sent = generator.binomial(ones, 1.0 - own.flip) + generator.binomial(counts.users - ones, own.flip)
-            sums.append(np.asarray(own.gain * (sent - counts.users * own.flip)))
-        return flattened(shape, sums)
+        slots = slot_counts(encoding, counts, rounded_rewards(counts, generator))
+        kinds = [transition if slot % 2 else self for slot in range(len(slots))]
+        sent = zip(kinds, slots, strict=True)
+        return flattened(shape, [kind.arrived(ones.astype(np.int64), counts.users, generator) for kind, ones in sent])
 
     def secure(
         self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise

@@ -27,9 +27,10 @@ from fractions import Fraction
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.exact import bernoulli_logistic, permutation
@@ -39,9 +40,6 @@ from tacit.mechanisms.protocol import Shape, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["SubsetSelection", "add_subset", "best_size"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Subset(NamedTuple):
@@ -118,7 +116,7 @@ class SubsetSelection(OneSlot):
         ones = min(self.size, cells)
         return self.gain * max(cells * self.rise, ones - cells * self.rise) + self.feeding
 
-    def randomize(self, hot: ArrayLike, noise: SimulationNoise) -> NDArray[np.int64]:
+    def randomize(self, hot: ArrayLike, noise: SimulationNoise) -> Ints:
         """The sent subsets [users, cells] of users whose true cells these are."""
         truths, generator = np.asarray(hot, dtype=np.int64), require_simulation(noise)
         sent = np.zeros((len(truths), self.cells))

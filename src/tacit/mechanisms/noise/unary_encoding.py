@@ -24,13 +24,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.mechanisms.exact import bernoulli_logistic, fair_bits
+from tacit.mechanisms.noise.layout import Bits, send_bits
 from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
 from tacit.mechanisms.noise.randomized_response import LEAST, debiasing_variance, flip_probability
-from tacit.mechanisms.noise.slots import Bits, send_bits
 from tacit.mechanisms.protocol import Shape, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -74,7 +75,7 @@ class UnaryEncoding(OneSlot):
         """What one counted user stands for: (1-2q)/(p-q) = 2 times the slots."""
         return 2.0 * self.slots
 
-    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> NDArray[np.int64]:
+    def randomize(self, bits: ArrayLike, noise: SimulationNoise) -> Ints:
         """The sent bits of the chosen slot."""
         exact = np.asarray(bits, dtype=np.int64)
         uniform = require_simulation(noise).random(exact.shape)
@@ -90,12 +91,12 @@ class UnaryEncoding(OneSlot):
         """What the encoder needs."""
         return Bits(keep=self.keep, rise=self.rise, gain=self.gain)
 
-    def arrived(self, ones: NDArray[np.int64], senders: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def arrived(self, ones: Ints, senders: int, generator: np.random.Generator) -> Floats:
         """Of the bits that are one (zero), a binomial number arrives as one."""
         sent = generator.binomial(ones, self.keep) + generator.binomial(senders - ones, self.rise)
         return np.asarray(self.gain * (sent - senders * self.rise))
 
-    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> NDArray[np.int64]:
+    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
         """Exact coins: fair for the one, e^ε to 1 against for the zeros."""
         bits = bernoulli_logistic(cells, noise, gamma=self.epsilon).astype(np.int64)
         bits[hot] = fair_bits(1, noise)[0]

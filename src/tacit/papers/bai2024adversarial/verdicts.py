@@ -8,7 +8,7 @@ from typing import Final
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.mechanisms.continual.allocation import allocate_gaussian, allocate_laplace, gaussian_shares
+from tacit.mechanisms.continual.counter import allocate_gaussian, allocate_laplace, gaussian_shares
 from tacit.mechanisms.continual.factorization import SquareRootFactorization
 from tacit.mechanisms.continual.kary_tree import KaryTree, best_arity
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels

@@ -1,0 +1,14 @@
+"""Array types for signatures: what the numbers are; the shape stands in the docstring."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Flags", "Floats", "Ints"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.int8]
