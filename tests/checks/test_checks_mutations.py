@@ -47,7 +47,7 @@ def waits(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", map(waits, MUTATIONS))
+@pytest.mark.parametrize("name", [waits(name) for name in MUTATIONS])
 def test_every_bug_is_caught(name):
     """By the first watchman of its list, who alone is asked; the committed run asks all three."""
     bug = MUTATIONS[name]
