@@ -11,17 +11,15 @@ import numpy as np
 
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.checks.counters import CountedPrefixes, Prefixes, PrefixState, PrefixStatistics
+from tacit.checks.counters import CountedPrefixes
 from tacit.checks.planted import Mutation, bug, claim_of, twin
 from tacit.data.gradients import add_gradients
-from tacit.mechanisms.continual.counter import add
 from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.policies.softmax import add_pull_back
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, add_noise, choose_users
 from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial, release_losses
 from tacit.privatizers.request import gradient_request
 from tacit.privatizers.table import make_privatizer
-from tacit.protocol import Private
 from tacit.released.gradients import GradientShape
 from tacit.released.losses import LayeredShape
 
@@ -242,11 +240,10 @@ class _OneSecureDraw(LaplaceTree):
 
 class _Fractions(CountedPrefixes):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
-        if not isinstance(query, Prefixes):
-            return super().release(state, users, query, noise)
-        running, totals = add(self.counter, state.running, np.clip(np.nan_to_num(users), 0.0, 1.0), noise)
-        released = PrefixStatistics(totals, np.array([self.counter.variance_at(int(running.stream.time[0]))]))
-        return PrefixState(running, released), Private(released, self.claim)
+        after, released = super().release(state, users, query, noise)
+        inside = np.clip(np.nan_to_num(users), 0.0, 1.0)
+        released.statistics.totals[:] += inside - np.rint(inside)
+        return after, released
 
 
 RELEASE_BUGS: Final[dict[str, Mutation]] = {
