@@ -252,10 +252,8 @@ def test_g1_an_importance_ratio_of_any_size_adds_a_clipped_gradient_or_nothing(b
     for path in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
         for actions in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
             users = Trajectories(np.array([path]), np.array([actions]), np.array([[0.3, 0.0, 0.9]]))
-            _, found = silent.release(
-                silent.begin(kind), users, noise, features=kind, table=table,
-                behaviour=np.full_like(table, behaviour), baseline=0.95,
-            )  # fmt: skip
+            query = SoftmaxQuery(kind, table, np.full_like(table, behaviour), np.array([0.95]))
+            _, found = silent.release(silent.begin(), users, query, noise)
             assert np.linalg.norm(found.statistics.gradient) <= 1.0
             assert 0.0 <= found.statistics.reward[0] <= 1.0
             if 1e-100 <= behaviour <= 1e-20:

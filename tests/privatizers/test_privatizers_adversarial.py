@@ -18,7 +18,7 @@ from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms.continual.allocation import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial, take_in
-from tacit.protocol import Noise
+from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.precision import now_radius
@@ -328,3 +328,10 @@ def test_tight_noise_is_rounded_to_the_private_side(trust, feedback) -> None:
             privatizer = make_adversarial(shape=shape, claim=claim, episodes=1000, feedback=feedback)
             assert privatizer.certificate().holds
             assert privatizer.certificate().epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_only_losses_are_answered() -> None:
+    """Running totals are refused although the two queries are equal as tuples."""
+    privatizer, noise = built("central", "bandit", shape=SMALL, delta=1e-6), SimulationNoise(np.random.default_rng(0))
+    with pytest.raises(InvalidInput, match="answers counts and losses; it was asked for running totals"):
+        privatizer.release(privatizer.begin(), walker(0), TOTALS, noise)  # type: ignore[arg-type]
