@@ -13,11 +13,11 @@ from contract_calls import shown
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.data.layered import LossUser
+from tacit.data.layered import LossUser, take_in
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms.continual.allocation import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial, take_in
+from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.losses import LayeredShape, LossQuery
@@ -160,7 +160,7 @@ def released_of(privatizer: AdversarialPrivatizer, state: LossState, user: LossU
 def contribution(privatizer: AdversarialPrivatizer, user: LossUser) -> dict[str, np.ndarray]:
     """What one user adds to the exact totals."""
     state = privatizer.begin().exact
-    take_in(privatizer.parameters.layout, state, user.pairs, user.triples, user.losses)
+    take_in(privatizer.parameters.layout.full, state, user.pairs, user.triples, user.losses)
     rest = state.visits - state.own if privatizer.feedback == "bandit" else np.zeros_like(state.own)
     return {"transitions": state.transitions, "visits": state.visits, "losses": state.own, "complements": rest}
 

@@ -1,4 +1,4 @@
-"""Sensitive: one user's way through a layered world, drawn step by step."""
+"""Sensitive: one user's way through a layered world, drawn step by step, and exact totals over users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tacit.environments.layered import LayeredMDP
 from tacit.kernels import lean_kernel
 
-__all__ = ["LayeredWorld", "LossUser", "prepare_layered", "walk_layered"]
+__all__ = ["ExactLosses", "LayeredWorld", "LossUser", "prepare_layered", "take_in", "walk_layered"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,3 +86,56 @@ def walk_layered(
         pairs[h] = pair
         triples[h] = triple
         x = world.first_state[pair] + triple - world.first_triple[pair]
+
+
+class ExactLosses(NamedTuple):
+    """Sensitive: totals over all users so far, and the losses of the last one."""
+
+    transitions: Floats
+    visits: Floats
+    losses: Floats
+    """[pairs]: Σ_k l_k(x,a), with bandit feedback over visited pairs."""
+    own: Floats
+    """[pairs]: the losses of the current user."""
+    users: Ints
+
+    def __repr__(self) -> str:
+        return "ExactLosses()"  # never its contents
+
+
+@lean_kernel
+def take_in(full: bool, exact: ExactLosses, pairs: Ints, triples: Ints, losses: Floats) -> None:
+    """Add one user to the exact totals, clipped into range: nothing here raises on data."""
+    size = exact.own.shape[0]
+    exact.users[0] += 1
+    for pair in range(size):
+        exact.own[pair] = 0.0
+    if full:
+        for pair in range(min(size, losses.shape[0])):
+            exact.own[pair] = clipped(losses[pair])
+    for h in range(pairs.shape[0]):
+        pair = min(max(pairs[h], 0), size - 1)
+        triple = min(max(triples[h], 0), exact.transitions.shape[0] - 1)
+        new_pair, new_triple = True, True
+        for g in range(h):
+            # A layered trajectory visits a pair at most once; whoever reports one twice counts once.
+            if min(max(pairs[g], 0), size - 1) == pair:
+                new_pair = False
+            if min(max(triples[g], 0), exact.transitions.shape[0] - 1) == triple:
+                new_triple = False
+        if new_pair:
+            exact.visits[pair] += 1.0
+        if new_triple:
+            exact.transitions[triple] += 1.0
+        if not full and h < losses.shape[0]:
+            exact.own[pair] = clipped(losses[h])
+    for pair in range(size):
+        exact.losses[pair] += exact.own[pair]
+
+
+@lean_kernel
+def clipped(loss: float) -> float:
+    """A loss in [0, 1]; NaN is 0."""
+    if loss >= 1.0:
+        return 1.0
+    return loss if loss > 0.0 else 0.0
