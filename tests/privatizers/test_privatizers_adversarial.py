@@ -13,12 +13,13 @@ from contract_calls import shown
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.data.counts import take_in
 from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.mechanisms.continual.counter import gaussian_shares
 from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial, take_in
-from tacit.protocol import Noise
+from tacit.privatizers.losses import AdversarialPrivatizer, LossState, make_adversarial
+from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.precision import now_radius
@@ -160,7 +161,7 @@ def released_of(privatizer: AdversarialPrivatizer, state: LossState, user: LossU
 def contribution(privatizer: AdversarialPrivatizer, user: LossUser) -> dict[str, np.ndarray]:
     """What one user adds to the exact totals."""
     state = privatizer.begin().exact
-    take_in(privatizer.parameters.layout, state, user.pairs, user.triples, user.losses)
+    take_in(privatizer.parameters.layout.full, state, user.pairs, user.triples, user.losses)
     rest = state.visits - state.own if privatizer.feedback == "bandit" else np.zeros_like(state.own)
     return {"transitions": state.transitions, "visits": state.visits, "losses": state.own, "complements": rest}
 
@@ -328,3 +329,10 @@ def test_tight_noise_is_rounded_to_the_private_side(trust, feedback) -> None:
             privatizer = make_adversarial(shape=shape, claim=claim, episodes=1000, feedback=feedback)
             assert privatizer.certificate().holds
             assert privatizer.certificate().epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_only_losses_are_answered() -> None:
+    """Running totals are refused although the two queries are equal as tuples."""
+    privatizer, noise = built("central", "bandit", shape=SMALL, delta=1e-6), SimulationNoise(np.random.default_rng(0))
+    with pytest.raises(InvalidInput, match="answers counts and losses; it was asked for running totals"):
+        privatizer.release(privatizer.begin(), walker(0), TOTALS, noise)  # type: ignore[arg-type]

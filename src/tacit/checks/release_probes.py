@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.claims import no_privacy
 from tacit.checks.probes import CANARY, HOSTILE, PREFIXES, Probe
-from tacit.data.gradients import Dosed, LossUser, Trajectories
+from tacit.data.gradients import Dosed
+from tacit.data.trajectories import LossUser, Trajectories
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
-from tacit.kernels import kernel
+from tacit.kernels import kernel, lean_kernel
 from tacit.policies import Policy
 
-__all__ = ["ExactCounts", "count_trajectories", "flow_counts", "join_counts"]
+__all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "join_counts", "take_in"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,3 +108,56 @@ def _count(states: Ints, actions: Ints, rewards: Floats, transitions: Ints, rewa
             s, a = states[i, h], actions[i, h]
             transitions[h, s, a, states[i, h + 1]] += 1
             reward_sums[h, s, a] += rewards[i, h]
+
+
+class ExactLosses(NamedTuple):
+    """Sensitive: totals over all users so far, and the losses of the last one."""
+
+    transitions: Floats
+    visits: Floats
+    losses: Floats
+    """[pairs]: Σ_k l_k(x,a), with bandit feedback over visited pairs."""
+    own: Floats
+    """[pairs]: the losses of the current user."""
+    users: Ints
+
+    def __repr__(self) -> str:
+        return "ExactLosses()"  # never its contents
+
+
+@lean_kernel
+def take_in(full: bool, exact: ExactLosses, pairs: Ints, triples: Ints, losses: Floats) -> None:
+    """Add one user to the exact totals, clipped into range: nothing here raises on data."""
+    size = exact.own.shape[0]
+    exact.users[0] += 1
+    for pair in range(size):
+        exact.own[pair] = 0.0
+    if full:
+        for pair in range(min(size, losses.shape[0])):
+            exact.own[pair] = clipped(losses[pair])
+    for h in range(pairs.shape[0]):
+        pair = min(max(pairs[h], 0), size - 1)
+        triple = min(max(triples[h], 0), exact.transitions.shape[0] - 1)
+        new_pair, new_triple = True, True
+        for g in range(h):
+            # A layered trajectory visits a pair at most once; whoever reports one twice counts once.
+            if min(max(pairs[g], 0), size - 1) == pair:
+                new_pair = False
+            if min(max(triples[g], 0), exact.transitions.shape[0] - 1) == triple:
+                new_triple = False
+        if new_pair:
+            exact.visits[pair] += 1.0
+        if new_triple:
+            exact.transitions[triple] += 1.0
+        if not full and h < losses.shape[0]:
+            exact.own[pair] = clipped(losses[h])
+    for pair in range(size):
+        exact.losses[pair] += exact.own[pair]
+
+
+@lean_kernel
+def clipped(loss: float) -> float:
+    """A loss in [0, 1]; NaN is 0."""
+    if loss >= 1.0:
+        return 1.0
+    return loss if loss > 0.0 else 0.0

@@ -66,53 +66,66 @@ class CentralState(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Public parameters of the kernel."""
+    """Public parameters of the kernel that releases after every user."""
 
     counter: Any
     releases: int
     complement: bool
+
+
+class ScheduledParameters(NamedTuple):
+    """Public parameters of the kernel that releases on a schedule."""
+
+    counter: Any
+    complement: bool
     ends: Ints
-    """[batches]: after how many users each batch is published; empty: every user is a step."""
+    """[batches]: after how many users each batch is published."""
     variances: Floats
     """[batches, 3]: the noise variance of transitions, visits and rewards at each end."""
 
 
 @cache
 def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
-    """The release kernel over one kind of counter."""
-    move_on = kernel(advance(step))
+    """The kernel over one kind of counter for which a step is one user."""
 
     @kernel
     def release(
         parameters: Parameters, state: CentralState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
-        add_trajectory(state.exact, users.states, users.actions, users.rewards)
-        move_on(parameters, state, generator)
-
-    return release
-
-
-def advance(step: Callable[..., None]) -> Callable[..., None]:
-    """The function that moves the stream on after the exact totals have grown, and publishes if something is due."""
-
-    def move_on(parameters: Parameters, state: CentralState, generator: np.random.Generator) -> None:
-        done = state.stream.time[0]
-        if done > parameters.releases:
+        if state.stream.time[0] > parameters.releases:
             raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
-        if parameters.ends.shape[0] > 0:
-            # Nothing leaves before the batch is complete, nor after the last one (G2).
-            if done < parameters.ends.shape[0] and state.exact.users[0] >= parameters.ends[done]:
-                step(parameters.counter, state.stream, generator)
-                publish(parameters, state)
-                for family in range(3):
-                    state.released.variance[family] = parameters.variances[done, family]
-        elif done < parameters.releases:
+        add_trajectory(state.exact, users.states, users.actions, users.rewards)
+        if state.stream.time[0] < parameters.releases:
             step(parameters.counter, state.stream, generator)
             publish(parameters, state)
         else:
             state.stream.time[0] += 1  # the last user: counted, never published (G2)
 
-    return move_on
+    return release
+
+
+@cache
+def scheduled_kernel(step: Callable[..., None]) -> Callable[..., None]:
+    """The kernel over one kind of counter for which a step is one batch of the schedule."""
+
+    @kernel
+    def release(
+        parameters: ScheduledParameters,
+        state: CentralState,
+        users: Walked,
+        query: Totals,
+        generator: np.random.Generator,
+    ) -> None:
+        add_trajectory(state.exact, users.states, users.actions, users.rewards)
+        batch = state.stream.time[0]
+        # Nothing leaves before the batch is complete, nor after the last one (G2).
+        if batch < parameters.ends.shape[0] and state.exact.users[0] >= parameters.ends[batch]:
+            step(parameters.counter, state.stream, generator)
+            publish(parameters, state)
+            for family in range(3):
+                state.released.variance[family] = parameters.variances[batch, family]
+
+    return release
 
 
 @kernel
@@ -176,25 +189,22 @@ class Central:
     @property
     def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
-        return central_kernel(self.counter.step)
+        return (central_kernel if self.ends is None else scheduled_kernel)(self.counter.step)
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Parameters | ScheduledParameters:
         """Public parameters of the kernel."""
-        ends = () if self.ends is None else self.ends
-        each: Floats = np.array(_variances(cast("Hashable", self.counter), len(ends)), dtype=np.float64)
-        return Parameters(
-            counter=self.counter.params,
-            releases=self.counter.releases,
-            complement=self.encoding == "complement",
-            ends=np.array(ends, dtype=np.int64),
-            variances=each[:, np.newaxis] * np.array(self._terms),
+        counter, complement = self.counter, self.encoding == "complement"
+        if self.ends is None:
+            return Parameters(counter=counter.params, releases=counter.releases, complement=complement)
+        terms = [1.0 if self.shape.horizon > 1 else 0.0, 2.0 if complement else 1.0, 1.0]
+        each: Floats = np.array(_variances(cast("Hashable", counter), len(self.ends)), dtype=np.float64)
+        return ScheduledParameters(
+            counter=counter.params,
+            complement=complement,
+            ends=np.array(self.ends, dtype=np.int64),
+            variances=each[:, np.newaxis] * np.array(terms),
         )
-
-    @property
-    def _terms(self) -> tuple[float, float, float]:
-        """How many counters' noise a transition (a single step has none), a visit and a reward carry."""
-        return 1.0 if self.shape.horizon > 1 else 0.0, 2.0 if self.encoding == "complement" else 1.0, 1.0
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
@@ -246,10 +256,22 @@ class Central:
             return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
+        done = int(state.stream.time[0])
+        if self.ends is None and done > self.counter.releases:
+            raise BudgetSpent("all releases of this counter are spent; calibrate for more batches")
         exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
         after = CentralState(exact=exact, stream=copy_state(state.stream), released=copy_state(state.released))
-        # Users who come together stay together: a batch may end later than planned, by public numbers.
-        advance(self.counter.step)(self.parameters, after, noise.generator)
+        parameters, due = self.parameters, done < self.counter.releases
+        if isinstance(parameters, ScheduledParameters):
+            # Users who come together stay together: a batch may end later than planned, by public numbers.
+            due = done < len(parameters.ends) and int(exact.users[0]) >= parameters.ends[done]
+        if due:
+            self.counter.step(parameters.counter, after.stream, noise.generator)
+            publish(parameters, after)
+            if isinstance(parameters, ScheduledParameters):
+                after.released.variance[:] = parameters.variances[done]
+        elif self.ends is None:
+            after.stream.time[0] += 1  # the last batch: counted, never published (G2)
         return after, Private(after.released, self.claim)
 
 

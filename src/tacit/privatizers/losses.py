@@ -30,6 +30,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.data.counts import ExactLosses, take_in
 from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
 from tacit.kernels import kernel, lean_kernel
@@ -86,21 +87,6 @@ class LossParameters(NamedTuple):
     complements: NoiseParams
 
 
-class ExactLosses(NamedTuple):
-    """Sensitive: totals over all users so far, and the losses of the last one."""
-
-    transitions: Floats
-    visits: Floats
-    losses: Floats
-    """[pairs]: Σ_k l_k(x,a), with bandit feedback over visited pairs."""
-    own: Floats
-    """[pairs]: the losses of the current user."""
-    users: Ints
-
-    def __repr__(self) -> str:
-        return "ExactLosses()"  # never its contents
-
-
 class LossState(NamedTuple):
     """The memory of whoever counts: exact totals (sensitive), noise streams (secret) and what was released."""
 
@@ -122,7 +108,7 @@ def release_losses(
     """Take in one user and release anew, in place."""
     if state.exact.users[0] >= parameters.layout.releases:
         raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
-    take_in(parameters.layout, state.exact, users.pairs, users.triples, users.losses)
+    take_in(parameters.layout.full, state.exact, users.pairs, users.triples, users.losses)
     noise_step(parameters.transitions, state.transitions, generator)
     noise_step(parameters.visits, state.visits, generator)
     noise_step(parameters.losses, state.losses, generator)
@@ -132,44 +118,6 @@ def release_losses(
         parameters.layout, state.exact, state.transitions.noise, state.visits.noise, state.losses.noise,
         state.losses.draws[0], state.complements.noise, state.released,
     )  # fmt: skip
-
-
-@lean_kernel
-def take_in(layout: LossLayout, exact: ExactLosses, pairs: Ints, triples: Ints, losses: Floats) -> None:
-    """Add one user to the exact totals, clipped into range: nothing here raises on data (G3)."""
-    size = exact.own.shape[0]
-    exact.users[0] += 1
-    for pair in range(size):
-        exact.own[pair] = 0.0
-    if layout.full:
-        for pair in range(min(size, losses.shape[0])):
-            exact.own[pair] = clipped(losses[pair])
-    for h in range(pairs.shape[0]):
-        pair = min(max(pairs[h], 0), size - 1)
-        triple = min(max(triples[h], 0), exact.transitions.shape[0] - 1)
-        new_pair, new_triple = True, True
-        for g in range(h):
-            # A layered trajectory visits a pair at most once; whoever reports one twice counts once.
-            if min(max(pairs[g], 0), size - 1) == pair:
-                new_pair = False
-            if min(max(triples[g], 0), exact.transitions.shape[0] - 1) == triple:
-                new_triple = False
-        if new_pair:
-            exact.visits[pair] += 1.0
-        if new_triple:
-            exact.transitions[triple] += 1.0
-        if not layout.full and h < losses.shape[0]:
-            exact.own[pair] = clipped(losses[h])
-    for pair in range(size):
-        exact.losses[pair] += exact.own[pair]
-
-
-@lean_kernel
-def clipped(loss: float) -> float:
-    """A loss in [0, 1]; NaN is 0."""
-    if loss >= 1.0:
-        return 1.0
-    return loss if loss > 0.0 else 0.0
 
 
 @lean_kernel

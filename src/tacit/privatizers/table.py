@@ -304,9 +304,7 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
     if request.mechanism is not None:
         raise NotSupported(f"counts and losses have one mechanism per trust model; leave {request.mechanism} out")
     if request.users_per_batch != 1:
-        raise NotSupported(
-            f"users come one by one where losses are released, got a batch of {request.users_per_batch}; leave it out"
-        )
+        raise NotSupported("users come one by one where losses are released; leave the batch out")
     if request.feedback is None:
         raise InvalidInput("a request for losses must say their feedback, 'full' or 'bandit'")
     return make_adversarial(
