@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test lint bench bench-peers docs clean
+.PHONY: help install install-dev demo test test-slow lint bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         learn on RiverSwim with and without privacy: table, plot, certificate (under 2 minutes)"
-	@echo "make test         lint, type-check and test everything"
+	@echo "make test         lint, type-check and test everything that is not only slow"
+	@echo "make test-slow    the same with what is only slow: every golden row, long sweeps"
 	@echo "make lint         ruff and mypy --strict only"
 	@echo "make bench        speed ratios, printed and written to benchmarks/results"
 	@echo "make bench-peers  the environment of the peers that 'make bench' then measures too"
@@ -35,6 +36,10 @@ demo: $(VENV)/.core
 	$(BIN)/tacit demo
 
 test: lint
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+# Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).
+test-slow: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
