@@ -129,6 +129,16 @@ def _module_files(dotted: str) -> list[Path]:
     return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
 
 
+class _IndexFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's index of compiled kernels; one that another version of tacit left behind counts as empty."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:  # types of modules that are gone cannot be read, and need not be
+            return {}
+
+
 class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
     """Numba's function cache, prepared at the first use, with our stamp and our key."""
 
@@ -149,7 +159,7 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._cache_path = self._impl.locator.get_cache_path()
         # One index file per closure: two learners fused into the same loop must not overwrite each other's stamp.
         suffix = f"-{self._closure_digest()[:12]}" if self._py_func.__closure__ else ""
-        self._cache_file = caching.IndexDataCacheFile(
+        self._cache_file = _IndexFile(
             cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
         )
         # A file edited while this process runs may not be what was imported, and what is typed into a session has no
