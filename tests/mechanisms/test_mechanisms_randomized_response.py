@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.noise.randomized_response import RandomizedResponse, paper_response_epsilon
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse, paper_response_epsilon, private_keep
 from tacit.randomness import SecureNoise, SimulationNoise
 
 H = 6
@@ -116,6 +117,16 @@ def test_g4_largest_epsilon_per_bit() -> None:
     found = RandomizedResponse.calibrate(THREE, 1.0, 0.0)
     assert found.epsilon == pytest.approx(1 / 34, rel=1e-12)
     assert epsilon_of(events_of(found, THREE), 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 14.0, 36.0, 37.0, 100.0, 1e6])
+def test_g5_no_bit_is_certain_and_sampling_keeps_epsilon(epsilon: float) -> None:
+    bit = RandomizedResponse(epsilon=epsilon)
+    # P(random() < p), exactly: uniform numbers are multiples of 2⁻⁵³.
+    flip, keep = (Fraction(math.ceil(Fraction(p) * 2**53), 2**53) for p in (bit.flip, private_keep(bit.flip)))
+    assert 0 < flip < 1
+    assert 0 < keep < 1
+    assert max(math.log(keep / flip), math.log((1 - flip) / (1 - keep))) <= epsilon * (1 + 1e-13)
 
 
 def test_bad_input() -> None:

@@ -72,7 +72,7 @@ class PolicySet:
             policy = greedy_in_order(P, w, V, _action_order(self, coins))
             return float(rho @ V[0]), policy
         policy = np.zeros((self.horizon, self.num_states), dtype=np.int64)
-        best = branch_and_bound(P, rho, w, V, self.alive, _table(self), order, policy)
+        best = branch_and_bound(P, rho, w, V, self.alive, _offsets(self), _table(self), order, policy)
         return float(best), policy
 
     def keep(self, P: Floats, rho: Floats, u: Floats, c: float, *, strict: bool = False) -> PolicySet:
@@ -81,9 +81,9 @@ class PolicySet:
             worst = -float(rho @ linear_values(P, -u)[0][0])
             if worst > c:
                 return self  # even the worst policy stays, so nobody has to be asked
-        total = _offsets(self)[-1]
+        total = int(_offsets(self)[-1])
         alive = np.ones(total, dtype=np.uint8) if self.alive is None else self.alive.copy()
-        size = filter_tree(P, rho, u, c, strict, alive, _table(self), self.horizon)
+        size = filter_tree(P, rho, u, c, strict, alive, _offsets(self), _table(self))
         if size == self.size:
             return self  # a full set stays full, and dynamic programming goes on
         return PolicySet(
@@ -128,12 +128,10 @@ def every_policy(*, horizon: int, num_states: int, num_actions: int) -> PolicySe
     return PolicySet(horizon=horizon, num_states=num_states, num_actions=num_actions, alive=None, size=size)
 
 
-def _offsets(policies: PolicySet) -> list[int]:
-    """Where each level of the tree begins in the mask, and where the last one ends."""
-    starts = [0]
-    for h in range(policies.horizon):
-        starts.append(starts[-1] + policies.rules ** (h + 1))
-    return starts
+def _offsets(policies: PolicySet) -> Ints:
+    """[H + 1]: where each level of the tree begins in the mask, and where the last one ends."""
+    sizes = [policies.rules ** (h + 1) for h in range(policies.horizon)]
+    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
 def _table(policies: PolicySet) -> Ints:
@@ -192,7 +190,7 @@ def _step(P: Floats, w: Floats, table: Ints, h: int, rule: int, at: Floats, foll
 
 @kernel
 def branch_and_bound(
-    P: Floats, rho: Floats, w: Floats, V: Floats, alive: Mask, table: Ints, order: Ints, policy: Ints
+    P: Floats, rho: Floats, w: Floats, V: Floats, alive: Mask, offsets: Ints, table: Ints, order: Ints, policy: Ints
 ) -> float:
     """Depth first over the live nodes; a subtree whose bound does not beat the best is left out."""
     H, S = policy.shape
@@ -202,11 +200,6 @@ def branch_and_bound(
     collected = np.zeros(H + 1)
     position = np.zeros(H, dtype=np.int64)  # which of the rules (in order) comes next at each level
     node = np.zeros(H + 1, dtype=np.int64)
-    offsets = np.zeros(H + 1, dtype=np.int64)
-    size = 1
-    for h in range(H):
-        size *= R
-        offsets[h + 1] = offsets[h] + size
     chosen = np.zeros(H, dtype=np.int64)
     best = -np.inf
     h = 0
@@ -243,22 +236,17 @@ def branch_and_bound(
 
 @kernel
 def filter_tree(
-    P: Floats, rho: Floats, u: Floats, c: float, strict: bool, alive: Mask, table: Ints, horizon: int
+    P: Floats, rho: Floats, u: Floats, c: float, strict: bool, alive: Mask, offsets: Ints, table: Ints
 ) -> int:
     """Clear the leaves that fall short of c and the nodes that have none left; returns how many leaves are left."""
     R, S = table.shape
-    H = horizon
+    H = len(offsets) - 1
     at = np.zeros((H + 1, S))
     at[0, :] = rho
     collected = np.zeros(H + 1)
     rules = np.zeros(H, dtype=np.int64)
     node = np.zeros(H + 1, dtype=np.int64)
     below = np.zeros(H + 1, dtype=np.int64)  # leaves found below the node of each level
-    offsets = np.zeros(H + 1, dtype=np.int64)
-    size = 1
-    for h in range(H):
-        size *= R
-        offsets[h + 1] = offsets[h] + size
     h = 0
     while h >= 0:
         if rules[h] == R:

@@ -199,7 +199,9 @@ def add_widths(P: Floats, r: Floats, n: Floats, variance: Floats, z: float, uppe
                 if n[h, s, a] <= 0.0:
                     upper[h, s, a], lower[h, s, a] = float(remaining), 0.0
                     continue
-                mean, squares, spread = _moments(P[h, s, a], V[h + 1])
+                mean, squares, spread = 0.0, 0.0, 0.0
+                if h < H - 1:
+                    mean, squares, spread = _moments(P[h, s, a], V[h + 1])
                 b = practical_width(z, remaining, n[h, s, a], r[h, s, a], squares, spread, variance[0], variance[2])
                 b = min(b, float(remaining))
                 upper[h, s, a], lower[h, s, a] = r[h, s, a] + b, r[h, s, a] - b
@@ -283,7 +285,9 @@ def optimistic_policies(
                         # Worth everything; fading once `enough` users are on their way
                         Q[a] = remaining * min(1.0, enough / max(fake[h, s, a], 1e-9))
                     else:
-                        mean, squares, spread = _moments(P[h, s, a], V[h + 1])
+                        mean, squares, spread = 0.0, 0.0, 0.0
+                        if h < H - 1:
+                            mean, squares, spread = _moments(P[h, s, a], V[h + 1])
                         count = n[h, s, a] + fake[h, s, a]
                         b = practical_width(z, remaining, count, r[h, s, a], squares, spread, variance[0], variance[2])
                         Q[a] = min(float(remaining), r[h, s, a] + mean + b)
@@ -303,6 +307,7 @@ def optimistic_policies(
             at = following
 
 
+@inlined
 @lean_kernel
 def _moments(row: Floats, V: Floats) -> tuple[float, float, float]:
     """The mean and the variance of V under a row of the model, and Σ_x' (V(x') - mean)²."""
@@ -316,6 +321,7 @@ def _moments(row: Floats, V: Floats) -> tuple[float, float, float]:
     return mean, squares, spread
 
 
+@inlined
 @lean_kernel
 def _one_of_the_best(Q: Floats, best: float, ties: int, coin: float) -> int:
     """The action among those `ties` that reach the best Q which a coin in [0, 1) picks, all alike."""
