@@ -62,24 +62,20 @@ def test_a_second_process_hits_and_an_edit_far_below_misses(package):
     assert python(package, CALL) == ["60", "1"]
 
 
-POINT = "class Point(NamedTuple):\n    x: float\n"
-ARGUMENT = (
-    "from tacit.kernels import kernel\nfrom tacit.points import Point\n\n\n"
-    "@kernel\ndef double(point):\n    return 2 * point.x\n"
-)
-DOUBLE = "from tacit.{0} import Point, double\nprint(double(Point(1.0)), sum(double.stats.cache_hits.values()))"
+POINT = "from typing import NamedTuple\nclass Point(NamedTuple):\n    x: float\n"
+ARGUMENT = "from tacit.kernels import kernel\n\n@kernel\ndef double(point):\n    return 2 * point.x\n"
+DOUBLE = "from tacit.doubled import Point, double\nprint(double(Point(1.0)), sum(double.stats.cache_hits.values()))"
 
 
 def test_an_index_of_types_whose_module_is_gone_counts_as_empty(package):
-    """An upgrade leaves the cache of the version before it behind."""
-    (package / "points.py").write_text(f"from typing import NamedTuple\n\n\n{POINT}", encoding="utf-8")
-    (package / "moved.py").write_text(ARGUMENT, encoding="utf-8")
-    assert python(package, DOUBLE.format("moved")) == ["2.0", "0"]
+    """An upgrade leaves the cache of the version before it behind, under the same names of files."""
+    (package / "points.py").write_text(POINT, encoding="utf-8")
+    (package / "doubled.py").write_text("from tacit.points import Point\n\n\n" + ARGUMENT, encoding="utf-8")
+    assert python(package, DOUBLE) == ["2.0", "0"]
     (package / "points.py").unlink()
-    here = ARGUMENT.replace("from tacit.points import Point\n", f"from typing import NamedTuple\n\n\n{POINT}")
-    (package / "moved.py").write_text(here, encoding="utf-8")
-    assert python(package, DOUBLE.format("moved")) == ["2.0", "0"]
-    assert python(package, DOUBLE.format("moved")) == ["2.0", "1"]
+    (package / "doubled.py").write_text(POINT + ARGUMENT, encoding="utf-8")
+    assert python(package, DOUBLE) == ["2.0", "0"]
+    assert python(package, DOUBLE) == ["2.0", "1"]
 
 
 def test_sources_edited_under_a_running_process_never_reach_the_cache(package):
