@@ -35,7 +35,7 @@ def local(shape, mechanism, *, epsilon=2.0, calibration="tight", delta=1e-3):
             shape=shape,
             episodes=1000,
             epsilon=epsilon,
-            delta=None if pure else delta,
+            delta=0.0 if pure else delta,
             calibration=calibration,
             mechanism=mechanism,
             users_per_batch=1,

@@ -42,7 +42,7 @@ def test_a_result_says_what_each_batch_promises_and_costs(tmp_path):
     [
         ({"trust": "central", "epsilon": 1.0, "delta": 1e-6}, NotSupported, "a shuffler mixes"),
         ({**PRIVATE, "batch": 100}, InvalidInput, "plans the sizes of its batches itself"),
-        ({"trust": "shuffle", "epsilon": 1.0}, NotSupported, "pure"),
+        ({"trust": "shuffle", "epsilon": 1.0, "delta": 0.0}, NotSupported, "pure"),
         ({**PRIVATE, "mechanism": "laplace"}, InvalidInput, "binomial"),
         ({**PRIVATE, "constants": "theory"}, InvalidInput, "no theorem"),
         ({"epsilon": 1.0}, InvalidInput, "makes no sense"),

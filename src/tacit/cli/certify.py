@@ -36,7 +36,7 @@ def _certify(
     horizon: Annotated[int, typer.Option(help="Steps of one trajectory, H.")],
     episodes: Annotated[int, typer.Option(help="How many users come in all, K.")],
     epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")],
-    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
     batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
     calibration: Annotated[str, typer.Option(help="Whose certificate is shown: tight or paper.")] = "tight",
     mechanism: Annotated[str | None, typer.Option(help="See 'tacit list mechanisms'.")] = None,

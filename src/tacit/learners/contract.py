@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -23,11 +23,22 @@ from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
-__all__ = ["CountRequest", "KernelLearner", "PlanningLearner", "StageRequest", "ask_nothing", "plan_nothing"]
+__all__ = [
+    "DEFAULT_CONSTANTS",
+    "CountRequest",
+    "KernelLearner",
+    "PlanningLearner",
+    "StageRequest",
+    "ask_nothing",
+    "plan_nothing",
+]
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
 Statistics = TypeVar("Statistics")
+
+DEFAULT_CONSTANTS: Final = "practical"
+"""The widths of every learner that has some, under every trust model: those of theory learn nothing at usual sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +49,7 @@ class CountRequest:
     shape: CountShape
     episodes: int
     constants: Constants | None
-    """None: the learner's own default."""
+    """None: the practical rule, whatever the trust model."""
     z: float | None
     users_per_batch: int
     noisy: bool
@@ -54,9 +65,9 @@ class CountRequest:
     """The policy of a reference line (simulation only)."""
 
     @property
-    def practical(self) -> Constants:
-        """Theory constants learn nothing at published sizes under noise: there the practical rule is the default."""
-        return self.constants or ("practical" if self.noisy else "theory")
+    def chosen(self) -> Constants:
+        """The user's constants, or the one default of all trust models: else privacy would seem to help or to cost."""
+        return self.constants or DEFAULT_CONSTANTS
 
     def refuse_widths(self, name: str) -> None:
         """Raise if widths are chosen for a learner that has none."""

@@ -64,7 +64,7 @@ class PrivacyRequest:
     episodes: int
     epsilon: float | None
     delta: float | None
-    """None means 0: pure differential privacy."""
+    """0 is pure differential privacy; there is no default (None only without a trust model)."""
     calibration: Calibration | None
     """None means `tight`."""
     mechanism: str | None
@@ -78,7 +78,7 @@ def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
     """Build the privatizer of a trust model, calibrated to the request.
 
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
-    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=None, calibration=None,
+    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=0.0, calibration=None,
     ...                          mechanism=None, users_per_batch=1)
     >>> make_privatizer(request).name
     'local/subset'
@@ -116,10 +116,15 @@ def make_claim(request: PrivacyRequest) -> PrivacyClaim:
     """The claim that a request amounts to: one trajectory, replace-one, the customary output of the trust model."""
     if request.epsilon is None:
         raise InvalidInput(f"trust '{request.trust}' needs an epsilon; for instance epsilon 1")
+    if request.delta is None:
+        raise InvalidInput(
+            f"trust '{request.trust}' needs a delta, which has no default; 0 is pure differential privacy, else well "
+            "below 1/K, for instance 1e-6"
+        )
     return PrivacyClaim(
         trust=request.trust,
         epsilon=request.epsilon,
-        delta=0.0 if request.delta is None else request.delta,
+        delta=request.delta,
         unit=PrivacyUnit(trajectories=1),
         neighbours="replace-one",
         output=OUTPUTS[request.trust][0],

@@ -53,7 +53,9 @@ class RunConfig:
     )
     episodes: int = option("How many users come.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
-    constants: Constants | None = option("theory or practical widths; the learner's own by default.", None)
+    constants: Constants | None = option(
+        "theory or practical widths; practical by default, under every trust model.", None
+    )
     z: float | None = option("The parameter of the practical constants.", None)
     trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
     epsilon: float | None = option("The claim's epsilon.", None)
