@@ -67,6 +67,8 @@ class BatchShuffle:
     variant: PaperVariant = "2025"
     """Whose printed noise `calibration="paper"` means."""
     batches: tuple[PlannedBatch, ...] = ()
+    honest_fraction: float = 1.0
+    """The share of a batch's devices whose noise is counted on."""
 
     answers = BatchQuery
     kernel = None
@@ -91,7 +93,9 @@ class BatchShuffle:
 
     def protocol(self, users: int, request: BatchQuery) -> Shuffle:
         """The shuffle protocol of one batch."""
-        return _protocol(self.shape, self.claim, self.calibration, self.variant, users, request.layer)
+        return _protocol(
+            self.shape, self.claim, self.calibration, self.variant, self.honest_fraction, users, request.layer
+        )
 
     def std(self, users: int, request: BatchQuery) -> float:
         """The standard deviation of the noise in one counter of such a batch."""
@@ -195,17 +199,25 @@ def _protocol(
     claim: PrivacyClaim,
     calibration: Calibration,
     variant: PaperVariant,
+    honest: float,
     users: int,
     layer: int | None,
 ) -> Shuffle:
     spec = batch_spec(shape, calibration, layer)
     if calibration == "paper":
-        return Shuffle.paper(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant=variant)
+        return Shuffle.paper(
+            spec,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=users,
+            variant=variant,
+            honest_fraction=honest,
+        )
     if layer is not None and layer > 0 and shape.horizon > 2:
         # Every layer but the last one needs the same noise: calibrate once.
-        first = _protocol(shape, claim, calibration, variant, users, 0)
+        first = _protocol(shape, claim, calibration, variant, honest, users, 0)
         return replace(first, spec=spec)
-    return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users)
+    return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, honest_fraction=honest)
 
 
 def _all_std(protocol: Shuffle) -> dict[str, float]:

@@ -72,6 +72,8 @@ class PrivacyRequest:
     allow_large_delta: bool = False
     squares: bool = False
     """Whether the learner needs squares of rewards (LDP-PSRL); only local trust charges for them."""
+    honest_fraction: float = 1.0
+    """Trust shuffle: the share of a batch's devices whose noise is counted on."""
 
 
 def make_privatizer(request: PrivacyRequest) -> CountPrivatizer:
@@ -218,11 +220,23 @@ def _shuffle(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibrat
     require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
     if calibration == "paper":
         spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
-        batch = Shuffle.paper(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant="2025")
+        batch = Shuffle.paper(
+            spec,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=users,
+            variant="2025",
+            honest_fraction=request.honest_fraction,
+        )
     else:
         spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
         batch = Shuffle.tight(
-            spec, epsilon=claim.epsilon, delta=claim.delta, users=users, max_bits_per_user=MOST_NOISE_BITS
+            spec,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=users,
+            honest_fraction=request.honest_fraction,
+            max_bits_per_user=MOST_NOISE_BITS,
         )
     return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
 

@@ -65,6 +65,11 @@ class Shuffled:
         """How many users every batch must have."""
         return self.protocol.bit_noise.users
 
+    @property
+    def honest_fraction(self) -> float:
+        """The share of a batch's devices whose noise is counted on."""
+        return self.protocol.bit_noise.honest_users / self.protocol.bit_noise.users
+
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
         return self.protocol.families()

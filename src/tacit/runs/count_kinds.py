@@ -90,6 +90,7 @@ class BatchKind:
             claim=make_claim(request),
             calibration=config.calibration,
             variant="2024" if chosen.options.get("variant") == "2024" else "2025",
+            honest_fraction=request.honest_fraction,
         )
 
     def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:

@@ -107,6 +107,7 @@ def privacy_request(chosen: Chosen, mdp: TabularMDP | None, *, squares: bool = F
         users_per_batch=config.users_per_batch,
         allow_large_delta=config.allow_large_delta,
         squares=squares,
+        honest_fraction=1.0 if config.honest_fraction is None else config.honest_fraction,
     )
 
 
