@@ -209,6 +209,8 @@ def test_comparisons_and_committed_results(tmp_path, capsys):
     code, out = verdict(capsys, tmp_path)
     assert code == 1
     assert "epsilon 0.001 is stated" in out
+    edit(cells, lambda content: content["runs"][0].update({"certified epsilon": None}))
+    assert verdict(capsys, cells)[0] == 1, "null stands for infinity, not for whatever there is"
 
 
 def test_what_cannot_be_read_is_neither_true_nor_false(tmp_path, capsys):
