@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.signature import PRIVATE, PUBLIC, digest, new_keys, sign
 
 SHUFFLED = {
@@ -153,6 +154,19 @@ def test_a_signature_is_about_everything_but_itself_and_the_digest(keys):
     signed = sign(content, keys / "ours" / PRIVATE)
     assert sign({"b": [1.5, "x"], "a": 1}, keys / "ours" / PRIVATE)["signature"] == signed["signature"]
     assert sign({**content, "a": 2}, keys / "ours" / PRIVATE)["signature"] != signed["signature"]
+
+
+def test_without_the_package_signatures_are_refused_in_words_and_the_rest_works(result, keys, tmp_path, monkeypatch):
+    path = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / "ours" / PRIVATE)
+    for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(NotSupported, match=r"pip install 'tacit\[sign\]'"):
+        new_keys(tmp_path / "keys")
+    with pytest.raises(NotSupported, match="cryptography"):
+        tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
+    unsigned = tacit.export_bundle(result, tmp_path / "unsigned.json")
+    assert tacit.verify(unsigned).line.startswith("true: ")
 
 
 def test_what_cannot_be_bundled_is_refused(result, tmp_path):

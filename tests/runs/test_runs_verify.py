@@ -9,6 +9,7 @@ import pytest
 
 import tacit
 from tacit.accounting.certificate import FIRST_ENTRIES
+from tacit.accounting.wording import SIMULATION
 from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.runs.report import render_report
@@ -189,8 +190,8 @@ def test_results_of_a_command_are_verified_from_it(tmp_path, capsys):
 
 def test_comparisons_and_committed_results(tmp_path, capsys):
     (tmp_path / "c.toml").write_text(
-        '[defaults]\nenvironment = "random-mdp"\nepisodes = 20\nseeds = 1\n[[run]]\nlearner = "psrl"\n[[run]]\nlearner = "ucbvi"\n'
-        'trust = "local"\nepsilon = 1.0\ndelta = 0.0\nmechanism = "laplace"\n'
+        '[defaults]\nenvironment = "random-mdp"\nepisodes = 20\nseeds = 1\n[[run]]\nlearner = "psrl"\n'
+        '[[run]]\nlearner = "ucbvi"\ntrust = "local"\nepsilon = 1.0\ndelta = 0.0\nmechanism = "laplace"\n'
     )
     found = tacit.compare(tmp_path / "c.toml", out=tmp_path / "out", workers=1)
     assert verdict(capsys, tmp_path / "out")[0] == 0
@@ -221,3 +222,63 @@ def test_what_cannot_be_read_is_neither_true_nor_false(tmp_path, capsys):
     assert capsys.readouterr().out == ""
     with pytest.raises(InvalidInput, match="must be a run, a comparison"):
         tacit.verify(tmp_path / "other.json")
+
+
+def test_what_nobody_has_checked_about_a_learner_is_said_beside_every_certificate(tmp_path, capsys):
+    words = ["run", "--environment", "random-mdp", "--learner", "pucb", "--episodes", "20", "--workers", "1"]
+    assert main(words) == 0
+    checked = "the numeric constants of its theory widths are not checked against the paper"
+    assert f"Unverified: {checked}." in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unverified"] == checked
+    found = tacit.run(environment="random-mdp", learner="pucb", episodes=20, workers=1)
+    assert f"Unverified: {checked}." in render_report(found)
+    assert tacit.run(environment="random-mdp", learner="psrl", episodes=20, workers=1).unverified is None
+
+
+def test_any_day_will_do_but_it_must_be_a_day(kept, capsys):
+    (kept / DIGESTS).unlink()
+    edit(kept / "privacy.json", lambda content: content["certificate"]["terms"].update(date="2001-01-01"))
+    assert verdict(capsys, kept)[0] == 0
+    edit(kept / "privacy.json", lambda content: content["certificate"]["terms"].update(date="soon"))
+    assert verdict(capsys, kept)[0] == 1
+
+
+def of_another_version(content):
+    content["certificate"]["terms"]["version"] = "9.9.9"
+
+
+def with_a_curve_of_its_own(content):
+    content["certificate"]["curve"] = [[0.002, 0.01]]
+
+
+def as_a_release(content):
+    plain = content["certificate"]
+    plain["terms"]["noise"], plain["release"] = "secure", True
+    plain["statement"] = plain["statement"].removeprefix(SIMULATION + " ")
+
+
+def at_another_delta(content):
+    content["certificate"]["delta"] = 0.5
+    content["certificate"]["verdict"] = content["certificate"]["verdict"].replace("delta 0.", "delta 0.5.")
+    content["certificate"]["statement"] = content["certificate"]["statement"].replace("delta 0.", "delta 0.5.")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_a_curve_of_its_own, "epsilon 0.01 at delta 0.002 by tacit 9.9.9, where"),
+        (as_a_release, "noise is secure, where simulation is derived"),
+        (at_another_delta, "delta is 0.5, where 0 is derived"),
+    ],
+)
+def test_another_version_is_no_way_around(kept, capsys, change, words):
+    """Whoever states another version is compared leniently, and still cannot promise more."""
+    (kept / DIGESTS).unlink()
+    edit(kept / "config.json", lambda content: content.update(version="9.9.9"))
+    edit(kept / "privacy.json", of_another_version)
+    assert verdict(capsys, kept)[0] == 0
+    edit(kept / "privacy.json", change)
+    code, out = verdict(capsys, kept)
+    assert code == 1
+    assert words in out

@@ -148,6 +148,7 @@ class RunConfig:
             words += ["paper"] if self.calibration == "paper" else []
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
+        words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
+from tacit.accounting.composition import epsilon_of
 from tacit.accounting.schema import certificate_schema, violations
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.assemble import assemble
@@ -128,7 +129,7 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
         return [f"the certificate contradicts itself: {error}"]
     gives = json.loads(json.dumps(derived.to_dict()))
     if version != __version__:
-        return _promises_more(stated, gives, version)
+        return _promises_more(stated, derived, gives, version)
     if "terms" in stated:
         if stated["terms"] is not None:  # any day will do
             gives["terms"] = {**(gives["terms"] or {}), "date": stated["terms"]["date"]}
@@ -144,16 +145,20 @@ def _differing(stated: Mapping[str, Any], gives: Mapping[str, Any], names: Itera
     ]
 
 
-def _promises_more(stated: Mapping[str, Any], gives: Mapping[str, Any], version: str) -> list[str]:
-    """What another version stated that is stronger than what is derived now."""
-    wrong = _differing(stated, gives, ("claim", "calibration"))
-    pairs = [(stated["delta"], stated["epsilon"]), *stated["curve"]]
-    now = dict([(gives["delta"], gives["epsilon"]), *gives["curve"]])
-    for delta, epsilon in pairs:
-        if delta in now and float(epsilon) < float(now[delta]) * (1.0 - TOLERANCE):
+def _promises_more(
+    stated: Mapping[str, Any], derived: Certificate, gives: Mapping[str, Any], version: str
+) -> list[str]:
+    """What another version stated that is stronger than what is derived now, or about something else."""
+    wrong = _differing(stated, gives, ("claim", "calibration", "delta", "local_epsilon"))
+    if stated.get("terms") is not None and gives["terms"] is not None:
+        wrong += _differing(stated["terms"], gives["terms"], ("noise", "honest_fraction", "sizes", "unit"))
+    printed = [] if stated["printed"] is None else [(stated["printed"]["delta"], stated["printed"]["certified"])]
+    for delta, epsilon in [(stated["delta"], stated["epsilon"]), *stated["curve"], *printed]:
+        now = epsilon_of(derived.events or (), delta) if derived.claim.trust != "none" else math.inf
+        if float(epsilon) < now * (1.0 - TOLERANCE):
             wrong.append(
-                f"epsilon {_short(epsilon)} at delta {delta:g} by tacit {version}, where {__version__} derives "
-                f"{_short(now[delta])}"
+                f"epsilon {_short(epsilon)} at delta {delta:g} by tacit {version}, where {__version__} "
+                f"derives {now:.6g}"
             )
     return wrong[:3]
 
