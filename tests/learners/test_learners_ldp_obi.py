@@ -225,7 +225,7 @@ def test_the_default_mechanism_is_the_quietest():
         }
         # A pair (s,a) has an eighth of the users.
         stds["subset"] = local(shape, "subset", epsilon=epsilon).transition_mechanism.variance_at(1 / 8)
-        request = {"pure": None, "approximate": 1e-3}
+        request = {"pure": 0.0, "approximate": 1e-3}
         for delta in request.values():
             chosen = make_privatizer(
                 PrivacyRequest(

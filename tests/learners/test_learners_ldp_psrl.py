@@ -114,7 +114,7 @@ def test_binary_rewards_drop_the_squares():
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "bounded", "oue"])
 def test_binary_rewards_take_every_local_mechanism(mechanism):
-    delta = 1e-3 if mechanism in ("gaussian", "bounded") else None
+    delta = 1e-3 if mechanism in ("gaussian", "bounded") else 0.0
     for prior in ("printed", "noise-aware"):
         built = parts(f"ldp-psrl:staged=false,rewards=beta,prior={prior}", mechanism=mechanism, delta=delta)
         run = simulate(built.mdp, built.learner, built.privatizer, episodes=50, seed=0)
