@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tacit.runs.files import compare
     from tacit.runs.result import Result
     from tacit.runs.runner import run
+    from tacit.runs.verify import verify
 
 __all__ = [
     "Bundle",
@@ -50,6 +51,7 @@ __all__ = [
     "reproduce",
     "run",
     "simulate",
+    "verify",
 ]
 
 _HOMES = {
@@ -72,6 +74,7 @@ _HOMES = {
     "reproduce": ("tacit.papers.catalogue", "reproduce"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),
+    "verify": ("tacit.runs.verify", "verify"),
 }
 """Public name -> where it lives."""
 

@@ -20,7 +20,19 @@ def call(capsys, *words: str) -> tuple[int, str, str]:
 
 
 def test_a_private_run_says_what_stands_beside_its_regret(capsys) -> None:
-    words = [*RUN, "--adversary", "switching", "--learner", "uc-o-reps", "--trust", "central", "--epsilon", "1"]
+    words = [
+        *RUN,
+        "--adversary",
+        "switching",
+        "--learner",
+        "uc-o-reps",
+        "--trust",
+        "central",
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+    ]
     code, out, _ = call(capsys, *words)
     assert code == 0
     for part in (
@@ -43,12 +55,38 @@ def test_a_private_run_says_what_stands_beside_its_regret(capsys) -> None:
 
 
 def test_bandits_choose_an_estimator_and_tables_can_be_public(capsys) -> None:
-    bandit = [*RUN, "--adversary", "iid", "--learner", "uob-lbps", "--trust", "local", "--epsilon", "5", "--json"]
+    bandit = [
+        *RUN,
+        "--adversary",
+        "iid",
+        "--learner",
+        "uob-lbps",
+        "--trust",
+        "local",
+        "--epsilon",
+        "5",
+        "--delta",
+        "0",
+        "--json",
+    ]
     for estimator in ("centred", "as-written"):
         found = json.loads(call(capsys, *bandit, "--estimator", estimator)[1])
         assert found["resolved"]["settings"]["estimator"] == estimator
     assert json.loads(call(capsys, *bandit)[1])["resolved"]["settings"]["estimator"] == "centred"
-    full = [*RUN, "--adversary", "iid", "--learner", "uc-o-reps", "--trust", "central", "--epsilon", "5", "--json"]
+    full = [
+        *RUN,
+        "--adversary",
+        "iid",
+        "--learner",
+        "uc-o-reps",
+        "--trust",
+        "central",
+        "--epsilon",
+        "5",
+        "--delta",
+        "0",
+        "--json",
+    ]
     stated = [json.loads(call(capsys, *full, *more)[1]) for more in ([], ["--public-losses"])]
     families = [[family["name"] for family in found["certificate"]["families"]] for found in stated]
     assert families == [["transitions", "losses"], ["transitions"]]
@@ -93,14 +131,23 @@ FULL, BANDIT = ["--adversary", "iid", "--learner", "uc-o-reps"], ["--adversary",
         ([*FULL, "--adversary", "swiching"], "did you mean 'switching'"),
         ([*FULL, "--estimator", "centred"], "only uob-lbps has a choice of estimators"),
         ([*BANDIT, "--estimator", "centered"], "did you mean 'centred'"),
-        ([*BANDIT, "--public-losses", "--trust", "local", "--epsilon", "1"], "only full-information tables"),
+        (
+            [*BANDIT, "--public-losses", "--trust", "local", "--epsilon", "1", "--delta", "0"],
+            "only full-information tables",
+        ),
         ([*FULL, "--public-losses"], "trust 'none'"),
         ([*FULL, "--epsilon", "1"], "epsilon makes no sense with trust 'none'"),
         ([*FULL, "--trust", "central"], "needs an epsilon"),
         ([*FULL, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6"], "central or local, not shuffle"),
-        ([*FULL, "--trust", "central", "--epsilon", "1", "--mechanism", "kary-tree"], "leave kary-tree out"),
+        (
+            [*FULL, "--trust", "central", "--epsilon", "1", "--delta", "0", "--mechanism", "kary-tree"],
+            "leave kary-tree out",
+        ),
         ([*FULL, "--batch", "10"], "come one by one"),
-        (["--adversary", "iid", "--learner", "o-reps", "--trust", "central", "--epsilon", "1"], "use uc-o-reps"),
+        (
+            ["--adversary", "iid", "--learner", "o-reps", "--trust", "central", "--epsilon", "1", "--delta", "0"],
+            "use uc-o-reps",
+        ),
         (["--adversary", "iid", "--learner", "uc-o-reps:zeta=3"], "option of learner uc-o-reps"),
         ([*FULL, "--constants", "theory", "--z", "2"], "theory constants leave nothing to choose"),
         ([*FULL, "--constants", "none"], "'theory' or 'practical'"),
@@ -112,7 +159,21 @@ def test_wrong_combinations_end_with_code_2(capsys, words, message) -> None:
     assert message in err
 
 
-CERTIFY = ["certify", "--states", "3", "--actions", "2", "--horizon", "4", "--episodes", "10000", "--epsilon", "1"]
+CERTIFY = [
+    "certify",
+    "--states",
+    "3",
+    "--actions",
+    "2",
+    "--horizon",
+    "4",
+    "--episodes",
+    "10000",
+    "--epsilon",
+    "1",
+    "--delta",
+    "0",
+]
 
 
 @pytest.mark.parametrize(

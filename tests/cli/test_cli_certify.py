@@ -18,7 +18,7 @@ from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
 
-SIZES = "--states 4 --actions 2 --horizon 6 --episodes 20000 --epsilon 1"
+SIZES = "--states 4 --actions 2 --horizon 6 --episodes 20000 --epsilon 1 --delta 0"
 SHUFFLE = f"--trust shuffle {SIZES} --batch 1000 --delta 1e-6"
 CLAIM = {"epsilon": 1.0, "delta": 1e-6, "users": 1000}
 MDP = {"num_states": 4, "num_actions": 2, "horizon": 6}

@@ -109,7 +109,7 @@ def test_json_of_one_seed_is_valid_too(capsys):
 
 def test_constants_and_z_are_recorded(capsys):
     words = ["run", "--environment", "random-mdp", "--learner", "ucbvi", "--episodes", "20", "--workers", "1", "--json"]
-    assert json.loads(call(capsys, *words)[1])["constants"] == "theory"
+    assert json.loads(call(capsys, *words)[1])["constants"] == "practical"
     found = json.loads(call(capsys, *words, "--constants", "practical", "--z", "0.5")[1])
     assert (found["constants"], found["z"]) == ("practical", 0.5)
 
@@ -118,7 +118,7 @@ def test_every_run_prints_who_is_protected(capsys, tmp_path):
     _, out, _ = call(capsys, *RUN)
     assert "Nothing is protected" in out
     assert "simulation only" in out
-    private = ["--learner", "ucbvi", "--trust", "local", "--epsilon", "2", "--out", tmp_path / "run"]
+    private = ["--learner", "ucbvi", "--trust", "local", "--epsilon", "2", "--delta", "0", "--out", tmp_path / "run"]
     code, out, err = call(capsys, *RUN, *private)
     assert code == 0, err
     assert "LDP" in out

@@ -24,11 +24,12 @@ EPISODES = 300
 SEEDS = (0, 7)
 
 CENTRAL: Row = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
-CENTRAL_PURE: Row = {"trust": "central", "epsilon": 1.0}
+CENTRAL_PURE: Row = {"trust": "central", "epsilon": 1.0, "delta": 0.0}
 SHUFFLE: Row = {"trust": "shuffle", "epsilon": 1.0, "delta": 1e-6, "batch": 100}
 LOCAL: Row = {"trust": "local", "epsilon": 2.0, "delta": 1e-6}
-LOCAL_PURE: Row = {"trust": "local", "epsilon": 2.0}
+LOCAL_PURE: Row = {"trust": "local", "epsilon": 2.0, "delta": 0.0}
 PAPER: Row = {"calibration": "paper"}
+THEORY: Row = {"constants": "theory"}
 
 CENTRAL_MECHANISMS = ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization")
 LOCAL_MECHANISMS = ("subset", "oue", "laplace", "gaussian", "rr", "bounded")
@@ -82,16 +83,18 @@ def _options() -> Cases:
                 found.append((BOTH, {"learner": f"ldp-psrl:prior={prior},rewards={rewards},staged={staged}"}))
         found += [(BOTH, {"learner": f"ldp-obi:staged={staged}", "constants": c}) for c in ("theory", "practical")]
         found += [
-            (INTERPRETED, {"learner": f"{name}:replan=rarely,staged={staged}", "episodes": 1000})
-            for name in ("ucbvi", "psrl", "ldp-obi", "ldp-psrl")
+            (INTERPRETED, {"learner": f"{name}:replan=rarely,staged={staged}", "episodes": 1000, **widths})
+            for name, widths in (("ucbvi", THEORY), ("psrl", {}), ("ldp-obi", THEORY), ("ldp-psrl", {}))
         ]
     for rows in ("projected", "kept"):
         found += [(BOTH, {"learner": f"dp-ucbvi:rows={rows}", "constants": c}) for c in ("theory", "practical")]
     for name in ("private-ucb-vi", "private-ucb-po", "pucb"):
         found += [(BOTH, {"learner": name, "constants": constants}) for constants in ("theory", "practical")]
     found += [(BOTH, {"learner": "ucbvi", "constants": "practical", "z": 0.5})]
-    found += [(COMPILED, {"learner": "ucbvi", "episodes": 2000}), (COMPILED, {"learner": "psrl", "episodes": 2000})]
-    found += [(INTERPRETED, {"learner": name, "batch": 50}) for name in ("ucbvi", "psrl", "dp-ucbvi", "pucb")]
+    found += [(COMPILED, {"learner": "ucbvi", "episodes": 2000, **THEORY})]
+    found += [(COMPILED, {"learner": "psrl", "episodes": 2000})]
+    for name, widths in (("ucbvi", THEORY), ("psrl", {}), ("dp-ucbvi", THEORY), ("pucb", THEORY)):
+        found.append((INTERPRETED, {"learner": name, "batch": 50, **widths}))
     found += [(INTERPRETED, {"learner": name}) for name in ("uniform", "optimal")]
     found += [(INTERPRETED, {"learner": "optimal", **CENTRAL}), (INTERPRETED, {"learner": "uniform", **LOCAL})]
     # More episodes than the compiled loop takes at once.
@@ -116,13 +119,13 @@ def _trust() -> Cases:
             found.append((INTERPRETED, {"learner": name, "constants": "theory", **asked}))
     for name in ("private-ucb-vi", "pucb", "ldp-obi"):
         found.append((INTERPRETED, {"learner": name, "constants": "practical", **LOCAL}))
-    for name in ("ldp-obi", "ldp-psrl"):
+    for name, widths in (("ldp-obi", THEORY), ("ldp-psrl", {})):
         for asked in (LOCAL, {**LOCAL, **PAPER}):
-            found.append((BOTH, {"learner": name, **asked}))
+            found.append((BOTH, {"learner": name, **widths, **asked}))
     found += [(BOTH, {"learner": "ldp-psrl:rewards=beta", **asked}) for asked in (LOCAL, {**LOCAL, **PAPER})]
     found += [(INTERPRETED, {"learner": "ldp-psrl:prior=noise-aware", **asked}) for asked in (LOCAL, LOCAL_PURE)]
-    for name in ("ucbvi", "psrl", "ldp-obi", "ldp-psrl"):
-        found.append((INTERPRETED, {"learner": f"{name}:replan=rarely", "episodes": 1000, **LOCAL}))
+    for name, widths in (("ucbvi", {}), ("psrl", {}), ("ldp-obi", THEORY), ("ldp-psrl", {})):
+        found.append((INTERPRETED, {"learner": f"{name}:replan=rarely", "episodes": 1000, **widths, **LOCAL}))
     return found
 
 
@@ -140,7 +143,7 @@ def _mechanisms() -> Cases:
         for mechanism in PRINTED_LOCAL:
             found.append((BOTH, {"learner": learner, **LOCAL, **PAPER, "mechanism": mechanism}))
             learner_obi = f"ldp-obi:staged={staged}"
-            found.append((INTERPRETED, {"learner": learner_obi, **LOCAL, **PAPER, "mechanism": mechanism}))
+            found.append((INTERPRETED, {"learner": learner_obi, **THEORY, **LOCAL, **PAPER, "mechanism": mechanism}))
     for mechanism in ("subset", "oue", "laplace", "rr"):
         found.append((INTERPRETED, {"learner": "ucbvi", **LOCAL_PURE, "mechanism": mechanism}))
     for mechanism in CENTRAL_MECHANISMS:

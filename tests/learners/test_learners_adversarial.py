@@ -173,7 +173,9 @@ def test_private_runs_without_their_noise_are_the_ancestors(trust, learner, cali
     K, marks = 200, np.array([10, 200])
     common = {"environment": "layered:layers=3,states=2,actions=2,seed=1", "adversary": "iid", "learner": learner}
     plain = assemble(RunConfig(**common, episodes=K, seeds=(0,)))
-    private = assemble(RunConfig(**common, episodes=K, seeds=(0,), trust=trust, epsilon=1.0, calibration=calibration))
+    private = assemble(
+        RunConfig(**common, episodes=K, seeds=(0,), trust=trust, epsilon=1.0, delta=0.0, calibration=calibration)
+    )
 
     def play(learner, privatizer):
         return simulate(plain.mdp, learner, privatizer, episodes=K, seed=5, checkpoints=marks, speed="compiled")

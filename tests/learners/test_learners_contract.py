@@ -83,7 +83,8 @@ def test_the_table_refuses_what_it_does_not_know():
         make_learner(request("ucbvi", noisy=True, constants="theory"))
     with pytest.raises(InvalidInput, match="prior"):
         make_learner(request("psrl", constants="practical"))
-    assert make_learner(request("ucbvi")).constants == "theory"
+    for name in ("ucbvi", "dp-ucbvi", "ldp-obi", "private-ucb-vi", "private-ucb-po", "pucb"):
+        assert make_learner(request(name)).constants == "practical", "one default, whatever the trust model"
     assert make_learner(request("ucbvi", noisy=True)).constants == "practical"
 
 

@@ -35,7 +35,7 @@ def local(shape, mechanism, *, epsilon=2.0, calibration="tight", delta=1e-3):
             shape=shape,
             episodes=1000,
             epsilon=epsilon,
-            delta=None if pure else delta,
+            delta=0.0 if pure else delta,
             calibration=calibration,
             mechanism=mechanism,
             users_per_batch=1,
@@ -225,7 +225,7 @@ def test_the_default_mechanism_is_the_quietest():
         }
         # A pair (s,a) has an eighth of the users.
         stds["subset"] = local(shape, "subset", epsilon=epsilon).transition_mechanism.variance_at(1 / 8)
-        request = {"pure": None, "approximate": 1e-3}
+        request = {"pure": 0.0, "approximate": 1e-3}
         for delta in request.values():
             chosen = make_privatizer(
                 PrivacyRequest(

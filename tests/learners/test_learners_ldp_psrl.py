@@ -35,7 +35,7 @@ def fits(sample, distribution) -> float:
 
 
 def parts(learner="ldp-psrl:staged=false", **options):
-    given = {"trust": "local", "epsilon": 2.0, "mechanism": "laplace", **options}
+    given = {"trust": "local", "epsilon": 2.0, "delta": 0.0, "mechanism": "laplace", **options}
     config = RunConfig(environment="random-mdp:seed=3", learner=learner, episodes=1000, seeds=(0,), **given)
     return assemble(config)
 
@@ -85,7 +85,14 @@ def test_four_families_are_certified():
     # Lemma S5 (pooled counts): L1 = 8H - 2; the printed scale 8H/ε gives (8H-2)/(8H) ε
     for horizon in (2, 6):
         shape = f"random-mdp:seed=3,horizon={horizon}"
-        given = {"learner": "ldp-psrl:staged=false", "episodes": 10, "seeds": (0,), "trust": "local", "epsilon": 1.0}
+        given = {
+            "learner": "ldp-psrl:staged=false",
+            "episodes": 10,
+            "seeds": (0,),
+            "trust": "local",
+            "epsilon": 1.0,
+            "delta": 0.0,
+        }
         paper = assemble(RunConfig(environment=shape, mechanism="laplace", calibration="paper", **given))
         tight = assemble(RunConfig(environment=shape, mechanism="laplace", **given))
         assert paper.privatizer.mechanism.scale == 8 * horizon
@@ -106,7 +113,7 @@ def test_binary_rewards_drop_the_squares():
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "rr", "bounded", "oue"])
 def test_binary_rewards_take_every_local_mechanism(mechanism):
-    delta = 1e-3 if mechanism in ("gaussian", "bounded") else None
+    delta = 1e-3 if mechanism in ("gaussian", "bounded") else 0.0
     for prior in ("printed", "noise-aware"):
         built = parts(f"ldp-psrl:staged=false,rewards=beta,prior={prior}", mechanism=mechanism, delta=delta)
         run = simulate(built.mdp, built.learner, built.privatizer, episodes=50, seed=0)
@@ -134,7 +141,13 @@ def test_squares_are_released_and_unbiased():
         reward_kind="deterministic",
     )  # fmt: skip
     config = RunConfig(
-        environment=mdp, learner="ldp-psrl:staged=false", episodes=10, seeds=(0,), trust="local", epsilon=20.0
+        environment=mdp,
+        learner="ldp-psrl:staged=false",
+        episodes=10,
+        seeds=(0,),
+        trust="local",
+        epsilon=20.0,
+        delta=0.0,
     )
     privatizer = assemble(config).privatizer
     policy, users = uniform_policy(2, 2, 2), 40_000

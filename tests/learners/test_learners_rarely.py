@@ -17,7 +17,7 @@ from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
-LOCAL = {"trust": "local", "epsilon": 20.0, "mechanism": "laplace"}
+LOCAL = {"trust": "local", "epsilon": 20.0, "delta": 0.0, "mechanism": "laplace"}
 
 
 @pytest.mark.parametrize(

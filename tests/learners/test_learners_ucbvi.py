@@ -193,7 +193,7 @@ def test_widths_of_sampled_slots_are_the_spread_of_the_estimates(mechanism):
     mdp = homogeneous_mdp(3, states=2, actions=2, horizon=2)
     shape = shape_of(mdp, staged=True)
     request = PrivacyRequest(
-        trust="local", shape=shape, episodes=10, epsilon=4.0, delta=None, calibration=None, mechanism=mechanism,
+        trust="local", shape=shape, episodes=10, epsilon=4.0, delta=0.0, calibration=None, mechanism=mechanism,
         users_per_batch=1,
     )  # fmt: skip
     privatizer = make_privatizer(request)

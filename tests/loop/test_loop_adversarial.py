@@ -85,11 +85,11 @@ CASES = [
     ("o-reps", {}),
     ("uc-o-reps", {}),
     ("uc-o-reps", {"constants": "theory", "trust": "central", "epsilon": 5.0, "delta": 1e-6}),
-    ("uc-o-reps", {"trust": "local", "epsilon": 5.0, "calibration": "paper"}),
+    ("uc-o-reps", {"trust": "local", "epsilon": 5.0, "delta": 0.0, "calibration": "paper"}),
     ("uob-reps", {}),
     ("uob-lbps", {}),
     ("uob-lbps", {"trust": "central", "epsilon": 5.0, "delta": 1e-6, "estimator": "as-written"}),
-    ("uob-lbps", {"trust": "local", "epsilon": 5.0}),
+    ("uob-lbps", {"trust": "local", "epsilon": 5.0, "delta": 0.0}),
 ]
 
 

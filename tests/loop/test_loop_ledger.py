@@ -14,7 +14,14 @@ from tacit.runs.config import RunConfig
 
 def test_a_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp_path) -> None:
     config = RunConfig(
-        environment="riverswim", learner="ucbvi", episodes=40, seeds=(0,), trust="local", epsilon=1.0, mechanism="oue"
+        environment="riverswim",
+        learner="ucbvi",
+        episodes=40,
+        seeds=(0,),
+        trust="local",
+        epsilon=1.0,
+        delta=0.0,
+        mechanism="oue",
     )
     parts = assemble(config)
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)

@@ -44,7 +44,7 @@ POOLED = replace(SHAPE, staged=False)
 def make(mechanism: str, shape: CountShape = SHAPE, *, epsilon: float = 1.0, **changes: Any) -> Local:
     asked: dict[str, Any] = {
         "trust": "local", "shape": shape, "episodes": 16, "epsilon": epsilon, "calibration": None,
-        "delta": None if MECHANISMS.get(mechanism, MECHANISMS["laplace"]).pure else 1e-5, "users_per_batch": 1,
+        "delta": 0.0 if MECHANISMS.get(mechanism, MECHANISMS["laplace"]).pure else 1e-5, "users_per_batch": 1,
         "mechanism": mechanism,
     }  # fmt: skip
     made = make_privatizer(PrivacyRequest(**(asked | changes)))
@@ -173,7 +173,7 @@ def test_a_foreign_mechanism_works_by_name_end_to_end(install: Callable[[str], N
     listed = {row["name"]: row for row in KINDS["mechanisms"]()}
     assert listed["toy"] == {"name": "toy", "trust": "local", "default": False, "pure": True}
     options = {"environment": "riverswim", "learner": "ldp-obi:staged=false", "episodes": 300, "seeds": 1, "workers": 1}
-    runs = [tacit.run(trust="local", epsilon=5.0, mechanism="toy", **options) for _ in range(2)]
+    runs = [tacit.run(trust="local", epsilon=5.0, delta=0.0, mechanism="toy", **options) for _ in range(2)]
     assert np.array_equal(runs[0].regret, runs[1].regret)
 
 

@@ -27,15 +27,15 @@ def run(**changes):
 
 
 def test_a_result_survives_its_directory(tmp_path) -> None:
-    kept = run(out=tmp_path / "a", trust="local", epsilon=3.0)
+    kept = run(out=tmp_path / "a", trust="local", epsilon=3.0, delta=0.0)
     back = tacit.load(tmp_path / "a")
     assert (back.regret == kept.regret).all()
     assert back.losses == kept.losses
     assert back.resolved == kept.resolved
     assert back.to_json()["losses"] == kept.to_json()["losses"]
-    assert (run(out=tmp_path / "a", trust="local", epsilon=3.0).regret == kept.regret).all()
+    assert (run(out=tmp_path / "a", trust="local", epsilon=3.0, delta=0.0).regret == kept.regret).all()
     with pytest.raises(InvalidInput, match="adversary"):
-        run(out=tmp_path / "a", trust="local", epsilon=3.0, adversary="iid")
+        run(out=tmp_path / "a", trust="local", epsilon=3.0, delta=0.0, adversary="iid")
     again = back.save(tmp_path / "b")
     assert tacit.load(again).losses == kept.losses
 

@@ -34,8 +34,8 @@ def few():
     options = {"environment": "riverswim", "episodes": 300, "seeds": 3, "workers": 1}
     return [
         tacit.run(learner="ucbvi", constants="practical", **options),
-        tacit.run(learner="ldp-obi", constants="practical", trust="local", epsilon=10.0, **options),
-        tacit.run(learner="ldp-obi", constants="practical", trust="local", epsilon=1.0, **options),
+        tacit.run(learner="ldp-obi", constants="practical", trust="local", epsilon=10.0, delta=0.0, **options),
+        tacit.run(learner="ldp-obi", constants="practical", trust="local", epsilon=1.0, delta=0.0, **options),
     ]
 
 

@@ -31,14 +31,14 @@ from slow_privatizers import slow_statistics
 SMALL = CountShape(horizon=3, num_states=2, num_actions=2, staged=True)
 POOLED = CountShape(horizon=3, num_states=2, num_actions=2, staged=False)
 REFERENCE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
-COUNTERS = {"factorization": 1e-6, "kary-tree": None, "gaussian-tree": 1e-6, "laplace-tree": None}
+COUNTERS = {"factorization": 1e-6, "kary-tree": 0.0, "gaussian-tree": 1e-6, "laplace-tree": 0.0}
 
 
 def central(
     mechanism: str | None, shape: CountShape = SMALL, *, episodes: int = 10, batch: int = 1, calibration: Any = None,
     delta: float | None = None,
 ) -> Central:  # fmt: skip
-    wanted = delta if delta is not None else COUNTERS.get(mechanism or "")
+    wanted = delta if delta is not None else COUNTERS.get(mechanism or "", 0.0)
     request = PrivacyRequest(
         trust="central", shape=shape, episodes=episodes, epsilon=1.0, delta=wanted, calibration=calibration,
         mechanism=mechanism, users_per_batch=batch,

@@ -41,7 +41,7 @@ DELTAS = {"gaussian": 1e-5, "bounded": 1e-5}
 
 def local(mechanism: str, shape: CountShape = SMALL, *, epsilon: float = 1.0, calibration: Any = None) -> Local:
     request = PrivacyRequest(
-        trust="local", shape=shape, episodes=100, epsilon=epsilon, delta=DELTAS.get(mechanism),
+        trust="local", shape=shape, episodes=100, epsilon=epsilon, delta=DELTAS.get(mechanism, 0.0),
         calibration=calibration, mechanism=mechanism, users_per_batch=1,
     )  # fmt: skip
     made = make_privatizer(request)

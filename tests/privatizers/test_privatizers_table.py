@@ -28,7 +28,7 @@ SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 
 def request(trust: Any, **changes: Any) -> PrivacyRequest:
     asked: dict[str, Any] = {
-        "trust": trust, "shape": SHAPE, "episodes": 100, "epsilon": 1.0, "delta": None, "calibration": None,
+        "trust": trust, "shape": SHAPE, "episodes": 100, "epsilon": 1.0, "delta": 0.0, "calibration": None,
         "mechanism": None, "users_per_batch": 20 if trust == "shuffle" else 1,
     }  # fmt: skip
     return PrivacyRequest(**(asked | changes))
@@ -36,6 +36,7 @@ def request(trust: Any, **changes: Any) -> PrivacyRequest:
 
 REFUSED = {
     "an epsilon that is missing": ("local", {"epsilon": None}, InvalidInput, "needs an epsilon"),
+    "a delta that is missing": ("local", {"delta": None}, InvalidInput, "needs a delta, which has no default"),
     "an epsilon of zero": ("local", {"epsilon": 0.0}, InvalidInput, "epsilon"),
     "an epsilon that is no number": ("central", {"epsilon": math.nan}, InvalidInput, "epsilon"),
     "an infinite epsilon": ("shuffle", {"epsilon": math.inf, "delta": 1e-6}, InvalidInput, "trust 'none'"),
@@ -66,7 +67,12 @@ REFUSED = {
     ),
     "another calibration": ("local", {"calibration": "loose"}, InvalidInput, "'tight' or 'paper'"),
     "an epsilon without protection": ("none", {}, InvalidInput, "makes no sense"),
-    "a mechanism without protection": ("none", {"epsilon": None, "mechanism": "oue"}, InvalidInput, "makes no sense"),
+    "a mechanism without protection": (
+        "none",
+        {"epsilon": None, "delta": None, "mechanism": "oue"},
+        InvalidInput,
+        "makes no sense",
+    ),
     "a slot that nobody printed": ("local", {"mechanism": "oue", "calibration": "paper"}, NotSupported, "tight"),
     "a tree that nobody printed": (
         "central",
@@ -128,13 +134,13 @@ def test_refused_in_words(name: str) -> None:
     ("trust", "delta", "calibration", "name"),
     [
         ("central", 1e-6, None, "central/factorization"),
-        ("central", None, None, "central/kary-tree"),
+        ("central", 0.0, None, "central/kary-tree"),
         ("central", 1e-6, "paper", "central/laplace-tree"),
-        ("central", None, "paper", "central/laplace-tree"),
+        ("central", 0.0, "paper", "central/laplace-tree"),
         ("shuffle", 1e-6, None, "shuffle/binomial"),
         ("shuffle", 1e-6, "paper", "shuffle/binomial"),
-        ("local", None, None, "local/subset"),
-        ("local", None, "paper", "local/laplace"),
+        ("local", 0.0, None, "local/subset"),
+        ("local", 0.0, "paper", "local/laplace"),
     ],
 )
 def test_defaults(trust: str, delta: float | None, calibration: str | None, name: str) -> None:
@@ -157,7 +163,7 @@ def test_every_tight_mechanism_meets_its_claim_and_no_less_noise_would(trust: An
 
 
 def test_a_paper_calibration_says_what_the_paper_prints() -> None:
-    for trust, mechanism, delta in (("local", "gaussian", 1e-5), ("central", None, None), ("shuffle", None, 1e-6)):
+    for trust, mechanism, delta in (("local", "gaussian", 1e-5), ("central", None, 0.0), ("shuffle", None, 1e-6)):
         found = make_privatizer(request(trust, mechanism=mechanism, delta=delta, calibration="paper")).certificate()
         assert found.calibration == "paper"
         assert found.paper_says

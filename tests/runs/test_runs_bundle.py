@@ -1,37 +1,49 @@
-"""Bundles: a policy with its certificate, written, loaded, and refused when anything in it was changed."""
+"""Bundles: a policy with its certificate, written, signed, loaded, and refused when anything in it was changed."""
 
 from __future__ import annotations
 
-import copy
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
-from tacit.errors import InvalidInput
-from tacit.policies import policy_to_dict
-from tacit.runs.assemble import assemble
-from tacit.runs.bundle import _digest
-from tacit.runs.config import RunConfig
+from tacit.cli import main
+from tacit.errors import InvalidInput, NotSupported
+from tacit.runs.signature import PRIVATE, PUBLIC, digest, new_keys, sign
+
+SHUFFLED = {
+    "environment": "treatment:horizon=3", "learner": "sdp-bucb", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6,
+    "episodes": 2000, "seeds": 2, "workers": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def result():
-    return tacit.run(
-        environment="treatment:horizon=3", learner="sdp-bucb", trust="shuffle", epsilon=1.0, delta=1e-6, episodes=2000,
-        seeds=2, workers=1,
-    )  # fmt: skip
+    return tacit.run(**SHUFFLED)
 
 
-def test_what_was_written_is_read(result, tmp_path):
-    path = tacit.export_bundle(result, tmp_path / "bundle.json", seed=1, audit=[{"verdict": "holds"}])
-    found = tacit.load_bundle(path)
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("keys")
+    new_keys(place / "ours")
+    new_keys(place / "theirs")
+    return place
+
+
+def test_what_was_written_is_read(result, keys, tmp_path):
+    path = tacit.export_bundle(
+        result, tmp_path / "bundle.json", seed=1, audit=[{"verdict": "holds"}], key=keys / "ours" / PRIVATE
+    )
+    found = tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
     assert (found.claim, found.certificate, found.seed) == (result.claim, result.certificate, 1)
     assert found.config == result.config.with_seeds([1])
     assert np.array_equal(found.policy.actions, result.policy_of(1).actions)
     assert found.audit == ({"verdict": "holds"},)
     assert found.version == tacit.__version__
+    assert found.signature.startswith("signed by the pinned key ")
     json.loads(path.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
 
 
@@ -39,15 +51,15 @@ def changed_claim(content):
     content["claim"]["epsilon"] = 0.1
 
 
-def changed_policy(content):
-    content["policy"]["actions"][0][0] ^= 1
-
-
 def changed_certificate(content):
     content["certificate"]["epsilon"] = 0.5
     content["certificate"]["verdict"] = (
         "The claim is true: the accountant certifies epsilon 0.5 at delta 1e-06, 2 times stronger than claimed."
     )
+
+
+def changed_events(content):
+    content["certificate"]["events"][0][0]["bits"] *= 4
 
 
 def changed_configuration(content):
@@ -62,66 +74,99 @@ def lost_claim(content):
     del content["claim"]
 
 
-ALL = [changed_claim, changed_policy, changed_certificate, changed_configuration, cut_policy, lost_claim]
+def swapped_policy(content):
+    rows = content["policy"]["actions"]
+    rows[0][0] = 1 - min(rows[0][0], 1)
 
 
-@pytest.mark.parametrize("change", ALL)
-@pytest.mark.parametrize("forged", [False, True], ids=["as it is", "with a new digest"])
-def test_what_was_changed_is_refused(result, tmp_path, change, forged):
-    path = tacit.export_bundle(result, tmp_path / "bundle.json")
+REFUSED = [changed_claim, changed_certificate, changed_events, changed_configuration, cut_policy, lost_claim]
+
+
+def changed(path: Path, change, *, forged: bool) -> Path:
     content = json.loads(path.read_text())
     change(content)
     if forged:
-        del content["digest"]
-        content["digest"] = _digest(content)
+        content["digest"] = digest(content)
     path.write_text(json.dumps(content))
-    if forged and change is changed_policy:
-        return  # whoever can write a digest can write a policy: a digest is no signature
-    with pytest.raises(InvalidInput, match="digest" if not forged else "must"):
+    return path
+
+
+@pytest.mark.parametrize("change", [*REFUSED, swapped_policy])
+@pytest.mark.parametrize("forged", [False, True], ids=["as it is", "with a new digest"])
+def test_what_was_changed_is_refused(result, keys, tmp_path, change, forged):
+    signed = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / "ours" / PRIVATE)
+    with pytest.raises(InvalidInput, match="signature that fits" if forged else "digest"):
+        tacit.load_bundle(changed(signed, change, forged=forged), key=keys / "ours" / PUBLIC)
+    assert main(["verify", str(signed)]) == 1
+    unsigned = changed(tacit.export_bundle(result, tmp_path / "unsigned.json"), change, forged=forged)
+    if change is not swapped_policy or not forged:
+        with pytest.raises(InvalidInput):
+            tacit.load_bundle(unsigned, unsigned=True)
+
+
+def test_a_policy_with_a_new_digest_is_loaded_only_by_whoever_takes_unsigned_bundles(result, keys, tmp_path, capsys):
+    """A digest is no signature: without a key nobody can tell, so nobody is told that it is genuine."""
+    path = changed(tacit.export_bundle(result, tmp_path / "bundle.json"), swapped_policy, forged=True)
+    with pytest.raises(
+        InvalidInput, match=r"must be signed by a key you know, got 'unsigned'; hand over the public key"
+    ):
         tacit.load_bundle(path)
+    with pytest.raises(InvalidInput, match="unsigned"):
+        tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
+    with pytest.raises(InvalidInput, match="unsigned"):
+        tacit.load_bundle(path, key=keys / "ours" / PUBLIC, unsigned=True)
+    assert tacit.load_bundle(path, unsigned=True).signature == "unsigned"
+    assert main(["verify", str(path), "--key", str(keys / "ours" / PUBLIC)]) == 1
+    assert capsys.readouterr().out == f"FALSE: {path} (bundle, unsigned): unsigned\n"
 
 
-def test_the_policy_is_the_last_one_that_was_planned():
-    config = RunConfig(environment="random-mdp", learner="psrl", episodes=60, seeds=(5, 6))
-    parts, result = assemble(config), tacit.run(**config.to_dict(), workers=1)
-    planned = []
-
-    class Watched(type(parts.learner)):
-        def plan(self, belief, coins):
-            after, plan = super().plan(belief, coins)
-            planned.append(plan.policy.actions)
-            return after, plan
-
-    watched = copy.copy(parts.learner)
-    watched.__class__ = Watched
-    tacit.simulate(parts.world, watched, parts.privatizer, episodes=60, seed=5, speed="interpreted")
-    assert len(planned) == 60
-    assert np.array_equal(result.policy.actions, planned[-1])
-    assert not np.array_equal(result.policy_of(5).actions, result.policy_of(6).actions)
+def test_another_key_is_no_key(result, keys, tmp_path, capsys):
+    path = tacit.export_bundle(result, tmp_path / "bundle.json", key=keys / "theirs" / PRIVATE)
+    with pytest.raises(InvalidInput, match="another key"):
+        tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
+    with pytest.raises(InvalidInput, match="which nobody pinned"):
+        tacit.load_bundle(path)
+    assert main(["verify", str(path), "--key", str(keys / "ours" / PUBLIC)]) == 1
+    assert "signed by another key" in capsys.readouterr().out
+    assert main(["verify", str(path)]) == 0
+    assert "which nobody pinned (give --key)" in capsys.readouterr().out
+    assert main(["verify", str(path), "--key", str(keys / "theirs" / PUBLIC)]) == 0
+    assert "signed by the pinned key" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("learner", "options"),
-    [
-        ("dp-pg:policy=gaussian", {"environment": "dose-bandit:contexts=2"}),
-        ("uc-o-reps", {"environment": "layered:layers=3,states=2", "adversary": "iid"}),
-        ("dp-ppo", {"environment": "contextual-bandit", "trust": "central", "epsilon": 1.0, "delta": 1e-6}),
-    ],
-)
-def test_policies_that_are_no_tables_of_actions_are_bundled_and_kept(learner, options, tmp_path):
-    given = tacit.run(learner=learner, episodes=200, seeds=1, workers=1, out=tmp_path / "run", **options)
-    kept = tacit.load(tmp_path / "run")
-    found = tacit.load_bundle(tacit.export_bundle(kept, tmp_path / "bundle.json"))
-    assert policy_to_dict(found.policy) == policy_to_dict(kept.policy) == policy_to_dict(given.policy)
+def test_keys_are_private_never_overwritten_and_sign_only_what_is_true(result, tmp_path, capsys):
+    assert main(["keys", "new", str(tmp_path / "k")]) == 0
+    assert (tmp_path / "k" / PRIVATE).stat().st_mode & 0o077 == 0
+    assert main(["keys", "new", str(tmp_path / "k")]) == 2
+    path = tacit.export_bundle(result, tmp_path / "bundle.json")
+    assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 0
+    assert tacit.load_bundle(path, key=tmp_path / "k" / PUBLIC).signature.startswith("signed by the pinned key")
+    assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2
+    false = changed(tacit.export_bundle(result, tmp_path / "false.json"), changed_certificate, forged=True)
+    assert main(["keys", "sign", str(false), "--key", str(tmp_path / "k" / PRIVATE)]) == 2
+    assert "signature" not in json.loads(false.read_text())
+    assert main(["verify", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2, "a private key is not for readers"
+    capsys.readouterr()
 
 
-def test_a_directory_of_a_version_that_kept_no_policies_still_loads(tmp_path):
-    tacit.run(environment="riverswim", learner="psrl", episodes=50, seeds=1, workers=1, out=tmp_path / "run")
-    (tmp_path / "run" / "policies.json").unlink()
-    old = tacit.load(tmp_path / "run")
-    assert old.regret.shape[0] == 1
-    with pytest.raises(InvalidInput, match="holds no policies; run it again: tacit run --environment riverswim"):
-        tacit.export_bundle(old, tmp_path / "bundle.json")
+def test_a_signature_is_about_everything_but_itself_and_the_digest(keys):
+    content = {"a": 1, "b": [1.5, "x"], "digest": "d"}
+    signed = sign(content, keys / "ours" / PRIVATE)
+    assert sign({"b": [1.5, "x"], "a": 1}, keys / "ours" / PRIVATE)["signature"] == signed["signature"]
+    assert sign({**content, "a": 2}, keys / "ours" / PRIVATE)["signature"] != signed["signature"]
+
+
+def test_without_the_package_signatures_are_refused_in_words_and_the_rest_works(result, keys, tmp_path, monkeypatch):
+    path = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / "ours" / PRIVATE)
+    for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(NotSupported, match=r"pip install 'tacit\[sign\]'"):
+        new_keys(tmp_path / "keys")
+    with pytest.raises(NotSupported, match="cryptography"):
+        tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
+    unsigned = tacit.export_bundle(result, tmp_path / "unsigned.json")
+    assert tacit.verify(unsigned).line.startswith("true: ")
 
 
 def test_what_cannot_be_bundled_is_refused(result, tmp_path):

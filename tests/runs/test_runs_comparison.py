@@ -211,17 +211,18 @@ def test_a_report_is_one_page_that_needs_nothing_else(file, tmp_path):
 
 
 def test_runs_that_mix_constants_say_so():
-    private = {"trust": "local", "epsilon": 1.0}
+    private = {"trust": "local", "epsilon": 1.0, "delta": 0.0}
 
-    def told(constants):
+    def told(plain, constants):
         words: list[str] = []
         shared = {"environment": "random-mdp", "learner": "ucbvi", "episodes": 20, "seeds": (0,)}
         runs = [
-            Run(label=label, config=RunConfig(**shared, **more, constants=constants))
-            for label, more in (("plain", {}), ("private", private))
+            Run(label="plain", config=RunConfig(**shared, constants=plain)),
+            Run(label="private", config=RunConfig(**shared, **private, constants=constants)),
         ]
         run_comparison(runs, name="c", out=None, command="c", workers=1, notify=words.append)
         return " ".join(words)
 
-    assert "theory: plain; practical: private" in told(None)
-    assert "constants" not in told("practical")
+    assert "theory: plain; practical: private" in told("theory", None)
+    assert "constants" not in told("practical", "practical")
+    assert "constants" not in told(None, None), "one default for every trust model"

@@ -46,7 +46,7 @@ def test_a_result_says_what_each_batch_promises_and_costs(tmp_path):
             "single batches: released under trust none or shuffle, not central",
         ),
         ({**PRIVATE, "batch": 100}, InvalidInput, "plans the sizes of its batches itself"),
-        ({"trust": "shuffle", "epsilon": 1.0}, NotSupported, "pure"),
+        ({"trust": "shuffle", "epsilon": 1.0, "delta": 0.0}, NotSupported, "pure"),
         ({**PRIVATE, "mechanism": "laplace"}, InvalidInput, "mechanism of trust 'shuffle'.*binomial"),
         ({**PRIVATE, "constants": "theory"}, InvalidInput, "no theorem"),
         ({"epsilon": 1.0}, InvalidInput, "makes no sense"),

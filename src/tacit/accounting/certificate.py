@@ -9,43 +9,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tacit.accounting.claims import PrivacyClaim, Trust
+from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import delta_of, epsilon_of, method_of
-from tacit.accounting.events import Events
-from tacit.accounting.families import Family
+from tacit.accounting.events import Events, event_from_dict
+from tacit.accounting.families import CertifiedFamily
+from tacit.accounting.terms import Terms
+from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
 
-__all__ = ["Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify", "shown_up"]
+__all__ = ["FIRST_ENTRIES", "Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify", "shown_up"]
 
 Calibration: TypeAlias = Literal["tight", "paper", "none"]
 
 CURVE_DELTAS: Final = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """The deltas of the curve that every certificate carries."""
 
+FOLLOWING: Final = ("holds", "verdict", "collusion", "release", "statement", "warnings")
+"""Entries of the JSON that follow from the others."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedFamily:
-    """One released family: what one user can change in it, and the noise that covers it."""
-
-    name: str
-    l1: float
-    l2: float
-    differing: int
-    noise: str
-    std: float
-
-    @classmethod
-    def of(cls, family: Family, *, noise: str, std: float) -> CertifiedFamily:
-        """Describe `family` under noise of this name and standard deviation.
-
-        >>> CertifiedFamily.of(Family(name="visits", up=6, down=6, shift=1.0), noise="laplace", std=17.0).l1
-        12.0
-        """
-        l2 = math.sqrt(family.l2_squared)
-        return cls(name=family.name, l1=family.l1, l2=l2, differing=family.differing, noise=noise, std=std)
+FIRST_ENTRIES: Final = (
+    *("claim", "epsilon", "delta", "curve", "method", "families", "calibration", "printed", "local_epsilon"),
+    *("holds", "verdict", "collusion"),
+)
+"""What certificates of 0.1 and 0.2 say; a verifier compares these whatever the version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +58,8 @@ class Certificate:
 
     `curve` holds pairs (delta, epsilon). `printed` is the guarantee that a paper prints for this calibration (None if
     no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
-    shuffler collude (None: there is no such floor).
+    shuffler collude (None: there is no such floor). `events` are what everything was computed from, and `terms` are
+    what it depends on beside; None in certificates of 0.1 and 0.2, and where a privatizer is asked outside of a run.
     """
 
     claim: PrivacyClaim
@@ -81,6 +71,29 @@ class Certificate:
     calibration: Calibration
     printed: PrintedGuarantee | None
     local_epsilon: float | None
+    events: Events | None = None
+    terms: Terms | None = None
+
+    def under(self, terms: Terms) -> Certificate:
+        """The same certificate with its terms."""
+        return replace(self, terms=terms)
+
+    @property
+    def release(self) -> bool:
+        """Whether this is the certificate of a release: noise that nobody can replay."""
+        return self.terms is not None and self.terms.noise == "secure" and self.claim.trust != "none"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever relies on this certificate must know, in words."""
+        found = [] if self.terms is None else self.terms.warnings(self.claim)
+        weak = self.claim.trust != "none" and self.claim.epsilon > WEAK
+        return (*([f"Epsilon {self.claim.epsilon:g} is weak: {odds(self.claim.epsilon)}."] if weak else []), *found)
+
+    @property
+    def statement(self) -> str:
+        """The whole certificate in plain sentences; a simulation's says at once that it would hold if."""
+        return " ".join([self.words, *self.warnings])
 
     @property
     def holds(self) -> bool:
@@ -99,15 +112,16 @@ class Certificate:
             return "No protection is claimed and none is given."
         claimed = (self.claim.epsilon, self.delta, self.epsilon)
         if self.printed is None:
-            return _judge("The claim", *claimed)
+            return judge("The claim", *claimed)
         printed = (self.printed.epsilon, self.printed.delta, self.printed.certified)
-        sentence = _judge(f"The printed guarantee ({self.printed.says})", *printed)
-        return sentence if printed == claimed else f"{_judge('The claim', *claimed)} {sentence}"
+        sentence = judge(f"The printed guarantee ({self.printed.says})", *printed)
+        return sentence if printed == claimed else f"{judge('The claim', *claimed)} {sentence}"
 
     @property
     def words(self) -> str:
         """The certificate in plain sentences: what is promised, whether it is true, what collusion costs."""
-        return f"{self.claim.describe()} {self.verdict} {self.collusion}"
+        simulated = self.terms is not None and not self.release and self.claim.trust != "none"
+        return f"{SIMULATION + ' ' if simulated else ''}{self.claim.describe()} {self.verdict} {self.collusion}"
 
     @property
     def collusion(self) -> str:
@@ -117,7 +131,7 @@ class Certificate:
                 f"If learner and shuffler collude, each single message still has epsilon {self.local_epsilon:g} "
                 "(the local floor); the claim itself is lost."
             )
-        return _COLLUSION[self.claim.trust]
+        return COLLUSION[self.claim.trust]
 
     def to_dict(self) -> dict[str, object]:
         """The certificate as JSON-ready values; infinity is written "inf"."""
@@ -134,13 +148,19 @@ class Certificate:
             "holds": self.holds,
             "verdict": self.verdict,
             "collusion": self.collusion,
+            "release": self.release,
+            "statement": self.statement,
+            "warnings": list(self.warnings),
+            "events": None if self.events is None else [[event.to_dict(), count] for event, count in self.events],
+            "terms": None if self.terms is None else self.terms.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
-        names = {*cls.__dataclass_fields__, "holds", "verdict", "collusion"}
-        require(set(plain) == names, f"a certificate has the entries {', '.join(sorted(names))}", given=sorted(plain))
+        known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
+        require(set(plain) in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
+        events, terms = plain.get("events"), plain.get("terms")
         found = cls(
             claim=PrivacyClaim.from_dict(plain["claim"]),
             epsilon=float(plain["epsilon"]),
@@ -151,11 +171,29 @@ class Certificate:
             calibration=plain["calibration"],
             printed=None if plain["printed"] is None else _printed_from_plain(plain["printed"]),
             local_epsilon=plain["local_epsilon"],
+            events=None if events is None else tuple((event_from_dict(event), count) for event, count in events),
+            terms=None if terms is None else Terms.from_dict(terms),
         )
-        said = {name: plain[name] for name in ("holds", "verdict", "collusion")}
-        follows = {"holds": found.holds, "verdict": found.verdict, "collusion": found.collusion}
-        require(said == follows, "a certificate's words must follow from its numbers", given="other words")
+        follows = found.to_dict()
+        said = all(plain[name] == follows[name] for name in FOLLOWING if name in plain)
+        require(said, "a certificate's words must follow from its numbers", given="other words")
         return found
+
+    def derived(self) -> Certificate | None:
+        """The same certificate computed again from its own events; None if it has none."""
+        if self.events is None:
+            return None
+        printed = self.printed
+        found = certify(
+            self.events,
+            self.families,
+            self.claim,
+            calibration=self.calibration,
+            paper_says=None if printed is None else printed.says,
+            paper_delta=None if printed is None else printed.delta,
+            local_epsilon=self.local_epsilon,
+        )
+        return found if self.terms is None else found.under(self.terms)
 
     def render(self) -> str:
         """The certificate as a plain text table."""
@@ -171,6 +209,10 @@ class Certificate:
             f"collusion    {self.collusion}",
             "curve        " + "  ".join(f"{delta:g}: {shown_up(epsilon)}" for delta, epsilon in self.curve),
         ]
+        if self.terms is not None:
+            simulated = not self.release and claim.trust != "none"
+            lines = [*([SIMULATION] if simulated else []), *lines, *self.terms.lines()]
+        lines += [f"WARNING      {warning}" for warning in self.warnings]
         if self.families:
             width = max(len("family"), *(len(family.name) for family in self.families))
             kind = max(len("noise"), *(len(family.noise) for family in self.families))
@@ -239,26 +281,8 @@ def certify(
         calibration=calibration,
         printed=printed,
         local_epsilon=local_epsilon,
+        events=tuple(events),
     )
-
-
-_COLLUSION: Final[Mapping[Trust, str]] = {
-    "none": "Collusion changes nothing: everybody sees the data already.",
-    "central": "The curator sees everything: if the curator is dishonest, nothing is protected.",
-    "shuffle": "If learner and shuffler collude, nothing is protected: there is no local floor.",
-    "local": "Collusion changes nothing: nobody but the user's own device ever sees the data.",
-}
-
-
-def _judge(what: str, claimed: float, delta: float, certified: float) -> str:
-    if not certified <= claimed:
-        return (
-            f"{what} is FALSE: the accountant certifies no better than epsilon {shown_up(certified)} "
-            f"at delta {delta:g}, where epsilon {claimed:g} is claimed."
-        )
-    slack = claimed / certified if certified > 0.0 else math.inf
-    more = f", {slack:.3g} times stronger than claimed" if slack > 1.05 else ""
-    return f"{what} is true: the accountant certifies epsilon {shown_up(certified)} at delta {delta:g}{more}."
 
 
 def _printed_to_plain(printed: PrintedGuarantee) -> dict[str, object]:
@@ -275,20 +299,6 @@ def _printed_from_plain(plain: Mapping[str, Any]) -> PrintedGuarantee:
     )
     require(plain["true"] is found.true, "a certificate's words must follow from its numbers", given="other words")
     return found
-
-
-def shown_up(epsilon: float) -> str:
-    """The number to four digits, rounded up: what is printed must not promise more than what is certified.
-
-    >>> shown_up(0.12341), shown_up(1.0), shown_up(math.inf)
-    ('0.1235', '1', 'inf')
-    """
-    if math.isinf(epsilon) or epsilon == 0.0:
-        return f"{epsilon:g}"
-    digits = 4 - 1 - math.floor(math.log10(epsilon))
-    shown = round(epsilon, digits)
-    # A claim that is met exactly shows as itself; beyond a part in 1e9 the last digit goes up.
-    return f"{shown:.4g}" if shown >= epsilon * (1.0 - 1e-9) else f"{shown + 10.0**-digits:.4g}"
 
 
 def _plain(epsilon: float) -> float | str:

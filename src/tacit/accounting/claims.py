@@ -31,6 +31,7 @@ from dataclasses import InitVar, dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, get_args
 
+from tacit.accounting.wording import learned, odds
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.types import Trust
 
@@ -182,9 +183,8 @@ class PrivacyClaim:
         change = "replacing" if self.neighbours == "replace-one" else "leaving out"
         failure = "" if self.pure else f", except with probability {self.delta:g}"
         return (
-            f"Whoever sees {_SEEN[self.output]} can hardly tell the difference when {change} {unit}: the odds of any "
-            f"conclusion change by at most a factor {_factor(self.epsilon)} (epsilon {self.epsilon:g}){failure} "
-            f"({self.notion}; {_TRUSTED[self.trust]})."
+            f"Whoever sees {_SEEN[self.output]} {learned(self.epsilon)} when {change} {unit}: {odds(self.epsilon)}"
+            f"{failure} ({self.notion}; {_TRUSTED[self.trust]})."
         )
 
     def implies(self, other: PrivacyClaim) -> bool:
@@ -292,7 +292,3 @@ def _up(value: float, ulps: int = 1) -> float:
     for _ in range(ulps):
         value = math.nextafter(value, math.inf)
     return value
-
-
-def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 500 else f"e^{epsilon:g}"

@@ -8,11 +8,12 @@ So a family is described, exactly, by how many counters go up, how many go down,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tacit.errors import require_count, require_real
 
-__all__ = ["Family"]
+__all__ = ["CertifiedFamily", "Family"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +56,25 @@ class Family:
     def l2_squared(self) -> float:
         """The squared L2 sensitivity: Σ shift²."""
         return self.differing * self.shift**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedFamily:
+    """One released family: what one user can change in it, and the noise that covers it."""
+
+    name: str
+    l1: float
+    l2: float
+    differing: int
+    noise: str
+    std: float
+
+    @classmethod
+    def of(cls, family: Family, *, noise: str, std: float) -> CertifiedFamily:
+        """Describe `family` under noise of this name and standard deviation.
+
+        >>> CertifiedFamily.of(Family(name="visits", up=6, down=6, shift=1.0), noise="laplace", std=17.0).l1
+        12.0
+        """
+        l2 = math.sqrt(family.l2_squared)
+        return cls(name=family.name, l1=family.l1, l2=l2, differing=family.differing, noise=noise, std=std)

@@ -28,17 +28,16 @@ import itertools
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsilon_of
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
+from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import BudgetSpent, require
 
 __all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
-
-NoiseKind: TypeAlias = Literal["simulation", "secure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class Ledger:
         the claim says, the charge is refused as invalid.
         """
         require(len(users) > 0 and users.step == 1 and users.start >= 0, "users must be range(first, stop)", users)
-        require(noise in ("simulation", "secure"), "noise must be 'simulation' or 'secure'", noise)
+        require(noise in NOISE_KINDS, "noise must be 'simulation' or 'secure'", noise)
         self._require_comparable(claim)
         if events is not None and claim.trust != "none":
             delta = delta_of(events, claim.epsilon)

@@ -113,7 +113,9 @@ Two counters differ, one up, one down; for continual counters the first of eight
 
 ## Privatizers
 
-Everything that is released is seen. `paper` is the noise as printed.
+The adversary sees what its column says. That is everything that is released, with one exception: of a batch of
+gradients the noisy gradient is attacked, not the noisy mean reward that is released beside it for a baseline. `paper`
+is the noise as printed.
 
 {privatizers}
 

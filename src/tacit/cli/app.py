@@ -7,11 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from tacit._version import __version__
-from tacit.cli import audit, certify, compare, demo, listing, run, show
+from tacit.cli import audit, certify, compare, demo, listing, run, show, verify
 
 __all__ = ["app"]
 
-GROUPS: Final = (listing, run, certify, audit, compare, show, demo)
+GROUPS: Final = (listing, run, certify, audit, compare, show, verify, demo)
 
 app = typer.Typer(
     add_completion=False,

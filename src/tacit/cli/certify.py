@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.errors import require, require_count
+from tacit.errors import require, require_count, require_real
 
 if TYPE_CHECKING:
+    from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import Trust
     from tacit.privatizers.contract import CountPrivatizer
     from tacit.privatizers.request import PrivacyRequest
@@ -36,7 +37,7 @@ def _certify(
     horizon: Annotated[int, typer.Option(help="Steps of one trajectory, H.")],
     episodes: Annotated[int, typer.Option(help="How many users come in all, K.")],
     epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")],
-    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
     batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
     calibration: Annotated[str, typer.Option(help="Whose certificate is shown: tight or paper.")] = "tight",
     mechanism: Annotated[str | None, typer.Option(help="See 'tacit list mechanisms'.")] = None,
@@ -44,6 +45,9 @@ def _certify(
         bool, typer.Option("--pooled", help="Statistics added up over the steps of a trajectory.")
     ] = False,
     allow_large_delta: Annotated[bool, typer.Option("--allow-large-delta", help="Accept a delta above 1e-3.")] = False,
+    honest_fraction: Annotated[
+        float, typer.Option(help="Trust shuffle: the share of a batch's devices whose noise is counted on.")
+    ] = 1.0,
     feedback: Annotated[
         str | None, typer.Option(help="Adversarial losses, full or bandit: --states are then those of one layer.")
     ] = None,
@@ -54,7 +58,6 @@ def _certify(
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
     from tacit.privatizers.request import PrivacyRequest
-    from tacit.privatizers.table import make_privatizer
     from tacit.released.counts import CountShape
     from tacit.runs.config import DEFAULT_BATCH
 
@@ -75,7 +78,10 @@ def _certify(
         mechanism=mechanism,
         users_per_batch=users,
         allow_large_delta=allow_large_delta,
+        honest_fraction=require_real("honest_fraction", honest_fraction, low=0.0, high=1.0, open_low=True),
     )
+    shared = trust == "shuffle" or honest_fraction == 1.0
+    require(shared, "--honest-fraction belongs to trust shuffle, whose noise all devices share", trust)
     if feedback is not None:
         _losses(request, feedback, public_losses, as_json=json)
         return
@@ -83,8 +89,8 @@ def _certify(
     if json:
         print_json(content)
         return
-    chosen = make_privatizer(request)
-    _show(content, [chosen.claim.describe(), "", chosen.certificate().render(), ""])
+    chosen = _made(request)
+    _show(content, [chosen.claim.describe(), "", _certificate(chosen, request).render(), ""])
 
 
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
@@ -114,7 +120,7 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
     chosen = _made(request)  # first of all: whatever is wrong with the request is said here
     tight = _made(_asking(request, "tight"))
     papers, note = _papers(request)
-    sides = {"tight": _side(tight), **{name: _side(privatizer) for name, privatizer in papers.items()}}
+    sides = {name: _side(side, request) for name, side in {"tight": tight, **papers}.items()}
     shown, shape = sides[chosen.calibration], request.shape
     return {
         "claim": chosen.claim.to_dict(),
@@ -177,12 +183,21 @@ def _made(request: PrivacyRequest) -> CountPrivatizer:
     return found
 
 
-def _side(privatizer: CountPrivatizer) -> dict[str, Any]:
+def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest) -> Certificate:
+    """What would be certified, were the noise secure: nothing was released yet."""
+    from tacit.accounting.terms import terms_of
+
+    users = request.users_per_batch
+    terms = terms_of(privatizer, noise="simulation", episodes=request.episodes, users_per_batch=users)
+    return privatizer.certificate().under(terms)
+
+
+def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
     from tacit.privatizers.local import Local
     from tacit.privatizers.shuffle.privatizer import Shuffled
 
-    certificate = privatizer.certificate()
+    certificate = _certificate(privatizer, request)
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
     if all(family.name != "transitions" for family in privatizer.families()):
         std["transitions"] = None  # a single step has no successor
@@ -213,7 +228,7 @@ def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | No
 
 def _show(content: dict[str, Any], words: list[str]) -> None:
     """The same for people; `words` say what is claimed and what is certified."""
-    from tacit.accounting.certificate import shown_up
+    from tacit.accounting.wording import shown_up
 
     asked = content["configuration"]
     steps = "kept apart by step" if asked["statistics"] == "stage-dependent" else "pooled over the steps"

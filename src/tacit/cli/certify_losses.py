@@ -12,6 +12,7 @@ from tacit.cli.common import print_json, print_table, say
 from tacit.errors import NotSupported, UnknownName, require
 
 if TYPE_CHECKING:
+    from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import PrivacyClaim
     from tacit.privatizers.loss_noise import Feedback
     from tacit.privatizers.losses import AdversarialPrivatizer
@@ -38,7 +39,7 @@ class LossQuestion:
 
 def loss_certification(question: LossQuestion) -> dict[str, Any]:
     """Everything that `--json` prints."""
-    sides = {name: _side(_built(question, name)) for name in ("tight", "paper")}
+    sides = {name: _side(_built(question, name), question) for name in ("tight", "paper")}
     chosen = _built(question, question.calibration)
     pairs = {name: (sides["paper"]["noise_std"][name], sides["tight"]["noise_std"][name]) for name in STATISTICS}
     return {
@@ -64,7 +65,7 @@ def loss_certification(question: LossQuestion) -> dict[str, Any]:
 
 def certify_losses(question: LossQuestion, *, json: bool) -> None:
     """Print the claim, the certificate and the noise."""
-    from tacit.accounting.certificate import shown_up
+    from tacit.accounting.wording import shown_up
 
     content = loss_certification(question)
     if json:
@@ -77,7 +78,7 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
         f"{question.claim.trust} trust, feedback {question.feedback}{public}: {world}, {chosen.shape.pairs} losses per "
         f"episode, {question.episodes:,} episodes"
     )
-    for line in (chosen.claim.describe(), "", chosen.certificate().render(), ""):
+    for line in (chosen.claim.describe(), "", _certificate(chosen, question).render(), ""):
         say(line)
     tight, paper, ratio = content["tight"], content["paper"], content["ratio"]
     head = ["noise standard deviation", f"tight ({tight['mechanism']})", f"paper ({paper['mechanism']})", "paper/tight"]
@@ -112,8 +113,15 @@ def _built(question: LossQuestion, calibration: str) -> AdversarialPrivatizer:
     )
 
 
-def _side(privatizer: AdversarialPrivatizer) -> dict[str, Any]:
-    certificate = privatizer.certificate()
+def _certificate(privatizer: AdversarialPrivatizer, question: LossQuestion) -> Certificate:
+    from tacit.accounting.terms import terms_of
+
+    terms = terms_of(privatizer, noise="simulation", episodes=question.episodes, users_per_batch=1)
+    return privatizer.certificate().under(terms)
+
+
+def _side(privatizer: AdversarialPrivatizer, question: LossQuestion) -> dict[str, Any]:
+    certificate = _certificate(privatizer, question)
     return {
         "mechanism": privatizer.name.partition("/")[2],
         "noise_std": {name: privatizer.noise_std()[name] for name in STATISTICS},

@@ -83,7 +83,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: 
 
 def print_results(results: Sequence[Result]) -> None:
     """The table of a comparison."""
-    from tacit.accounting.certificate import shown_up
+    from tacit.accounting.wording import shown_up
 
     several = len({result.config.environment_name for result in results}) > 1
     rows = []

@@ -125,7 +125,7 @@ def _show(comparison: Comparison, figures: list[Path], *, json: bool) -> None:
     print_results(comparison.results)
     words: dict[str, list[str]] = {}
     for result in comparison:
-        words.setdefault(result.certificate.words, []).append(result.label)
+        words.setdefault(result.privacy_words, []).append(result.label)
     for text, labels in words.items():
         say(f"privacy of {', '.join(dict.fromkeys(labels))}: {text}")
     for figure in figures:

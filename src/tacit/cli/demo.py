@@ -72,5 +72,5 @@ def _demo(
     print_results(comparison.results)
     for result in comparison:
         if result.config.learner != "uniform":
-            say(f"{result.label}: {result.certificate.words}")
+            say(f"{result.label}: {result.privacy_words}")
     say(f"figure: {figure}")

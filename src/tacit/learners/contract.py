@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
 __all__ = [
+    "DEFAULT_CONSTANTS",
     "CountRequest",
     "KernelLearner",
     "PlanningLearner",
@@ -37,6 +38,9 @@ Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
 Statistics = TypeVar("Statistics")
 
+DEFAULT_CONSTANTS: Final = "practical"
+"""The widths of every learner that has some, under every trust model: those of theory learn nothing at usual sizes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRequest:
@@ -46,7 +50,7 @@ class CountRequest:
     shape: CountShape
     episodes: int
     constants: Constants | None
-    """None: the learner's own default."""
+    """None: the practical rule, whatever the trust model."""
     z: float | None
     users_per_batch: int
     noisy: bool
@@ -62,9 +66,9 @@ class CountRequest:
     """The policy of a reference line (simulation only)."""
 
     @property
-    def practical(self) -> Constants:
-        """Theory constants learn nothing at published sizes under noise: there the practical rule is the default."""
-        return self.constants or ("practical" if self.noisy else "theory")
+    def chosen(self) -> Constants:
+        """The user's constants, or the one default of all trust models: else privacy would seem to help or to cost."""
+        return self.constants or DEFAULT_CONSTANTS
 
     def refuse_widths(self, name: str) -> None:
         """Raise if widths are chosen for a learner that has none."""

@@ -309,7 +309,7 @@ def make_dp_ucbvi(request: CountRequest) -> DPUCBVI:
         shape=request.shape,
         episodes=request.episodes,
         precision=request.counts,
-        constants=request.practical,
+        constants=request.chosen,
         rows=cast("Rows", request.options.get("rows", "projected")),
         z=request.z,
         users_per_batch=request.users_per_batch,

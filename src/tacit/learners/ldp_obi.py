@@ -192,7 +192,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
 
 def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
     """The learner that a request amounts to."""
-    if request.constants == "practical":
+    if request.chosen == "practical":
         return practical_ucbvi(request, "ldp-obi")
     if request.z is not None:
         raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")

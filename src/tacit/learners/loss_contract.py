@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner, ask_nothing, plan_nothing
+from tacit.learners.contract import DEFAULT_CONSTANTS, KernelLearner, ask_nothing, plan_nothing
 from tacit.planning.flow_report import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL
 from tacit.planning.layered import LayeredGeometry, layered_shape
 from tacit.policies import AnyPolicy, LayeredPolicy
@@ -166,7 +166,7 @@ def note_solve(tally: Floats, report: Floats) -> None:
 def read_multipliers(request: LossRequest, defaults: Mapping[str, float]) -> tuple[Constants, Multipliers]:
     """The constants that a request amounts to, and their multipliers."""
     given = {name: request.number(name) for name in ("eta", "cb", "ce") if name in request.options}
-    constants: Constants = request.constants or "practical"
+    constants: Constants = request.constants or DEFAULT_CONSTANTS
     if constants == "theory":
         if given or request.z is not None:
             named = [*given, *(["z"] if request.z is not None else [])]

@@ -246,7 +246,7 @@ def make_private_ucb_po(request: CountRequest) -> PrivateUCBPO:
         shape=request.shape,
         episodes=request.episodes,
         precision=request.counts,
-        constants=request.practical,
+        constants=request.chosen,
         z=request.z,
         users_per_batch=request.users_per_batch,
     )

@@ -75,7 +75,7 @@ class PrivateUCBVI(FixedBonusLearner):
 
 def make_private_ucb_vi(request: CountRequest) -> PrivateUCBVI | UCBVI:
     """The learner that a request amounts to."""
-    if request.practical == "practical":
+    if request.chosen == "practical":
         return practical_ucbvi(request, "private-ucb-vi")
     if request.z is not None:
         raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")

@@ -78,7 +78,7 @@ class PUCB(FixedBonusLearner):
 
 def make_pucb(request: CountRequest) -> PUCB | UCBVI:
     """The learner that a request amounts to."""
-    if request.practical == "practical":
+    if request.chosen == "practical":
         return practical_ucbvi(request, "pucb")
     if request.z is not None:
         raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import PlanningLearner, StageRequest
+from tacit.learners.contract import DEFAULT_CONSTANTS, PlanningLearner, StageRequest
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.planning.policy_set import PolicySet, cover_by_mixture, every_policy
 from tacit.planning.widths import DEFAULT_Z, add_widths, estimate_rows, first_states
@@ -275,6 +275,6 @@ def make_sdp_pe(request: StageRequest) -> SDPPE:
         episodes=request.episodes,
         noise=request.noise,
         variant=cast("Variant", request.options.get("variant", "2025")),
-        constants=request.constants or "practical",
+        constants=request.constants or DEFAULT_CONSTANTS,
         z=request.z,
     )

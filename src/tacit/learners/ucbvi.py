@@ -266,14 +266,14 @@ class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
 
 def make_ucbvi(request: CountRequest) -> UCBVI:
     """The learner that a request amounts to."""
-    if request.noisy and request.practical == "theory":
+    if request.noisy and request.chosen == "theory":
         raise InvalidInput(
             "the theory constants of ucbvi know nothing of privacy noise; use constants 'practical' under a trust model"
         )
     return UCBVI(
         shape=request.shape,
         episodes=request.episodes,
-        constants=request.practical,
+        constants=request.chosen,
         bonus=cast("Bonus", request.options.get("bonus", "hoeffding")),
         z=request.z,
         users_per_batch=request.users_per_batch,

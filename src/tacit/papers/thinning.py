@@ -1,8 +1,8 @@
 """Results small enough to be committed: fewer checkpoints, one Parquet file and one table per experiment.
 
-    python -m tacit.papers.thinning tacit-results/garcelon2021local/fig1/paper results/garcelon2021local/fig1
+    python -m tacit.papers.thinning FROM results/garcelon2021local/fig1
 
-copies every finished run of a comparison (unfinished ones are listed by name), its figures, and writes beside them
+copies every finished run of the comparison in FROM (unfinished ones are listed by name) and its figures, and writes
 `cells.json`: for each run its command, version, claim, certificate, seconds, seeds done, and whether it is complete.
 """
 

@@ -27,13 +27,15 @@ class PrivacyRequest:
     episodes: int
     epsilon: float | None
     delta: float | None
-    """None means 0: pure differential privacy."""
+    """0 is pure differential privacy; there is no default (None only without a trust model)."""
     calibration: Calibration | None
     """None means `tight`."""
     mechanism: str | None
     """A mechanism of the trust model, or a privatizer of another package; None: the best mechanism."""
     users_per_batch: int
     allow_large_delta: bool = False
+    honest_fraction: float = 1.0
+    """Trust shuffle: the share of a batch's devices whose noise is counted on."""
     asks: type[Query] = Totals
     """The queries that are to be answered."""
     squares: bool = False
@@ -59,10 +61,15 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
     """The claim that a request amounts to: one trajectory, replace-one, the customary output of the trust model."""
     if request.epsilon is None:
         raise InvalidInput(f"trust '{request.trust}' needs an epsilon; for instance epsilon 1")
+    if request.delta is None:
+        raise InvalidInput(
+            f"trust '{request.trust}' needs a delta, which has no default; 0 is pure differential privacy, else well "
+            "below 1/K, for instance 1e-6"
+        )
     return PrivacyClaim(
         trust=request.trust,
         epsilon=request.epsilon,
-        delta=0.0 if request.delta is None else request.delta,
+        delta=request.delta,
         unit=PrivacyUnit(trajectories=1),
         neighbours="replace-one",
         output=OUTPUTS[request.trust][0] if output is None else output,

@@ -255,18 +255,36 @@ def _shuffled(request: PrivacyRequest) -> Shuffled:
     require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
     if calibration == "paper":
         spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
-        batch = Shuffle.paper(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant=request.variant)
+        batch = Shuffle.paper(
+            spec,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=users,
+            variant=request.variant,
+            honest_fraction=request.honest_fraction,
+        )
     else:
         spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
         batch = Shuffle.tight(
-            spec, epsilon=claim.epsilon, delta=claim.delta, users=users, max_bits_per_user=MOST_NOISE_BITS
+            spec,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=users,
+            honest_fraction=request.honest_fraction,
+            max_bits_per_user=MOST_NOISE_BITS,
         )
     return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
 
 
 def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
     shape, claim, calibration, _ = _claimed(request)
-    return Shuffled(shape=shape, claim=claim, calibration=calibration, variant=request.variant)
+    return Shuffled(
+        shape=shape,
+        claim=claim,
+        calibration=calibration,
+        variant=request.variant,
+        honest=request.honest_fraction,
+    )
 
 
 def _local(request: PrivacyRequest) -> Local:

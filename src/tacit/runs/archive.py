@@ -12,13 +12,15 @@ from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, TacitError
 from tacit.loop.judges.games import LossMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.released.batches import BatchReport
+from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory
+from tacit.runs.verify import doubts_about_run, kept_config
 
 __all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]
 
@@ -81,10 +83,10 @@ def write_result(result: Result, directory: Path) -> Path:
 
 
 def read_result(directory: str | Path) -> Result:
-    """Read a finished run back."""
+    """Read a finished run back; its certificate is derived again, and what was kept is compared, not believed."""
     place = RunDirectory(Path(directory))
     header, privacy = place.header(), place.privacy()
-    config = RunConfig.from_dict(header["config"], model=place.model())
+    config = kept_config(header, place.model())
     if not place.finished:
         done = len(place.finished_seeds(config.seeds))
         raise InvalidInput(
@@ -95,7 +97,8 @@ def read_result(directory: str | Path) -> Result:
     shape = (len(config.seeds), len(regret) // len(config.seeds))
     if math.prod(shape) != len(regret) or tuple(seed.reshape(shape)[:, 0].tolist()) != config.seeds:
         raise InvalidInput(f"the rows in {place.path} must belong to the seeds of its configuration")
-    timing = place.timing()
+    timing, doubts = place.timing(), doubts_about_run(place.path)
+    claim, certificate = _derived(config, privacy)
     return Result(
         config=config,
         resolved=Resolved(**header["resolved"]),
@@ -104,8 +107,9 @@ def read_result(directory: str | Path) -> Result:
         regret=regret.reshape(shape).copy(),
         seconds=tuple(float(timing[str(s)]["seconds"]) for s in config.seeds),
         policy_changes=tuple(int(timing[str(s)]["changes"]) for s in config.seeds),
-        claim=PrivacyClaim.from_dict(privacy["claim"]),
-        certificate=Certificate.from_dict(privacy["certificate"]),
+        claim=claim,
+        certificate=certificate,
+        doubt="; ".join(doubts) or None,
         batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
         objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
@@ -115,6 +119,15 @@ def read_result(directory: str | Path) -> Result:
         version=header["version"],
         command=header["command"],
     )
+
+
+def _derived(config: RunConfig, privacy: dict[str, Any]) -> tuple[PrivacyClaim, Certificate]:
+    """Claim and certificate of the configuration; where it can be built no more, those that were kept."""
+    try:
+        parts = assemble(config)
+    except TacitError:
+        return PrivacyClaim.from_dict(privacy["claim"]), Certificate.from_dict(privacy["certificate"])
+    return parts.claim, parts.certificate
 
 
 def _measures(plain: dict[str, Any]) -> LossMeasures:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.terms import terms_of
 from tacit.errors import InvalidInput
 from tacit.learners.table import learner_row
 from tacit.loop.worlds import world_of
@@ -45,6 +46,7 @@ class Assembled:
     world: World
     learner: Learner[Any, Any, Any]
     privatizer: Privatizer[Any, Any, Any]
+    config: RunConfig
     unverified: str | None = None
     """Which statements about the learner nobody has checked."""
 
@@ -60,8 +62,10 @@ class Assembled:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What the exact accountant finds."""
-        return self.privatizer.certificate()
+        """What the exact accountant finds, and what that depends on; runs are simulations."""
+        users = self.largest_batch or self.config.users_per_batch
+        terms = terms_of(self.privatizer, noise="simulation", episodes=self.config.episodes, users_per_batch=users)
+        return self.privatizer.certificate().under(terms)
 
     @cached_property
     def batches(self) -> tuple[BatchReport, ...]:
@@ -111,5 +115,6 @@ def assemble(config: RunConfig) -> Assembled:
         world=world_of(environment, learner.asks),
         learner=learner,
         privatizer=kind.fitted(privatizer, learner),
+        config=config,
         unverified=row.unverified,
     )

@@ -7,7 +7,10 @@
     certificate  what the exact accountant finds
     audit        findings of `tacit audit`, if they were handed over
     digest       SHA-256 of all of the above, in canonical JSON
+    signature    Ed25519, by whoever exported it; a bundle without one is "unsigned"
 
+G0  A digest is no signature: whoever changes a policy writes a new one. So a bundle is loaded against a public key that
+    the reader has pinned, or by saying that an unsigned one will do.
 G1  Loading checks the digest, the shape of the policy and that the certificate is about the claim: a file that was
     changed is refused.
 G2  Loading derives the certificate again from the configuration, where the environment has a name: a file whose
@@ -20,8 +23,6 @@ releases (post-processing).
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ from tacit.released.losses import LayeredShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
+from tacit.runs.signature import digest, examine, sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 
 __all__ = ["Bundle", "export_bundle", "load_bundle"]
@@ -53,7 +55,7 @@ __all__ = ["Bundle", "export_bundle", "load_bundle"]
 Floats = NDArray[np.float64]
 
 FORMAT: Final = "tacit-bundle"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -67,12 +69,22 @@ class Bundle:
     certificate: Certificate
     audit: tuple[Mapping[str, Any], ...]
     version: str
+    signature: str
+    """Who vouches for it, in words: "unsigned" if nobody does."""
 
 
 def export_bundle(
-    result: Result, path: str | Path, *, seed: int | None = None, audit: Sequence[Mapping[str, Any]] = ()
+    result: Result,
+    path: str | Path,
+    *,
+    seed: int | None = None,
+    audit: Sequence[Mapping[str, Any]] = (),
+    key: str | Path | None = None,
 ) -> Path:
-    """Write the last policy of a run with its claim and certificate; `seed` is the run's first one by default."""
+    """Write the last policy of a run with its claim and certificate; `seed` is the run's first one by default.
+
+    `key` is the private key (see `tacit keys new`) that signs it; without one the bundle is unsigned, and says so.
+    """
     chosen = result.seeds[0] if seed is None else seed
     require(chosen in result.seeds, f"seed must be one of the run's {list(result.seeds)}", seed)
     content = {
@@ -90,18 +102,27 @@ def export_bundle(
     check_writable(target.parent)
     with writing_to(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_json(target, {**content, "digest": _digest(content)})
+        whole = {**content, "digest": digest(content)}
+        write_json(target, whole if key is None else sign(whole, key))
     return target
 
 
-def load_bundle(path: str | Path) -> Bundle:
-    """Read a bundle and check that its parts belong together (G1, G2)."""
+def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bool = False) -> Bundle:
+    """Read a bundle and check that its parts belong together (G1, G2) and that somebody vouches for it (G0).
+
+    `key` is the public key that must have signed it; `unsigned=True` accepts a bundle for which nobody vouches.
+    """
     content = read_json(Path(path))
-    given = content.pop("digest", None)
+    given = content.get("digest")
     known = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
     given_format = f"{content.get('format')} {content.get('format_version')}"
     require(known, f"{path} must be a {FORMAT} of version {FORMAT_VERSION}", given_format, "export it again")
-    require(given == _digest(content), f"{path} must be as it was written: its digest must fit", "another digest")
+    require(given == digest(content), f"{path} must be as it was written: its digest must fit", "another digest")
+    signed = examine(content, key)
+    forged = content.get("signature") is not None and not signed.valid
+    require(not forged, f"{path} must have a signature that fits", signed.words)
+    hint = "hand over the public key of its writer, or say unsigned=True to take it from anybody"
+    require(signed.pinned or (unsigned and key is None), f"{path} must be signed by a key you know", signed.words, hint)
     try:
         config = RunConfig.from_dict(content["config"])
         certificate = Certificate.from_dict(content["certificate"])
@@ -123,6 +144,7 @@ def load_bundle(path: str | Path) -> Bundle:
         certificate=certificate,
         audit=audit,
         version=content["version"],
+        signature=signed.words,
     )
 
 
@@ -136,9 +158,3 @@ def _fits(policy: AnyPolicy, shape: Any) -> bool:
     if isinstance(policy, DeterministicPolicy):
         return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions
     return bool(policy.table.shape == (*sizes, shape.num_actions))
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON."""
-    plain = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(plain.encode()).hexdigest()

@@ -53,7 +53,9 @@ class RunConfig:
     )
     episodes: int = option("How many users come.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
-    constants: Constants | None = option("theory or practical widths; the learner's own by default.", None)
+    constants: Constants | None = option(
+        "theory or practical widths; practical by default, under every trust model.", None
+    )
     z: float | None = option("The parameter of the practical constants.", None)
     trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
     epsilon: float | None = option("The claim's epsilon.", None)
@@ -70,6 +72,9 @@ class RunConfig:
         text=str,
     )
     estimator: Estimator | None = option("How uob-lbps estimates losses: centred (the default) or as-written.", None)
+    honest_fraction: float | None = option(
+        "Trust shuffle: the share of a batch's devices whose noise is counted on; 1, so all of them, by default.", None
+    )
     public_losses: bool = option("Declare full-information loss tables to be nobody's data.", False)
 
     def __post_init__(self) -> None:
@@ -97,6 +102,13 @@ class RunConfig:
             self._keep("delta", require_real("delta", self.delta, low=0.0, high=1.0))
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
+        if self.honest_fraction is not None:
+            shuffled = self.trust == "shuffle"
+            require(
+                shuffled, "an honest_fraction belongs to trust 'shuffle', whose noise all devices share", self.trust
+            )
+            share = require_real("honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
+            self._keep("honest_fraction", share)
 
     def _keep(self, name: str, value: object) -> None:
         """Store a checked value as a plain Python number, so that equal configurations are written alike."""
@@ -136,15 +148,16 @@ class RunConfig:
             words += ["paper"] if self.calibration == "paper" else []
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
+        words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name, default in (("adversary", None), ("estimator", None), ("public_losses", False)):
-            # Runs that know no adversary are written as before there were any.
-            if plain[name] == default:
+        for name in ("adversary", "estimator", "honest_fraction", "public_losses"):
+            # Runs that know nothing of these are written as before there were any.
+            if not plain[name]:
                 plain.pop(name)
         if self.adversary is not None and not isinstance(self.adversary, str):
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}

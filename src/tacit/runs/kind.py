@@ -113,6 +113,7 @@ def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyReq
         mechanism=config.mechanism,
         users_per_batch=config.users_per_batch,
         allow_large_delta=config.allow_large_delta,
+        honest_fraction=1.0 if config.honest_fraction is None else config.honest_fraction,
     )
 
 

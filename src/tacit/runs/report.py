@@ -112,7 +112,7 @@ def _privacy(results: Sequence[Result]) -> str:
     table = _table(("run", "trust", "notion", "claimed", "certified epsilon", "method"), rows)
     words: dict[str, list[str]] = {}
     for result in results:
-        words.setdefault(result.certificate.words, []).append(result.label)
+        words.setdefault(result.privacy_words, []).append(result.label)
     sentences = "".join(
         f"<p><b>{html.escape(', '.join(dict.fromkeys(labels)))}</b>: {html.escape(text)}</p>"
         for text, labels in words.items()

@@ -18,6 +18,7 @@ from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.errors import InvalidInput, require
+from tacit.learners.table import learner_row
 from tacit.loop.judges.games import LossMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.simulate import SeedRun
@@ -25,7 +26,7 @@ from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import Assembled, assemble
-from tacit.runs.config import RunConfig
+from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.loss_report import adversarial_lines, losses_json
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Result:
     label: str
     version: str
     command: str
+    doubt: str | None = None
+    """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
 
     @property
     def policy(self) -> AnyPolicy:
@@ -142,6 +145,18 @@ class Result:
         """Simulation only: the final regret over the seeds."""
         return spread_of(self.regret[:, -1])
 
+    @property
+    def unverified(self) -> str | None:
+        """Which statements about the learner nobody has checked."""
+        return learner_row(parse_learner(self.config.learner)[0]).unverified
+
+    @property
+    def privacy_words(self) -> str:
+        """The certificate in words, and what nobody has checked about the learner."""
+        beside = "" if self.unverified is None else f" Unverified: {self.unverified}."
+        before = "" if self.doubt is None else f"What was kept is FALSE: {self.doubt}. Derived again: "
+        return f"{before}{self.certificate.statement}{beside}"
+
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""
         spread, relative = self.spread(), self.relative_regret
@@ -156,7 +171,7 @@ class Result:
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             f"regret (simulation only): {across}{share}",
             *adversarial_lines(self),
-            f"privacy: {self.certificate.words}",
+            f"privacy: {self.privacy_words}",
         )
         return "\n".join(lines)
 
@@ -178,6 +193,8 @@ class Result:
             "batch": self.resolved.users_per_batch,
             "claim": self.claim.to_dict(),
             "certificate": self.certificate.to_dict(),
+            "unverified": self.unverified,
+            "doubt": self.doubt,
             "batches": [batch.to_dict() for batch in self.batches],
             "regret": {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
             "checkpoints": [

@@ -4,7 +4,10 @@
     privacy.json     the claim and the certificate
     seeds/           one Parquet part (rows) and one JSON file (seconds) per finished seed
     results.parquet  all rows, long format; its presence means that the run is finished
-    timing.json      seconds per seed: the only file that differs between two runs of the same configuration
+    timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
+                     the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
+    policies.json    the last policy of every seed
+    digests.json     SHA-256 of the other files, but for the seconds
     environment.npz  the model, where it was handed over and has no name
 
 Parquet is read by DuckDB, Polars and pandas alike.
@@ -13,6 +16,7 @@ Parquet is read by DuckDB, Polars and pandas alike.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "DIGESTS",
     "RESULTS",
     "RunDirectory",
     "check_writable",
@@ -71,6 +76,7 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, MODEL = (
     "policies.json",
     "environment.npz",
 )
+DIGESTS: Final = "digests.json"
 TEMPORARY: Final = ".tmp-"
 
 
@@ -171,7 +177,11 @@ class RunDirectory:
             policies = {seed: kept.pop("policy") for seed, kept in details.items() if "policy" in kept}
             write_json(self.path / POLICIES, policies, indent=None)
             write_json(self.path / TIMING, details)
-            write_whole(self.path / RESULTS, _parquet_bytes(pa.concat_tables(parts)))
+            rows = _parquet_bytes(pa.concat_tables(parts))
+            kept = [self.path / name for name in (CONFIG, PRIVACY, POLICIES, MODEL) if (self.path / name).is_file()]
+            digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
+            write_json(self.path / DIGESTS, {**digests, RESULTS: hashlib.sha256(rows).hexdigest()})
+            write_whole(self.path / RESULTS, rows)
 
     def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Seed, episode and regret of every row."""

@@ -119,8 +119,8 @@ def _add(
     privacy = "none" if epsilon is None else f"{trust} ε={epsilon:g}"
     label = f"{feedback}, {privacy}, {constants}, K={K}"
     options: dict[str, Any] = {} if epsilon is None else {"trust": trust, "epsilon": epsilon}
-    if trust == "central":
-        options["delta"] = DELTA
+    if epsilon is not None:
+        options["delta"] = DELTA if trust == "central" else 0.0
     config = _config(scale, environment, learner, K, ADVERSARY, constants=constants, **options)
     found[f"{world}: {label}"] = Run(label=label, config=config)
 

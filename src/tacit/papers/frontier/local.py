@@ -38,8 +38,8 @@ ENVIRONMENTS: Final[tuple[tuple[str, bool, int], ...]] = (
 )
 """Environment, whether the steps are kept apart, and episodes; `treatment` has 4,350 counters per message if staged."""
 NOISES: Final[dict[str, dict[str, Any]]] = {
-    "paper": {"trust": "local", "epsilon": EPSILON, "calibration": "paper", "mechanism": "laplace"},
-    "tacit": {"trust": "local", "epsilon": EPSILON},
+    "paper": {"trust": "local", "epsilon": EPSILON, "delta": 0.0, "calibration": "paper", "mechanism": "laplace"},
+    "tacit": {"trust": "local", "epsilon": EPSILON, "delta": 0.0},
     "no privacy": {},
 }
 

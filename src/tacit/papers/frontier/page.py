@@ -73,8 +73,8 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
         for epsilon in EPSILONS:
             for label, options in KINDS.items():
                 # The local mechanisms are pure: a delta would only loosen what is claimed.
-                delta: dict[str, Any] = {} if options["trust"] == "local" else {"delta": DELTA}
-                add(f"{label}, ε={epsilon:g}", epsilon=epsilon, constants="practical", **delta, **options)
+                delta = 0.0 if options["trust"] == "local" else DELTA
+                add(f"{label}, ε={epsilon:g}", epsilon=epsilon, delta=delta, constants="practical", **options)
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ DEPTH: Final = 2
 LEAVES: Final = 3
 PROOF, WIDE = "Δ of the proof", "Δ = 1/4"
 LEARNERS: Final = {
-    "LDP-OBI, theory": ("ldp-obi:staged=false", None),
+    "LDP-OBI, theory": ("ldp-obi:staged=false", "theory"),
     "LDP-OBI, practical": ("ldp-obi:staged=false", "practical"),
     "LDP-PSRL, printed prior": ("ldp-psrl:staged=false,rewards=beta", None),
     "LDP-PSRL, noise-aware": ("ldp-psrl:staged=false,rewards=beta,prior=noise-aware", None),
@@ -82,6 +82,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
                         constants=constants,  # type: ignore[arg-type]
                         trust="local",
                         epsilon=epsilon,
+                        delta=0.0,
                         checkpoints=20,
                     )
                     found.append(Run(label=f"{label}, {panel}, ε={epsilon:g}, K={episodes}", config=config))

@@ -50,7 +50,7 @@ Scale = Literal["smoke", "paper"]
 
 def learner_runs(scale: Scale, *, obi: bool, beta: bool) -> tuple[Run, ...]:
     """UCB-VI, LDP-OBI with Laplace noise (fig. 1) and LDP-PSRL (figs. 1 and 7), every epsilon, both calibrations."""
-    found = [_run(scale, "UCB-VI", "ucbvi:staged=false")]
+    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
     for calibration in ("paper", "tight"):
         if obi:
             found += [_obi(scale, "L", epsilon, calibration) for epsilon in EPSILONS]
@@ -62,7 +62,7 @@ def learner_runs(scale: Scale, *, obi: bool, beta: bool) -> tuple[Run, ...]:
 
 def mechanism_runs(scale: Scale, epsilons: Sequence[float] = EPSILONS) -> tuple[Run, ...]:
     """UCB-VI and LDP-OBI with every mechanism (figs. 2, 4, 5, 6), both calibrations."""
-    found = [_run(scale, "UCB-VI", "ucbvi:staged=false")]
+    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
     for letter in MECHANISMS:
         for calibration in ("paper", "tight"):
             if letter not in OURS or calibration == "tight":
@@ -76,7 +76,7 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     found = []
     for replan in ("rarely", "every"):
         for run in (
-            _run(scale, "UCB-VI", "ucbvi:staged=false"),
+            _run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory"),
             *(_obi(scale, "L", 2.0, calibration) for calibration in ("paper", "tight")),
             _psrl(scale, 2.0, "paper"),
         ):
@@ -101,16 +101,18 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
 
 
 def _obi(scale: Scale, letter: str, epsilon: float, calibration: str) -> Run:
-    delta: dict[str, Any] = {"delta": LOCAL_DELTA, "allow_large_delta": True} if letter in ("G", "BND") else {}
+    approximate = letter in ("G", "BND")
     return _run(
         scale,
         f"LDP-OBI-{letter}, ε={epsilon:g}, {calibration}",
         "ldp-obi:staged=false",
+        constants="theory",
         trust="local",
         epsilon=epsilon,
         calibration=calibration,
         mechanism=MECHANISMS[letter],
-        **delta,
+        delta=LOCAL_DELTA if approximate else 0.0,
+        allow_large_delta=approximate,
     )
 
 
@@ -124,6 +126,7 @@ def _psrl(scale: Scale, epsilon: float, calibration: str, *, beta: bool = False)
         epsilon=epsilon,
         calibration=calibration,
         mechanism=None if beta else "laplace",
+        delta=0.0,
     )
 
 

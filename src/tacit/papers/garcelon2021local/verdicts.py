@@ -71,7 +71,7 @@ def local_verdicts() -> tuple[Verdict, ...]:
             tight_std=f"{least.std:.4g}; complement encoding (4H-2): {best.std:.4g} (R, N^p), {best.std * ROOT2:.4g} "
             "(N^r)",
             tight_epsilon=certified(best, COMPLEMENT, 0.0),
-            command=LOCAL + "laplace --calibration paper",
+            command=LOCAL + "laplace --delta 0 --calibration paper",
         ),
         _local(
             row=13,
@@ -114,7 +114,7 @@ def local_verdicts() -> tuple[Verdict, ...]:
                 for n, oue in slots.items()
             ),
             tight_epsilon=certified(slots[3 * H], (Family(name="one slot", up=1, down=1, shift=1.0),), 0.0),
-            command=LOCAL + "rr --calibration paper",
+            command=LOCAL + "rr --delta 0 --calibration paper",
         ),
         _local(
             row=16,

@@ -78,6 +78,8 @@ class Shuffled:
     """Whose printed noise `calibration="paper"` means for single batches."""
     batches: tuple[PlannedBatch, ...] = ()
     """The schedule of single batches, empty until it is `planned`."""
+    honest: float = 1.0
+    """The share of devices of single batches whose noise is counted on; running totals take that of their protocol."""
 
     kernel = None
     parameters = None
@@ -119,9 +121,16 @@ class Shuffled:
         """How many users every batch of running totals must have; None: single batches, as the schedule says."""
         return None if self.protocol is None else self.protocol.bit_noise.users
 
+    @property
+    def honest_fraction(self) -> float:
+        """The share of a batch's devices whose noise is counted on."""
+        if self.protocol is None:
+            return self.honest
+        return self.protocol.bit_noise.honest_users / self.protocol.bit_noise.users
+
     def protocol_of(self, users: int, query: BatchQuery) -> Shuffle:
         """The shuffle protocol of one batch."""
-        return _protocol(self.shape, self.claim, self.calibration, self.variant, users, query.layer)
+        return _protocol(self.shape, self.claim, self.calibration, self.variant, self.honest, users, query.layer)
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter of such a batch."""
@@ -256,17 +265,20 @@ def _protocol(
     claim: PrivacyClaim,
     calibration: Calibration,
     variant: PaperVariant,
+    honest: float,
     users: int,
     layer: int | None,
 ) -> Shuffle:
     spec = batch_spec(shape, calibration, layer)
     if calibration == "paper":
-        return Shuffle.paper(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant=variant)
+        return Shuffle.paper(
+            spec, epsilon=claim.epsilon, delta=claim.delta, users=users, variant=variant, honest_fraction=honest
+        )
     if layer is not None and layer > 0 and shape.horizon > 2:
         # Every layer but the last one needs the same noise: calibrate once.
-        first = _protocol(shape, claim, calibration, variant, users, 0)
+        first = _protocol(shape, claim, calibration, variant, honest, users, 0)
         return replace(first, spec=spec)
-    return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users)
+    return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, honest_fraction=honest)
 
 
 def _all_std(protocol: Shuffle) -> dict[str, float]:

@@ -1,0 +1,254 @@
+"""The terms of a certificate: everything it depends on beside its claim and its events, each said in words and JSON.
+
+A field of `Terms` says what it means (the text of the JSON Schema), which values it takes and how it is read off a
+privatizer; nothing else has to be told about it. So a new one is one entry here, and `docs/certificate.schema.json`
+written anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeAlias
+
+from tacit._version import __version__
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import NotSupported, require
+
+__all__ = ["NOISE_KINDS", "NoiseKind", "Setting", "Terms", "terms_of"]
+
+NoiseKind: TypeAlias = Literal["simulation", "secure"]
+NOISE_KINDS: Final = ("simulation", "secure")
+GROUPS: Final = (2, 10)
+"""The sizes of groups for which a certificate says what is left."""
+VERIFIER: Final = "tacit verify PATH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What terms are read off: a privatizer and what was asked for."""
+
+    privatizer: Any
+    """It has a name, a shape and a claim; under trust shuffle an `honest_fraction`."""
+    noise: NoiseKind
+    episodes: int
+    users_per_batch: int
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised."""
+        found: PrivacyClaim = self.privatizer.claim
+        return found
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The users of each batch, fixed beforehand; those left over report nothing."""
+        planned = getattr(self.privatizer, "batches", None)
+        if planned is not None:
+            return tuple(batch.users for batch in planned)
+        ends = getattr(self.privatizer, "ends", None)
+        if ends is not None:
+            return tuple(stop - start for start, stop in pairwise((0, *ends)))
+        return (self.users_per_batch,) * (self.episodes // self.users_per_batch)
+
+
+def term(meaning: str, of: Callable[[Setting], Any], schema: Mapping[str, Any], *, compare: bool = True) -> Any:
+    """A field of the terms: what it means, how it is read off a setting, the JSON it takes."""
+    return field(compare=compare, metadata={"meaning": meaning, "of": of, "schema": schema})
+
+
+def _noise(setting: Setting) -> str:
+    return setting.noise
+
+
+def _mechanism(setting: Setting) -> str:
+    return str(setting.privatizer.name)
+
+
+def _version(setting: Setting) -> str:
+    return __version__
+
+
+def _verifier(setting: Setting) -> str:
+    return VERIFIER
+
+
+def _sizes(setting: Setting) -> dict[str, int]:
+    """The public sizes that this kind of release has."""
+    shape, batches = setting.privatizer.shape, setting.batches
+    names = {"horizon": "horizon", "states": "num_states", "actions": "num_actions", "pairs": "pairs"}
+    names["parameters"] = "dimension"
+    known = {name: int(getattr(shape, attribute)) for name, attribute in names.items() if hasattr(shape, attribute)}
+    return {
+        **known,
+        "episodes": setting.episodes,
+        "users_per_batch": max(batches, default=setting.users_per_batch),
+        "batches": len(batches),
+    }
+
+
+def _public(setting: Setting) -> dict[str, str]:
+    """What is declared to be nobody's data."""
+    told = getattr(setting.privatizer, "public_losses", None)
+    layered = hasattr(setting.privatizer.shape, "pairs")
+    sizes = sorted(set(setting.batches))
+    shown = "one user each" if sizes == [1] else f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users"
+    return {
+        "losses": {None: "none are released", False: "private", True: "public: declared to be nobody's data"}[told],
+        "batch sizes": f"public: {shown}, fixed before the first of them comes",
+        "first states": "public: the world has one first state" if layered else "private: part of the trajectory",
+    }
+
+
+def _honest(setting: Setting) -> float | None:
+    return float(setting.privatizer.honest_fraction) if setting.claim.trust == "shuffle" else None
+
+
+def _unit(setting: Setting) -> dict[str, Any]:
+    """Whom the claim protects, and what is left of it for groups."""
+    claim = setting.claim
+    groups: list[dict[str, float | None]] = []
+    for size in GROUPS if claim.trust != "none" else ():
+        try:
+            found = claim.group(size)
+            groups.append({"size": size, "epsilon": found.epsilon, "delta": found.delta})
+        except NotSupported:
+            groups.append({"size": size, "epsilon": None, "delta": None})
+    return {"trajectories": claim.unit.trajectories, "groups": groups}
+
+
+def _today(setting: Setting) -> str:
+    """UTC; the variable SOURCE_DATE_EPOCH fixes it for results that must be the same byte for byte."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.now(UTC) if fixed is None else datetime.fromtimestamp(int(fixed), UTC)
+    return now.date().isoformat()
+
+
+_NUMBER: Final = {"type": ["number", "null"]}
+_GROUP: Final = {
+    "type": "object",
+    "properties": {"size": {"type": "integer", "minimum": 2}, "epsilon": _NUMBER, "delta": _NUMBER},
+    "required": ["size", "epsilon", "delta"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a certificate depends on; two of them are equal when they differ in version and date only."""
+
+    noise: NoiseKind = term(  # noqa: RUF009 - a field, as all below
+        "Where the noise comes from: 'simulation' is seeded, can be replayed and protects nobody; 'secure' is that of "
+        "a release.",
+        _noise,
+        {"enum": list(NOISE_KINDS)},
+    )
+    honest_fraction: float | None = term(
+        "Trust shuffle: the share of a batch's devices whose noise the guarantee counts on. At 1, one silent device "
+        "voids a tight certificate. Null: the guarantee needs nobody else's noise.",
+        _honest,
+        {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
+    )
+    public: Mapping[str, str] = term(
+        "What is declared to be public or private: losses, batch sizes, first states.",
+        _public,
+        {"type": "object", "additionalProperties": {"type": "string"}},
+    )
+    sizes: Mapping[str, int] = term(
+        "Public sizes: horizon H, states S, actions A, pairs and parameters where there are some, episodes K, users of "
+        "the largest batch, batches.",
+        _sizes,
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    )
+    mechanism: str = term(
+        "Trust model and mechanism; its parameters are those of the events.",
+        _mechanism,
+        {"type": "string"},
+    )
+    unit: Mapping[str, Any] = term(
+        "How many trajectories of one person the claim protects, and what a group of some of them is left with (null: "
+        "nothing).",
+        _unit,
+        {
+            "type": "object",
+            "properties": {
+                "trajectories": {"type": "integer", "minimum": 1},
+                "groups": {"type": "array", "items": _GROUP},
+            },
+            "required": ["trajectories", "groups"],
+            "additionalProperties": False,
+        },
+    )
+    version: str = term("The version of tacit that certified.", _version, {"type": "string"}, compare=False)
+    date: str = term(
+        "The day of certification, UTC.",
+        _today,
+        {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+        compare=False,
+    )
+    verifier: str = term(
+        "The command that derives the certificate again and says whether it is true.",
+        _verifier,
+        {"type": "string"},
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Terms:
+        """The terms that `to_dict` wrote; anything missing or unknown is an error."""
+        names = {item.name for item in fields(cls)}
+        require(set(plain) == names, f"the terms of a certificate are {', '.join(sorted(names))}", sorted(plain))
+        return cls(**plain)
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """The JSON Schema of `to_dict`."""
+        return {
+            "type": ["object", "null"],
+            "properties": {
+                item.name: {"description": item.metadata["meaning"], **item.metadata["schema"]} for item in fields(cls)
+            },
+            "required": [item.name for item in fields(cls)],
+            "additionalProperties": False,
+        }
+
+    def warnings(self, claim: PrivacyClaim) -> list[str]:
+        """What whoever relies on a claim under these terms must know, in words."""
+        found, K, users = [], self.sizes["episodes"], self.sizes["users_per_batch"]
+        if claim.delta * K > 1.0:
+            found.append(
+                f"Delta {claim.delta:g} is above 1/K = {1.0 / K:.3g}: whoever publishes the data of one random user "
+                "outright stays within it."
+            )
+        if self.honest_fraction == 1.0:
+            found.append(
+                f"The noise of all {users} devices of a batch is counted on: one silent device voids a tight "
+                "certificate (an honest fraction below 1 leaves room)."
+            )
+        return found
+
+    def lines(self) -> list[str]:
+        """The terms as lines of a text."""
+        plain = self.to_dict()
+        return [f"{name:<16} {_shown(value)}" for name, value in plain.items() if value not in (None, {}, [])]
+
+
+def terms_of(privatizer: Any, *, noise: NoiseKind, episodes: int, users_per_batch: int) -> Terms:
+    """The terms under which a privatizer's certificate stands."""
+    require(noise in NOISE_KINDS, "noise must be 'simulation' or 'secure'", noise)
+    setting = Setting(privatizer=privatizer, noise=noise, episodes=episodes, users_per_batch=users_per_batch)
+    return Terms(**{item.name: item.metadata["of"](setting) for item in fields(Terms)})
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items() if part not in (None, [], {}))
+    if isinstance(value, list | tuple):
+        return "; ".join(_shown(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,79 @@
+"""The wording of guarantees: sentences whose strength follows from the numbers, and numbers that never flatter.
+
+epsilon up to 1    "can hardly tell the difference"
+epsilon up to 5    "can tell some difference"
+above              "weak": odds may change by a factor of 148 and more
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from tacit.types import Trust
+
+__all__ = ["COLLUSION", "SIMULATION", "WEAK", "judge", "learned", "odds", "shown_up"]
+
+STRONG: Final = 1.0
+WEAK: Final = 5.0
+"""Beyond this epsilon a guarantee is called weak."""
+
+SIMULATION: Final = (
+    "SIMULATION, not a release: its noise is seeded and can be replayed, so it protects nobody. The following would "
+    "hold if the same numbers were released with secure noise."
+)
+
+COLLUSION: Final[Mapping[Trust, str]] = {
+    "none": "Collusion changes nothing: everybody sees the data already.",
+    "central": "The curator sees everything: if the curator is dishonest, nothing is protected.",
+    "shuffle": "If learner and shuffler collude, nothing is protected: there is no local floor.",
+    "local": "Collusion changes nothing: nobody but the user's own device ever sees the data.",
+}
+
+
+def learned(epsilon: float) -> str:
+    """What an adversary can tell at this epsilon.
+
+    >>> learned(0.5), learned(3.0), learned(50.0)
+    ('can hardly tell the difference', 'can tell some difference', 'can tell much of a difference (this is weak)')
+    """
+    if epsilon <= STRONG:
+        return "can hardly tell the difference"
+    return "can tell some difference" if epsilon <= WEAK else "can tell much of a difference (this is weak)"
+
+
+def odds(epsilon: float) -> str:
+    """What this epsilon means for odds, plainly.
+
+    >>> odds(1.0)
+    'the odds of any conclusion change by at most a factor 2.72 (epsilon 1)'
+    """
+    factor = f"{math.exp(epsilon):.3g}" if epsilon < 500 else f"e^{epsilon:g}"
+    return f"the odds of any conclusion change by at most a factor {factor} (epsilon {epsilon:g})"
+
+
+def judge(what: str, claimed: float, delta: float, certified: float) -> str:
+    """Whether a guarantee is true, in one sentence."""
+    if not certified <= claimed:
+        return (
+            f"{what} is FALSE: the accountant certifies no better than epsilon {shown_up(certified)} "
+            f"at delta {delta:g}, where epsilon {claimed:g} is claimed."
+        )
+    slack = claimed / certified if certified > 0.0 else math.inf
+    more = f", {slack:.3g} times stronger than claimed" if slack > 1.05 else ""
+    return f"{what} is true: the accountant certifies epsilon {shown_up(certified)} at delta {delta:g}{more}."
+
+
+def shown_up(epsilon: float) -> str:
+    """The number to four digits, rounded up: what is printed must not promise more than what is certified.
+
+    >>> shown_up(0.12341), shown_up(1.0), shown_up(math.inf)
+    ('0.1235', '1', 'inf')
+    """
+    if math.isinf(epsilon) or epsilon == 0.0:
+        return f"{epsilon:g}"
+    digits = 4 - 1 - math.floor(math.log10(epsilon))
+    shown = round(epsilon, digits)
+    # A claim that is met exactly shows as itself; beyond a part in 1e9 the last digit goes up.
+    return f"{shown:.4g}" if shown >= epsilon * (1.0 - 1e-9) else f"{shown + 10.0**-digits:.4g}"
