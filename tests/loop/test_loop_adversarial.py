@@ -135,7 +135,7 @@ def test_users_are_charged_before_the_first_one_comes(tmp_path) -> None:
 def test_parts_that_do_not_fit_are_refused() -> None:
     parts, other = parts_of("uc-o-reps", 20), parts_of("uc-o-reps", 20, environment="layered:layers=2")
     with pytest.raises(InvalidInput, match="must have the layers"):
-        play(dataclasses.replace(parts, mdp=other.mdp), 20)
+        play(dataclasses.replace(parts, world=other.world), 20)
     bandit = parts_of("uob-lbps", 20)
     with pytest.raises(InvalidInput, match="feedback is full, got 'bandit'"):
         play(dataclasses.replace(parts, privatizer=bandit.privatizer), 20)

@@ -34,6 +34,7 @@ from tacit.privatizers.local import Local
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.table import make_privatizer
+from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape
 
@@ -278,7 +279,7 @@ def test_discrete_noise_conforms_in_simulation(name: str, shape: CountShape) -> 
     assert "variance" in check_privatizer(loose).passed
     batch = Trajectories(*(np.tile(part, (5, 1)) for part in USER))
     for given in (batch, count_trajectories(batch, 2, 2)):
-        released = made.release(made.begin(), given, seeded(3))[1]
+        released = made.release(made.begin(), given, TOTALS, seeded(3))[1].statistics
         assert np.array_equal(released.transitions, np.rint(released.transitions))
         assert np.array_equal(released.rewards, np.rint(released.rewards))
 

@@ -27,7 +27,6 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.events.laplace import laplace_variance
-from tacit.accounting.events.sampled import SampledGaussianEvent
 from tacit.accounting.families import Family
 from tacit.checks.count_probe import CountProbe, counted, exact_counts, ordinary_users, users_at
 from tacit.checks.probes import Probe
@@ -212,11 +211,4 @@ def stated_exposure(counter: Any) -> float:
 
 def admitted(events: Events) -> float:
     """The largest signal-to-noise ratio (squared) that any linear distinguisher may have under these events."""
-    return math.fsum(count * _signal(event) for event, count in events)
-
-
-def _signal(event: Any) -> float:
-    if isinstance(event, SampledGaussianEvent):
-        # The mean moves by at most the rate times two lengths, and the noise is there whoever takes part.
-        return (2.0 * event.rate * event.norm / event.sigma) ** 2
-    return float(event.signal())
+    return math.fsum(count * event.signal() for event, count in events)

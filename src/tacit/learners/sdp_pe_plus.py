@@ -48,9 +48,9 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
     """Stages of covering exploration of the active set, then exploitation.
 
     >>> class Exact:
-    ...     def std(self, users, request):
+    ...     def batch_std(self, users, query):
     ...         return 0.0
-    ...     def precision(self, users, request):
+    ...     def batch_precision(self, users, query):
     ...         return 0.0
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> learner = SDPPEPlus(shape=shape, episodes=20_000, noise=Exact())

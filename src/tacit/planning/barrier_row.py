@@ -38,6 +38,7 @@ def split_flow(
     f = -inf says that the problem is unbounded: some allowed split has <d,p> ≤ 0. What `free` and the guess for θ say
     before (of a similar problem) only saves time.
 
+    >>> import numpy as np
     >>> p, free = np.empty(2), np.ones(2, dtype=np.int8)
     >>> d, lo, hi = np.array([1.0, 3.0]), np.array([0.0, 0.5]), np.array([1.0, 1.0])
     >>> f, Q, theta = split_flow(0, 2, d, lo, hi, p, free, 0.0)

@@ -42,6 +42,7 @@ def solve_layers(layers: Ints, matrix: Floats, right: Floats) -> bool:
     layer, O(X n²) for layers of n states, without pivoting: the callers' matrices are M-like or positive definite.
     `matrix` is destroyed and `right` becomes x.
 
+    >>> import numpy as np
     >>> matrix, right = np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 0.0, 0.0])
     >>> solve_layers(np.array([0, 1, 2, 3]), matrix, right), right[:2].round(3).tolist()
     (True, [0.667, 0.333])
@@ -107,6 +108,7 @@ class FlowSolution:
 def accepted(policy: Floats, occupancy: Floats, prices: Floats, report: Floats) -> FlowSolution:
     """The solution, if the report certifies it.
 
+    >>> import numpy as np
     >>> accepted(np.ones(1), np.ones(1), np.zeros(2), np.array([0.5, 1.0, 0.0, 200.0, 3.0, 0.0]))
     Traceback (most recent call last):
     ...

@@ -40,6 +40,7 @@ def repair_counts(
     with E scaled down it is ordinary. Such rows are repaired with the total 0. Without noise (E = 0) exact counts come
     back as they are.
 
+    >>> import numpy as np
     >>> from tacit.planning.layered import layered_geometry
     >>> fork, counts, totals = layered_geometry((1, 2, 1), 1), np.empty(4), np.empty(3)
     >>> noisy, visits = np.array([7.0, -3.0, 1.0, -9.0]), np.array([3.0, 1.0, -9.0])
@@ -69,6 +70,7 @@ def theory_intervals(
 ) -> None:
     """Eq. 3.1 for repaired counts[triples] and totals[pairs]; E = precision, ln ι = log_term, times a multiplier.
 
+    >>> import numpy as np
     >>> from tacit.planning.layered import layered_geometry
     >>> fork, lo, hi = layered_geometry((1, 2, 1), 1), np.empty(4), np.empty(4)
     >>> counts, totals = np.array([160.0, 40.0, 5.0, 0.0]), np.array([200.0, 5.0, 0.0])
@@ -102,6 +104,7 @@ def practical_intervals(
 ) -> None:
     """The practical rule for released transitions[triples], unrepaired; scratch[triples] receives P̃.
 
+    >>> import numpy as np
     >>> from tacit.planning.layered import layered_geometry
     >>> fork, lo, hi = layered_geometry((1, 2, 1), 1), np.empty(4), np.empty(4)
     >>> noisy, visits = np.array([163.0, 37.0, 6.0, -2.0]), np.array([200.0, 6.0, -2.0])
@@ -128,6 +131,7 @@ def practical_intervals(
 def known_intervals(transitions: Floats, lo: Floats, hi: Floats) -> None:
     """Known transitions[triples] (O-REPS): lo = hi = P.
 
+    >>> import numpy as np
     >>> lo, hi = np.empty(2), np.empty(2)
     >>> known_intervals(np.array([0.3, 0.7]), lo, hi)
     >>> lo.tolist() == hi.tolist() == [0.3, 0.7]

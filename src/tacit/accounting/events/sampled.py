@@ -90,8 +90,8 @@ class SampledGaussianEvent(Event):
         return replace(self, sigma=self.sigma * factor)
 
     def signal(self) -> float:
-        """The mean moves by at most the rate times two lengths, and the noise is there whoever takes part."""
-        return (2.0 * self.rate * self.norm / self.sigma) ** 2
+        """The mean moves by 2 q r at most; its variance is that of the noise and of the coin, q (1-q) r²."""
+        return (2.0 * self.rate * self.norm) ** 2 / (self.sigma**2 + self.rate * (1.0 - self.rate) * self.norm**2)
 
 
 def _curve(r: float, q: float) -> PLD:
