@@ -93,6 +93,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow  # every option; each learner once: test_loop_registered
 @pytest.mark.parametrize(("learner", "options"), CASES)
 def test_both_speeds_give_the_same_bits(learner, options) -> None:
     K = 60

@@ -77,18 +77,21 @@ def run(parts: Assembled, world: Any, seed: int, **options: Any) -> Any:
     return simulate(world, parts.learner, parts.privatizer, episodes=EPISODES, seed=seed, **options)
 
 
-@pytest.mark.parametrize("parts", [parts for _, parts in PRIVATE], ids=[label for label, _ in PRIVATE])
+CHARGED = {**dict(PRIVATE), "rate": SAMPLED}
+
+
+@pytest.mark.parametrize("parts", CHARGED.values(), ids=CHARGED)
 def test_users_are_charged_once_and_before_the_first_one_comes(parts, tmp_path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)
     world, came = Watched(parts, ledger), []
-    run(parts, world, 0, ledger=ledger, progress=came.append)
+    run(parts, world, 0, ledger=ledger, progress=came.append, speed="interpreted")
     assert set(world.charges) == {1}
     assert came[-1] == EPISODES
     (entry,) = ledger.entries()
     assert (entry.users, entry.claim, entry.committed) == (range(EPISODES), parts.claim, True)
     again, came = Watched(parts, ledger), []
     with pytest.raises(BudgetSpent):
-        run(parts, again, 1, ledger=ledger, progress=came.append)
+        run(parts, again, 1, ledger=ledger, progress=came.append, speed="interpreted")
     assert (again.charges, came, len(ledger.entries())) == ([], [], 1)
 
 

@@ -48,6 +48,7 @@ def speeds(learner, privatizer, mdp=MDP, episodes=EPISODES, seed=3):
     )
 
 
+@pytest.mark.slow  # every learner with every option; each learner once: test_loop_registered
 @pytest.mark.parametrize(("label", "learner"), EVERY, ids=[label for label, _ in EVERY])
 def test_interpreted_is_compiled_for_every_learner(label, learner):
     compiled, interpreted = speeds(learner, Unprotected(shape=learner.shape))
@@ -63,6 +64,7 @@ def private(trust, mechanism, shape, *, episodes=EPISODES, users_per_batch=1):
     return make_privatizer(request)
 
 
+@pytest.mark.slow  # every mechanism under a fused loop of its own
 @pytest.mark.parametrize(("trust", "mechanism"), PRIVATE)
 @pytest.mark.parametrize("staged", [True, False])
 def test_interpreted_is_compiled_for_every_step_privatizer(trust, mechanism, staged):
