@@ -33,7 +33,7 @@ def configured(trust: str, mechanism: str | None = None, **changes: Any) -> Any:
         "shape": SHAPE,
         "episodes": 20 if trust == "shuffle" else 16,
         "epsilon": 1.0,
-        "delta": 1e-5 if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial") else None,
+        "delta": 1e-5 if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial") else 0.0,
         "calibration": None,
         "mechanism": mechanism,
         "users_per_batch": 10 if trust == "shuffle" else 1,

@@ -155,7 +155,7 @@ def test_regret_can_be_negative_where_losses_change() -> None:
 def test_every_solve_converges_and_a_trap_is_learned(learner, trust) -> None:
     # Regression: at K = 4000 every mode stays feasible; without privacy the trap is left behind.
     K = 4000
-    privacy = {} if trust == "none" else {"trust": trust, "epsilon": 10.0}
+    privacy = {} if trust == "none" else {"trust": trust, "epsilon": 10.0, "delta": 0.0}
     found = play(parts_of(learner, K, environment="layered-trap", adversary="sinusoidal", **privacy), K)
     assert found.losses.solves >= K - 1
     assert found.losses.unconverged == 0

@@ -76,7 +76,7 @@ def tacit(site: Path | None, *arguments: str, code: int = 0) -> str:
 
 RUN = (
     "run", "--environment", "toy-doors:horizon=2", "--learner", "toy-commit:part=2", "--episodes", "400",
-    "--trust", "local", "--epsilon", "4", "--mechanism", "toy", "--json",
+    "--trust", "local", "--epsilon", "4", "--delta", "0", "--mechanism", "toy", "--json",
 )  # fmt: skip
 
 

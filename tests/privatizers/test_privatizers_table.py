@@ -114,7 +114,7 @@ def test_every_pair_of_the_table_answers_its_query_under_its_trust_model() -> No
         DoseQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=0, staged=True, dimension=2)},
     }
     for asks, trust in PRIVATIZERS:
-        claimed = {"epsilon": None} if trust == "none" else {"delta": 1e-6}
+        claimed = {"epsilon": None, "delta": None} if trust == "none" else {"delta": 1e-6}
         made = make_privatizer(
             request(trust, asks=asks, gradient=GradientSpec(clip=1.0, tabular=False), **claimed, **needs[asks])
         )
@@ -220,10 +220,10 @@ def test_a_foreign_privatizer_is_chosen_by_the_name_of_its_mechanism(capsys: pyt
     assert made.noise_std()["rewards"] > 1.9 * plain.noise_std()["rewards"]
     found = run(
         environment="riverswim:states=2,horizon=2", learner="ucbvi", episodes=20, seeds=1, workers=1, trust="central",
-        epsilon=1.0, mechanism="toy-central",
+        epsilon=1.0, delta=0.0, mechanism="toy-central",
     )  # fmt: skip
     assert found.claim.epsilon == 0.5
-    asked = "certify --trust central --states 2 --actions 2 --horizon 2 --episodes 20 --epsilon 1"
+    asked = "certify --trust central --states 2 --actions 2 --horizon 2 --episodes 20 --epsilon 1 --delta 0"
     assert main([*asked.split(), "--mechanism", "toy-central"]) == 0
     assert "no paper prints toy-central" in capsys.readouterr().out
     assert main(["list", "privatizers"]) == 0

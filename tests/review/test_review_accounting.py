@@ -76,7 +76,7 @@ def test_ten_tenths_still_fit_a_budget_of_one(tmp_path: Path) -> None:
     assert ledger.spent(0) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize(("trust", "delta"), [("local", None), ("central", 1e-6), ("shuffle", 1e-6)])
+@pytest.mark.parametrize(("trust", "delta"), [("local", 0.0), ("central", 1e-6), ("shuffle", 1e-6)])
 def test_no_privatizer_certifies_a_person_who_contributes_several_trajectories(trust: str, delta: float | None) -> None:
     # The events of a privatizer are those of one trajectory: a claim about three would be certified by mistake.
     shape = CountShape(horizon=3, num_states=2, num_actions=2, staged=True)

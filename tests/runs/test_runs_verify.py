@@ -12,6 +12,7 @@ from tacit.accounting.certificate import FIRST_ENTRIES
 from tacit.accounting.wording import SIMULATION
 from tacit.cli import main
 from tacit.errors import InvalidInput
+from tacit.learners.table import LEARNERS
 from tacit.runs.report import render_report
 from tacit.runs.storage import DIGESTS
 
@@ -225,13 +226,14 @@ def test_what_cannot_be_read_is_neither_true_nor_false(tmp_path, capsys):
 
 
 def test_what_nobody_has_checked_about_a_learner_is_said_beside_every_certificate(tmp_path, capsys):
-    words = ["run", "--environment", "random-mdp", "--learner", "pucb", "--episodes", "20", "--workers", "1"]
+    words = ["run", "--environment", "random-mdp", "--learner", "dp-ucbvi", "--episodes", "20", "--workers", "1"]
     assert main(words) == 0
-    checked = "the numeric constants of its theory widths are not checked against the paper"
+    checked = LEARNERS["dp-ucbvi"].unverified
+    assert checked
     assert f"Unverified: {checked}." in capsys.readouterr().out
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unverified"] == checked
-    found = tacit.run(environment="random-mdp", learner="pucb", episodes=20, workers=1)
+    found = tacit.run(environment="random-mdp", learner="dp-ucbvi", episodes=20, workers=1)
     assert f"Unverified: {checked}." in render_report(found)
     assert tacit.run(environment="random-mdp", learner="psrl", episodes=20, workers=1).unverified is None
 

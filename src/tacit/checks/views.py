@@ -77,7 +77,7 @@ def audit_privatizer(
     >>> from tacit.privatizers.request import PrivacyRequest
     >>> from tacit.privatizers.table import make_privatizer
     >>> shape = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
-    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=None, calibration=None,
+    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=8, epsilon=2.0, delta=0.0, calibration=None,
     ...                          mechanism="oue", users_per_batch=1)
     >>> found = audit_privatizer(make_privatizer(request), trials=20_000)
     >>> found.verdict, found.attacked > 1.5

@@ -95,7 +95,7 @@ def make_privatizer(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     """Build the privatizer that answers the queries of a request, calibrated to it; equal requests share one.
 
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
-    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=None, calibration=None,
+    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=0.0, calibration=None,
     ...                          mechanism=None, users_per_batch=1)
     >>> make_privatizer(request).name
     'local/subset'
