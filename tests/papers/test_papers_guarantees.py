@@ -199,6 +199,8 @@ def test_row_16_a_radius_of_509_is_not_enough_and_the_printed_one_is_far_off():
 
 def test_the_blocks_of_the_accounting_page_run(capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "accounting.md").read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 9
-    exec(compile("\n".join(blocks), "accounting.md", "exec"), {})  # noqa: S102
+    # The blocks after a console block need its files: tests/test_docs.py runs the whole page, in order.
+    alone = [block for block in blocks if "river/" not in block and 'verify("' not in block]
+    assert (len(blocks), len(alone)) == (9, 8)
+    exec(compile("\n".join(alone), "accounting.md", "exec"), {})  # noqa: S102
     assert capsys.readouterr().out.startswith("claim        SDP: epsilon 1, delta 1e-06")
