@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,14 +12,19 @@ from tacit.checks.bugs_curator import CURATORS, batches
 from tacit.checks.bugs_device import local
 from tacit.checks.bugs_release import RELEASES, counted, gradients, losses
 from tacit.checks.conformance import PROBES, NonConformant, check_privatizer, probe_of
+from tacit.checks.count_probe import ordinary_users
 from tacit.checks.harness import worst_pair
 from tacit.checks.planted import SHAPE, claim_of
+from tacit.data.counts import count_trajectories, join_counts
+from tacit.data.trajectories import Trajectories
 from tacit.errors import UnknownName
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients
 from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.none import Unprotected
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.table import PRIVATIZERS
 from tacit.protocol import Private
+from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
 
@@ -86,6 +92,35 @@ def test_batches_times_stages(users, calibration):
         rules += ["measured", "exposed", "lattice"]
     assert len(probe_of(shuffle.planned(planned)).variants()) == 3
     check_privatizer(shuffle.planned(planned), replicates=100, only=rules)
+
+
+@pytest.mark.parametrize("groups", [2, 5])
+@pytest.mark.parametrize("layer", [0, 1, None])
+@pytest.mark.parametrize("trust", ["none", "shuffle"])
+def test_batches_times_stages_times_groups(trust, layer, groups):
+    """Who followed which policy is public: a batch in groups is released as the same users without groups are."""
+    query, users = BatchQuery(layer=layer, failure_prob=None), 20
+    open_batches = Unprotected(shape=SHAPE, batches=())
+    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration="tight")
+    privatizer = (open_batches if trust == "none" else shuffle).planned([PlannedBatch(users=users, query=query)])
+    batch = ordinary_users(SHAPE, users, 3)
+    batch = Trajectories(*(part[:users] for part in (batch.states, batch.actions, np.rint(batch.rewards))))
+    cuts = np.linspace(0, users, groups + 1).astype(int)
+    parts = [
+        count_trajectories(
+            Trajectories(batch.states[i:j], batch.actions[i:j], batch.rewards[i:j]), SHAPE.num_states, SHAPE.num_actions
+        )
+        for i, j in pairwise(cuts)
+    ]
+    joined, whole = join_counts(parts), count_trajectories(batch, SHAPE.num_states, SHAPE.num_actions)
+    assert len(joined.groups) == groups
+    assert np.array_equal(np.sum(joined.groups, axis=0), whole.starts)
+    found = [
+        privatizer.release(privatizer.begin(), given, query, SimulationNoise(np.random.default_rng(0)))[1].statistics
+        for given in (joined, whole)
+    ]
+    for one, other in zip(*found, strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.statistical
