@@ -322,7 +322,7 @@ STRANGERS = """
         epsilon: float
         NAME = "coin"
 
-        def pld(self): return PLD.from_guarantee(self.epsilon)
+        def pld(self): return PLD.from_guarantee(self.epsilon, 0.0)
         def pure(self): return Fraction(self.epsilon)
         def scaled(self, factor): return Coin(self.epsilon * factor)
         def noisier(self, factor): return Coin(self.epsilon / factor)

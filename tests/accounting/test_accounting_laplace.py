@@ -43,7 +43,7 @@ def test_one_integer_counter_equals_summation(scale: float, shift: int) -> None:
 
 
 def test_unit_steps_on_the_integers_are_randomized_bits() -> None:
-    one, bit = laplace_pld(4.0, 1.0, discrete=True), PLD.from_guarantee(0.25)
+    one, bit = laplace_pld(4.0, 1.0, discrete=True), PLD.from_guarantee(0.25, 0.0)
     for epsilon in (0.0, 0.1, 0.2):
         assert one.delta(epsilon) == pytest.approx(bit.delta(epsilon), rel=1e-12)
 

@@ -67,7 +67,7 @@ def test_the_two_directions_differ_and_the_worse_one_counts() -> None:
 @pytest.mark.parametrize(("count", "epsilon_0"), [(10, 0.3), (60, 0.2), (300, 0.05), (2000, 0.01)])
 def test_randomized_bits_in_forty_digits_down_to_tiny_deltas(count: int, epsilon_0: float) -> None:
     """n bits have loss (2k − n) ε₀ with k binomial: an exact oracle far below the precision of a float."""
-    composed = PLD.from_guarantee(epsilon_0).self_compose(count)
+    composed = PLD.from_guarantee(epsilon_0, 0.0).self_compose(count)
     with mpmath.workdps(40):
         e = mpmath.mpf(epsilon_0)
         p = mpmath.exp(e) / (1 + mpmath.exp(e))
@@ -87,7 +87,7 @@ def test_randomized_bits_in_forty_digits_down_to_tiny_deltas(count: int, epsilon
 
 
 def test_pure_privacy_is_the_sum_of_the_largest_losses() -> None:
-    parts = [(PLD.from_guarantee(0.25), 3), (PLD.from_guarantee(0.1), 2)]
+    parts = [(PLD.from_guarantee(0.25, 0.0), 3), (PLD.from_guarantee(0.1, 0.0), 2)]
     assert compose(parts).epsilon(0.0) == pytest.approx(0.95, rel=1e-15)
     assert compose(parts).delta(0.96) == 0.0
     assert compose(parts).epsilon(1e-12) <= 0.95
@@ -95,7 +95,7 @@ def test_pure_privacy_is_the_sum_of_the_largest_losses() -> None:
 
 
 def test_n_times_is_n_written_down() -> None:
-    bit, skewed = PLD.from_guarantee(0.2), pair(SKEWED)
+    bit, skewed = PLD.from_guarantee(0.2, 0.0), pair(SKEWED)
     once = compose([(bit, 7), (skewed, 3)])
     spelled = compose([(bit, 1)] * 7 + [(skewed, 1)] * 3)
     for epsilon in (0.1, 1.0, 2.0):
@@ -107,7 +107,7 @@ def test_n_times_is_n_written_down() -> None:
 
 
 def test_composing_a_composition_is_nearly_the_same() -> None:
-    bit = PLD.from_guarantee(0.1)
+    bit = PLD.from_guarantee(0.1, 0.0)
     nested, flat = bit.self_compose(10).self_compose(10), bit.self_compose(100)
     assert flat.epsilon(1e-6) * (1 - 1e-9) <= nested.epsilon(1e-6) <= flat.epsilon(1e-6) * (1 + 1e-4)
 

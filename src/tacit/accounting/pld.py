@@ -89,7 +89,7 @@ class PLD:
         return cls(one_way, one_way)
 
     @classmethod
-    def from_guarantee(cls, epsilon: float, delta: float = 0.0) -> PLD:
+    def from_guarantee(cls, epsilon: float, delta: float) -> PLD:
         """The worst pair that is (epsilon, delta)-private; with delta = 0 it is one randomized bit.
 
         >>> PLD.from_guarantee(0.5, 1e-6).epsilon(1.1e-6) < 0.5
@@ -145,7 +145,7 @@ def compose(pairs: Iterable[tuple[PLD, int]], *, spacing: float | None = None) -
     Without `spacing` the grid follows the standard deviation of the losses, for about six digits of ε. An adaptive
     sequence, in which a later mechanism may depend on earlier outputs, has the same bound.
 
-    >>> bit = PLD.from_guarantee(0.1)
+    >>> bit = PLD.from_guarantee(0.1, 0.0)
     >>> round(compose([(bit, 3)]).epsilon(0.0), 12), round(compose([(bit, 100)]).epsilon(1e-6), 2)
     (0.3, 4.77)
     """

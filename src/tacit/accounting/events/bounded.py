@@ -91,7 +91,7 @@ def bounded_pld(radius: float, shift: float) -> PLD:
     require_real("radius", radius, low=0.0, open_low=True)
     s = abs(require_real("shift", shift)) / radius
     if s == 0.0:
-        return PLD.from_guarantee(0.0)
+        return PLD.from_guarantee(0.0, 0.0)
     if s >= 2.0:
         return PLD.unprotected()
 

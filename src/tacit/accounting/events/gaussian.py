@@ -74,7 +74,7 @@ class GaussianEvent(Event):
         1.001
         """
         if self.shift == 0.0:
-            return PLD.from_guarantee(0.0)
+            return PLD.from_guarantee(0.0, 0.0)
         if self.discrete:
             return _discrete(self.sigma, require_whole(self.shift))
         return gaussian_pld(rounded_up(Fraction(self.shift) / Fraction(self.sigma)))

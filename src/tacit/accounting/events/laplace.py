@@ -47,7 +47,7 @@ class LaplaceEvent(Event):
         True
         """
         if self.shift == 0.0:
-            return PLD.from_guarantee(0.0)
+            return PLD.from_guarantee(0.0, 0.0)
         return (
             _discrete(require_whole(self.shift), self.scale) if self.discrete else _continuous(self.shift / self.scale)
         )

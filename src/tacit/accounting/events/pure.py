@@ -27,7 +27,7 @@ class PureEvent(Event):
 
     def pld(self) -> PLD:
         """Two outcomes: the worst pair that is epsilon-private."""
-        return PLD.from_guarantee(self.epsilon)
+        return PLD.from_guarantee(self.epsilon, 0.0)
 
     def pure(self) -> Fraction:
         """Epsilon itself."""

@@ -70,7 +70,7 @@ class SampledGaussianEvent(Event):
         >>> [round(pld.epsilon(1e-6), 3) for pld in found]
         [1.061, 0.092]
         """
-        return _curve(self.norm / self.sigma, self.rate) if self.norm else PLD.from_guarantee(0.0)
+        return _curve(self.norm / self.sigma, self.rate) if self.norm else PLD.from_guarantee(0.0, 0.0)
 
     def pure(self) -> float:
         """No pure guarantee: the loss is unbounded."""
