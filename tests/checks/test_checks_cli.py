@@ -20,11 +20,11 @@ def call(capsys, *words):
 
 
 def test_a_mechanism_as_a_table_and_as_json(capsys):
-    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--trials", "20000")
+    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--delta", "0", "--trials", "20000")
     assert (code, err) == (0, "")
     for word in ("claimed", "certified", "attacked", "holds", "20,000"):
         assert word in out
-    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--trials", "20000", "--json")
+    code, out, err = call(capsys, "audit", "--mechanism", "rr", "--delta", "0", "--trials", "20000", "--json")
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     (row,) = found["rows"]["mechanism rr"]
     assert (code, row["verdict"], row["claimed"], row["delta"]) == (0, "holds", 1.0, 0.0)
@@ -37,16 +37,17 @@ def test_a_mechanism_as_a_table_and_as_json(capsys):
     [
         ([], "say what to attack"),
         (["--all", "--mechanism", "rr"], "say what to attack"),
-        (["--mechanism", "laplce"], "did you mean 'laplace'"),
+        (["--mechanism", "rr"], "needs a delta, which has no default"),
+        (["--mechanism", "laplce", "--delta", "0"], "did you mean 'laplace'"),
         (["--mechanism", "gaussian", "--delta", "0"], "never pure"),
-        (["--learner", "ucbvi"], "--trust"),
-        (["--learner", "ucbvy", "--trust", "central"], "did you mean 'ucbvi'"),
-        (["--mechanism", "rr", "--environment", "riverswim"], "--environment belongs to --learner"),
-        (["--mechanism", "rr", "--trials", "10"], "trials"),
-        (["--mechanism", "rr", "--false-alarm", "0"], "false-alarm"),
-        (["--mechanism", "rr", "--calibration", "loose"], "calibration"),
-        (["--mechanism", "rr", "--epsilon", "nan"], "epsilon"),
-        (["--mechanism", "oue", "--trust", "central"], "unknown mechanism of trust 'central' 'oue'"),
+        (["--learner", "ucbvi", "--delta", "0"], "--trust"),
+        (["--learner", "ucbvy", "--trust", "central", "--delta", "1e-6"], "did you mean 'ucbvi'"),
+        (["--mechanism", "rr", "--delta", "0", "--environment", "riverswim"], "--environment belongs to --learner"),
+        (["--mechanism", "rr", "--delta", "0", "--trials", "10"], "trials"),
+        (["--mechanism", "rr", "--delta", "0", "--false-alarm", "0"], "false-alarm"),
+        (["--mechanism", "rr", "--delta", "0", "--calibration", "loose"], "calibration"),
+        (["--mechanism", "rr", "--delta", "0", "--epsilon", "nan"], "epsilon"),
+        (["--mechanism", "oue", "--trust", "central", "--delta", "0"], "unknown mechanism of trust 'central' 'oue'"),
         (["--all", "--trust", "local"], "--trust belongs to"),
     ],
 )
@@ -58,7 +59,7 @@ def test_bad_input_is_exit_2_and_one_line(capsys, words, says):
 
 
 def test_a_refuted_claim_is_exit_1(capsys):
-    words = ["--learner", "uob-lbps", "--trust", "local", "--calibration", "paper", "--trials", "600000"]
+    words = "--learner uob-lbps --trust local --delta 0 --calibration paper --trials 600000".split()
     code, out, _ = call(capsys, "audit", *words)
     assert code == 1
     assert "claim refuted: learner uob-lbps" in out

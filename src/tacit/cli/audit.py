@@ -7,7 +7,7 @@ since what the papers print is in the table to be refuted), or that a planted bu
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tacit.checks.record import AuditRecord
 
 __all__ = ["register"]
+
+SUITE_DELTA: Final = 1e-6
+"""The delta of `--all`, for what cannot be pure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +38,10 @@ def _audit(
     mutations: Annotated[bool, typer.Option("--mutations", help="Plant bugs, and see who catches them.")] = False,
     trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
     epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="The claim's delta; 0, or 1e-6 where it cannot be 0.")] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The claim's delta; --all has its own."),
+    ] = None,
     environment: Annotated[str | None, typer.Option(help="Where the learner runs; a small world by default.")] = None,
     episodes: Annotated[int | None, typer.Option(help="How many users come.")] = None,
     calibration: Annotated[str, typer.Option(help="tight, or paper: the noise as printed.")] = "tight",
@@ -58,7 +64,12 @@ def _audit(
         "nothing" if asked == 0 else "several",
     )
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
-    chosen = delta if delta is not None else _delta(learner, mechanism, trust)
+    if delta is None and (learner is not None or mechanism is not None):
+        raise InvalidInput(
+            "a claim needs a delta, which has no default: 0 is pure differential privacy, else for instance 1e-6 "
+            "(--all attacks every configuration at the suite's own settings)"
+        )
+    chosen = SUITE_DELTA if delta is None else delta
     settings = AuditSettings(
         epsilon=epsilon,
         delta=require_real("delta", chosen, low=0.0, high=1.0),
@@ -142,15 +153,6 @@ def _rows(
         return {f"mechanism {mechanism}": noise}
     require(trust is None, "--trust belongs to --learner or --mechanism", trust)
     return dict(all_rows(epsilon, delta))
-
-
-def _delta(learner: str | None, mechanism: str | None, trust: str | None) -> float:
-    """What is customary: pure where it can be, else 1e-6."""
-    from tacit.checks.mechanisms import PURE
-
-    if learner is None and mechanism is not None:
-        return 0.0 if mechanism in PURE else 1e-6
-    return 0.0 if trust == "local" and mechanism not in ("gaussian", "bounded") else 1e-6
 
 
 def _kept(run: Any, out: Path | None, *given: Any) -> AuditRecord:
