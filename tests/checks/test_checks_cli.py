@@ -59,8 +59,8 @@ def test_bad_input_is_exit_2_and_one_line(capsys, words, says):
 
 
 def test_a_refuted_claim_is_exit_1(capsys):
-    words = ["--learner", "uob-lbps", "--trust", "local", "--delta", "0", "--calibration", "paper", "--trials", "600000"]
-    code, out, _ = call(capsys, "audit", *words)
+    words = ["--learner", "uob-lbps", "--trust", "local", "--delta", "0", "--calibration", "paper"]
+    code, out, _ = call(capsys, "audit", *words, "--trials", "600000")
     assert code == 1
     assert "claim refuted: learner uob-lbps" in out
 
