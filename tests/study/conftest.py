@@ -15,6 +15,8 @@ def _fakes(monkeypatch):
         monkeypatch.setitem(CHANNELS, kind, channel)
     real = parts.read_design
     monkeypatch.setattr(
-        parts, "read_design", lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain)
+        parts,
+        "read_design",
+        lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain),
     )
     monkeypatch.setattr(parts, "ledger_within", study_fakes.FakeLedger)

@@ -278,7 +278,7 @@ class Collector:
     def verify(self, head: Head | None = None) -> None:
         """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
         with self.store.reading() as connection:
-            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)  # type: ignore[union-attr]
+            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
             for stage, question, data, digest, charge in connection.execute(
                 "SELECT stage, question, bytes, digest, charge FROM outbox"
             ):

