@@ -24,7 +24,8 @@ import numpy as np
 from tacit.accounting.composition import epsilon_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.mechanisms.exact import uniform_integers
-from tacit.policies import AnyPolicy, DeterministicPolicy, StochasticPolicy
+from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
+from tacit.policies.named import NamedPolicy
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -37,7 +38,6 @@ from tacit.study.wire import ID, Report
 __all__ = ["Device", "trajectory_from"]
 
 STATE: Final = "device.json"
-BITS: Final = 53
 
 
 class Device:
@@ -57,6 +57,8 @@ class Device:
         self.cap, self.floor = float(cap), require_count("floor", floor)
         self.key = None if key is None else Path(key)
         self.noise: Noise = SecureNoise() if noise is None else noise
+        self.coins = np.random.default_rng()
+        """What lots are drawn with where the policy draws some: they protect nobody."""
         self.directory = None if directory is None else Path(directory)
         self.kept: dict[str, Any] = {"study": None, "stage": -1, "digest": None, "head": NOWHERE.text}
         self.kept |= {"bundle": None, "arm": None, "report": None}
@@ -103,13 +105,10 @@ class Device:
         s = _place(state, bundle["states"])
         require(s is not None, "state must be one of the study's states, or its number", "another")
         assert s is not None  # noqa: S101 - for the types
-        if isinstance(policy, DeterministicPolicy):
-            return str(bundle["actions"][int(policy.actions[h, s])])
-        if isinstance(policy, StochasticPolicy):
-            ladder = np.cumsum(policy.table[h, s])
-            place = int(np.searchsorted(ladder, self._uniform() * ladder[-1], side="right"))
-            return str(bundle["actions"][min(place, len(ladder) - 1)])
-        raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
+        if isinstance(policy, LayeredPolicy | GaussianPolicy):
+            raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
+        named = NamedPolicy(policy=policy, states=tuple(bundle["states"]), actions=tuple(bundle["actions"]))
+        return named.act(h, s, self.noise.generator if isinstance(self.noise, SimulationNoise) else self.coins)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
@@ -178,11 +177,6 @@ class Device:
             if ticket < 0:
                 return place
         raise InvalidInput("the weights of a bundle's policies must add up to 1")
-
-    def _uniform(self) -> float:
-        if isinstance(self.noise, SimulationNoise):
-            return float(self.noise.generator.random())
-        return (int.from_bytes(self.noise.random_bytes(8), "little") >> (64 - BITS)) * 2.0**-BITS
 
     def _bytes(self, count: int) -> bytes:
         return self.noise.generator.bytes(count) if isinstance(self.noise, SimulationNoise) else os.urandom(count)

@@ -2,7 +2,7 @@
 
     format        "tacit-study-policy" and its version
     design        the public plan of the study, and its digest
-    policy        what was learned; states, actions and horizon give it its names
+    policy        what was learned, with its names and its fall-back policy (see `tacit.policies.named`)
     claim, certificate, head, releases          what was promised, what it cost, and where that stands in the ledger
     digest        SHA-256 of all of the above; signature: Ed25519, or the file is "unsigned"
 
@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.errors import require
-from tacit.policies import policy_to_dict
+from tacit.policies import policy_from_dict, tabular
+from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import digest, sign
 from tacit.runs.storage import check_writable, write_json, writing_to
 from tacit.study.bundle import Bundle
@@ -45,11 +46,7 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
         "name": study.design.name,
         "study": study.design.digest,
         "design": study.design.to_dict(),
-        "states": list(study.design.states),
-        "actions": list(study.design.actions),
-        "horizon": study.design.horizon,
-        "rewards": [float(bound) for bound in study.design.rewards],
-        "policy": policy_to_dict(study.policy()),
+        "policy": _named(study).to_dict(),
         "claim": study.parts.claim.to_dict(),
         "certificate": certificate.to_dict(),
         "releases": found["releases"],
@@ -62,6 +59,18 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
         chosen = study.key if key is None else Path(key)
         write_json(target, whole if chosen is None else sign(whole, chosen))
     return target
+
+
+def _named(study: Study) -> NamedPolicy:
+    """The learned policy by name; killed if the study was."""
+    design = study.design
+    return NamedPolicy(
+        policy=tabular(study.policy()),
+        states=tuple(design.states),
+        actions=tuple(design.actions),
+        fallback=tabular(policy_from_dict(design.fallback)),
+        killed=study.status()["state"] == "ended",
+    )
 
 
 def replayed(study: Study) -> int:
