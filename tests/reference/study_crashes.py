@@ -1,6 +1,6 @@
 """Exits at every edge of a study: a process that stops dead, then another one that carries on, then an audit.
 
-    python study_crashes.py KIND [mutant]        prints {"edges": n, "found": {finding: count}} as JSON
+python study_crashes.py KIND [mutant]        prints {"edges": n, "found": {finding: count}} as JSON
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def in_a_process(place: Path, design: study_fakes.FakeDesign, stop: int | None, 
 
         try:
             drive(place, design, edge, mutant=mutant)
-        except BaseException:  # noqa: BLE001 - said aloud, then gone
+        except BaseException:
             import traceback
 
             traceback.print_exc()

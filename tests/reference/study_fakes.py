@@ -10,6 +10,7 @@ import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +24,9 @@ from tacit.policies import policy_to_dict, uniform_policy
 from tacit.protocol import TOTALS, Plan, Private, Totals
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical
+from tacit.study.bundle import Bundle
 from tacit.study.channels import CHANNELS
+from tacit.study.parts import NOWHERE
 
 COVER = 0xFFFFFFFF
 MARK = b"a body's end"
@@ -164,15 +167,8 @@ class Adder:
         return StochasticPolicy(belief.policy)
 
 
-def unit_of(reports: int) -> Any:
-    try:
-        return PrivacyUnit(reports=reports, per_stage=1)
-    except TypeError:
-        return PrivacyUnit(trajectories=reports)
-
-
 def claim_for(trust: str, reports: int) -> PrivacyClaim:
-    unit = unit_of(reports)
+    unit = PrivacyUnit(reports=reports, per_stage=1)
     return PrivacyClaim(
         trust=trust,
         epsilon=float(reports),
@@ -208,8 +204,8 @@ class FakeDesign:
         return 1e-6
 
     @property
-    def unit(self) -> Any:
-        return SimpleNamespace(reports=self.reports)
+    def unit(self) -> PrivacyUnit:
+        return PrivacyUnit(reports=self.reports, per_stage=1)
 
     @property
     def fallback(self) -> dict[str, Any]:
@@ -236,17 +232,51 @@ class FakeDesign:
         return hashlib.sha256(canonical(self.to_dict())).hexdigest()
 
     def parts(self) -> Any:
-        channel = self._channel
-        sizes = (self.horizon, len(self.states), len(self.actions))
-        events = tuple((event, count * self.reports) for event, count in channel.events())
-        claim = claim_for(self.trust, self.reports)
-        return SimpleNamespace(
-            learner=Adder(self.labels, self.target, sizes, self.questions),
-            channels=(channel,) * self.stages,
-            claim=claim,
-            events=events,
-            certificate=certify(events, (), claim, calibration="tight"),
-        )
+        return _parts(self)
+
+
+@cache
+def _parts(design: FakeDesign) -> Any:
+    channel = design._channel
+    sizes = (design.horizon, len(design.states), len(design.actions))
+    events = tuple((event, count * design.reports) for event, count in channel.events())
+    claim = claim_for(design.trust, design.reports)
+    return SimpleNamespace(
+        learner=Adder(design.labels, design.target, sizes, design.questions),
+        channels=(channel,) * design.stages,
+        claim=claim,
+        events=events,
+        certificate=certify(events, (), claim, calibration="tight"),
+    )
+
+
+def bundle_of(design: FakeDesign, *, stage: int = 0, slot: int = 0, key: Any = None, **entries: Any) -> bytes:
+    """A bundle of a design, without a study behind it."""
+    channel = design._channel
+    content = {
+        "study": design.digest,
+        "name": design.name,
+        "states": list(design.states),
+        "actions": list(design.actions),
+        "horizon": design.horizon,
+        "rewards": list(design.rewards),
+        "claim": claim_for(design.trust, design.reports).to_dict(),
+        "stage": stage,
+        "slot": slot,
+        "question": 0,
+        "questions": design.questions,
+        "query": {"kind": "totals", "every": 0},
+        "channel": channel.to_dict(),
+        "target": channel.target,
+        "least": channel.least,
+        "policies": [[design.fallback, [1, 1]]],
+        "fallback": design.fallback,
+        "kill": False,
+        "head": NOWHERE.text,
+        "previous": "00" * 32,
+        **entries,
+    }
+    return Bundle.make(content, key)
 
 
 def register() -> None:

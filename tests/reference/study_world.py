@@ -130,4 +130,4 @@ def people(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-__all__ = ["Head", "HandsOverFirst", "Log", "audit", "drive", "fast_directory", "people", "report_of"]
+__all__ = ["HandsOverFirst", "Head", "Log", "audit", "drive", "fast_directory", "people", "report_of"]
