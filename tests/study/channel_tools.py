@@ -31,7 +31,7 @@ FALSE_ALARM = 1e-6
 
 
 def claim_of(trust, *, epsilon=1.0, delta=1e-6, reports=1):
-    unit = PrivacyUnit(trajectories=reports)
+    unit = PrivacyUnit(reports=reports, per_stage=1)
     return PrivacyClaim(
         trust=trust, epsilon=epsilon, delta=delta, unit=unit, neighbours="replace-one", output=OUTPUTS[trust][0]
     )

@@ -27,8 +27,10 @@ from channel_tools import (
 from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events import Slack
 from tacit.data.counts import count_trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.mechanisms.noise.binomial import binomial_tail
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
@@ -242,9 +244,28 @@ def test_an_honest_share_counts_on_fewer_devices():
     assert event.bits == 760 * channel.bits_per_user
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.5, 1e-9), (12.0, 1e-6), (1.0, 1e-12)])
+def test_overflowing_blocks_are_paid_for_and_shorten_reports(epsilon, delta):
+    small, whole = (shuffle_basis(epsilon=epsilon, delta=delta, overflow=p) for p in (None, 0.0))
+    stage = StageSize(target=1000, least=900, query=EVERYTHING)
+    channel, other = small.channel(stage), whole.channel(stage)
+    slack, count = channel.events()[-1]
+    assert (type(slack), count, slack.tv) == (Slack, 1, float(channel.overflow))
+    assert slack.tv == 1e-10 or slack.tv < 1e-10 < delta * 1e6
+    assert float(slack.slack()[0]) <= 0.0101 * delta
+    # As much as the privatizer of the same delta would charge, and no more noise than a hundredth of delta costs.
+    assert epsilon_of(channel.events(), delta) <= epsilon
+    assert epsilon_of(channel.events(), delta) == pytest.approx(epsilon_of(other.events(), delta), rel=0.01)
+    assert small.batch_std(1000, EVERYTHING) <= 1.001 * whole.batch_std(1000, EVERYTHING)
+    assert channel.body_size < other.body_size
+    # No sooner: one slot fewer would overflow too often.
+    tail = binomial_tail(channel.block - 1, channel.transport.noise_bits, float(channel.probability))
+    assert 1000 * tail > channel.overflow
+
+
 @pytest.mark.parametrize("reports", [2, 5])
 def test_several_reports_cost_noise_as_their_square_root(reports):
-    one, several = shuffle_basis(overflow=0.0), shuffle_basis(reports=reports, overflow=0.0)
+    one, several = shuffle_basis(), shuffle_basis(reports=reports)
     ratio = several.batch_std(1000, EVERYTHING) / one.batch_std(1000, EVERYTHING)
     assert ratio == pytest.approx(math.sqrt(reports), rel=0.02)
     stages = [StageSize(target=1000, least=900, query=EVERYTHING)] * 7
@@ -254,7 +275,7 @@ def test_several_reports_cost_noise_as_their_square_root(reports):
 
 
 def test_a_channel_survives_its_file_and_nothing_else_does():
-    basis = shuffle_basis(SMALL, overflow=0.0)
+    basis = shuffle_basis(SMALL)
     for query in (EVERYTHING, BatchQuery(layer=0, failure_prob=0.1)):
         channel = basis.channel(StageSize(target=100, least=90, query=query))
         plain = json.loads(json.dumps(channel.to_dict(), allow_nan=False))

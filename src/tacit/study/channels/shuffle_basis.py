@@ -18,7 +18,6 @@ from typing import Final, Self
 
 import numpy as np
 
-from tacit.accounting import events as known_events
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.errors import InvalidInput, NotSupported, require, require_real
@@ -150,7 +149,9 @@ class ShuffleBasis:
 
 def reports_of(claim: PrivacyClaim) -> int:
     """How many reports of one person a claim covers; several of them in one stage are not offered."""
-    return claim.unit.trajectories
+    once = claim.unit.per_stage == 1
+    require(once, "a study takes at most one report per person and stage", claim.unit.per_stage, "claim per_stage 1")
+    return claim.unit.reports
 
 
 @lru_cache(maxsize=4096)  # calibrations are remembered
@@ -163,7 +164,7 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
     spec = batch_spec(shape, "tight", layer)
     overflow = _overflow(basis)
     # Lemma M6 (overflowing blocks), once for every stage that a person reports in.
-    room = claim.delta - g * overflow_slack(claim.epsilon, overflow)
+    room = claim.delta - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)  # the event rounds up
     require(room > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     families = [replace(family, up=g * family.up, down=g * family.down) for family in spec.families()]
     noise = least_bit_noise(
@@ -201,6 +202,4 @@ def _overflow(basis: ShuffleBasis) -> float:
     """What was asked for, or 1e-10, or as much less as delta needs."""
     if basis.overflow is not None:
         return require_real("overflow", basis.overflow, low=0.0, high=0.5)
-    if not hasattr(known_events, "Slack"):  # nothing can describe it yet
-        return 0.0
     return min(OVERFLOW, basis.claim.delta / (ROOM * basis.reports * overflow_slack(basis.claim.epsilon, 1.0)))
