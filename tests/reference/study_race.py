@@ -1,6 +1,6 @@
 """Eight processes ask one collector for one release at once: prints what each of them was handed, as JSON.
 
-    python study_race.py DIRECTORY
+python study_race.py DIRECTORY
 """
 
 from __future__ import annotations

@@ -185,7 +185,9 @@ def test_what_is_no_trajectory_is_refused_without_a_word_about_it(wrong):
 def test_numbers_are_clipped():
     device = Device()
     device.accept(bundle_of(DESIGN))
-    body = Report.parse(device.report({"states": [10**9, -3], "actions": [7, -1], "rewards": [math.nan, math.inf]})).body
+    body = Report.parse(
+        device.report({"states": [10**9, -3], "actions": [7, -1], "rewards": [math.nan, math.inf]})
+    ).body
     assert body[:4] == (39).to_bytes(4, "little")
 
 
