@@ -46,9 +46,10 @@ def test_a_report_is_frozen_before_it_is_returned(tmp_path):
 def test_a_report_that_cannot_be_frozen_is_not_sent(tmp_path, monkeypatch):
     device = Device(tmp_path / "device")
     device.accept(bundle_of(DESIGN))
-    with monkeypatch.context() as full, pytest.raises(InvalidInput, match="cannot write"):
+    with monkeypatch.context() as full:
         full.setattr("tacit.study.device.write_whole", _disk_full)
-        device.report(GOOD)
+        with pytest.raises(InvalidInput, match="cannot write"):
+            device.report(GOOD)
     assert Device(tmp_path / "device").kept["report"] is None
 
 

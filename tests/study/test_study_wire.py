@@ -120,9 +120,11 @@ def test_nothing_sensitive_is_printed():
         BatchQuery(layer=3, failure_prob=0.05 / 7),
         BatchQuery(layer=None, failure_prob=None),
         LossQuery(full=True),
-        SoftmaxQuery(np.zeros((1, 1, 0)), np.full((2, 3, 2), 1 / 3), np.random.default_rng(0).random((2, 3, 2)), np.ones(1)),
+        SoftmaxQuery(
+            np.zeros((1, 1, 0)), np.full((2, 3, 2), 1 / 3), np.random.default_rng(0).random((2, 3, 2)), np.ones(1)
+        ),
     ],
-)  # fmt: skip
+)
 def test_queries_come_back_bit_for_bit(query):
     plain = json.loads(canonical(query_to_dict(query)))
     found = query_from_dict(plain)
