@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.errors import UnknownName
+from tacit.study.channels.batches import CentralBatchChannel
+from tacit.study.channels.central import CentralChannel
 from tacit.study.contract import Channel
 
 __all__ = ["CHANNELS", "channel_from_dict"]
 
-CHANNELS: Final[Mapping[str, type[Channel]]] = {}
+CHANNELS: Final[Mapping[str, type[Channel]]] = {
+    CentralChannel.KIND: CentralChannel,
+    CentralBatchChannel.KIND: CentralBatchChannel,
+}
 """Channels by kind."""
 
 
