@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -32,6 +32,7 @@ from tacit.study.channels.toeplitz import best_exponent, column_square, integer_
 from tacit.study.contract import StageSize
 from tacit.study.state import decode_state, encode_state
 
+BANDIT = CountShape(horizon=1, num_states=3, num_actions=2, staged=True)
 MECHANISMS = ("factorization", "batched", None)
 
 
@@ -101,8 +102,7 @@ def test_without_noise_totals_are_exact_in_integers(monkeypatch: pytest.MonkeyPa
     module = "tacit.study.channels.central.draw_noise"
     monkeypatch.setattr(module, lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     for mechanism in MECHANISMS:
-        for shape in (SMALL, replace(SMALL, staged=False), CountShape(horizon=1, num_states=3, num_actions=2, staged=True),
-                      CountShape(horizon=1, num_states=3, num_actions=2, staged=False)):  # fmt: skip
+        for shape in (SMALL, replace(SMALL, staged=False), BANDIT, replace(BANDIT, staged=False)):
             channels = channels_of(basis_of(shape, mechanism=mechanism))
             stages = [on_grid(people(shape, 12, seed)) for seed in range(4)]
             secret, memory = channels[0].begin_secret(), channels[0].begin_memory()
@@ -118,6 +118,19 @@ def test_without_noise_totals_are_exact_in_integers(monkeypatch: pytest.MonkeyPa
                 assert np.allclose(found.rewards, exact.rewards, atol=1e-9)
 
 
+def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) -> np.ndarray:
+    """All payloads of a person who sits in one cell, or in another one in these stages."""
+    H = SMALL.horizon
+    stay = Trajectory(np.zeros(H + 1, dtype=int), np.zeros(H, dtype=int), np.ones(H))
+    move = Trajectory(np.ones(H + 1, dtype=int), np.ones(H, dtype=int), np.zeros(H))
+    secret, found = channels[0].begin_secret(), []
+    for k, channel in enumerate(channels):
+        body = channel.encode(move if k in replaced else stay, simulated(0))
+        secret, payload = channel.release(secret, [body], TOTALS, SecureNoise())
+        found.append(from_payload(payload, channel.dimension))
+    return np.concatenate(found)
+
+
 @pytest.mark.parametrize("reports", [1, 2, 5])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_s6_black_box_sensitivity(reports: int, mechanism: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,20 +141,8 @@ def test_s6_black_box_sensitivity(reports: int, mechanism: str | None, monkeypat
     for staged in (True, False):
         basis = basis_of(replace(SMALL, staged=staged), releases=6, reports=reports, mechanism=mechanism)
         channels = channels_of(basis, 2, 1)
-        H = SMALL.horizon
-        stay = Trajectory(np.zeros(H + 1, dtype=int), np.zeros(H, dtype=int), np.ones(H))
-        move = Trajectory(np.ones(H + 1, dtype=int), np.ones(H, dtype=int), np.zeros(H))
-
-        def payloads(replaced: tuple[int, ...]) -> np.ndarray:
-            secret, found = channels[0].begin_secret(), []
-            for k, channel in enumerate(channels):  # noqa: B023
-                body = channel.encode(move if k in replaced else stay, simulated(0))  # noqa: B023
-                secret, payload = channel.release(secret, [body], TOTALS, SecureNoise())
-                found.append(from_payload(payload, channel.dimension))
-            return np.concatenate(found)
-
-        before = payloads(())
-        moved = {J: float(np.linalg.norm(payloads(J) - before)) for J in combinations(range(6), reports)}
+        before = payloads(channels, ())
+        moved = {J: float(np.linalg.norm(payloads(channels, J) - before)) for J in combinations(range(6), reports)}
         worst = max(moved, key=lambda J: moved[J])
         # μ = distance / s, in units
         mu = moved[worst] / math.sqrt(channels[0].variance)
@@ -260,7 +261,7 @@ def test_the_column_is_the_rounded_square_root() -> None:
     for stages, scale in ((5, 7), (40, 1 << 12), (700, 1 << 16)):
         column = integer_column(Fraction(1, 2), stages, scale)
         assert np.abs(np.array(column) - scale * square_root_coefficients(stages)).max() <= 0.5 + 1e-9
-        assert all(a >= b >= 0 for a, b in zip(column, column[1:], strict=False))
+        assert all(a >= b >= 0 for a, b in pairwise(column))
     column = integer_column(Fraction(3, 8), 9, 1000)
     C = np.array([[column[r - j] if r >= j else 0 for j in range(9)] for r in range(9)], dtype=np.int64)
     for g in range(1, 10):
@@ -333,7 +334,8 @@ def test_bodies_that_no_device_sends_are_refused_or_harmless() -> None:
             channel.check(bad.tobytes())
         assert str(label) not in str(refused.value)
         counts = channel.body.counts(channel.body.decode([bad.tobytes()]))
-        assert counts.visits.sum() == 3 * channel.levels and counts.rewards.max() <= channel.levels
+        assert counts.visits.sum() == 3 * channel.levels
+        assert counts.rewards.max() <= channel.levels
     for body in (b"", good.tobytes()[:-1], good.tobytes() + b"\0"):
         with pytest.raises(InvalidInput, match="20 bytes"):
             channel.check(body)

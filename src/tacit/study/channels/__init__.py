@@ -8,6 +8,7 @@ from typing import Any, Final
 from tacit.errors import UnknownName
 from tacit.study.channels.batches import CentralBatchChannel
 from tacit.study.channels.central import CentralChannel
+from tacit.study.channels.gradient import GradientChannel
 from tacit.study.contract import Channel
 
 __all__ = ["CHANNELS", "channel_from_dict"]
@@ -15,6 +16,7 @@ __all__ = ["CHANNELS", "channel_from_dict"]
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
     CentralChannel.KIND: CentralChannel,
     CentralBatchChannel.KIND: CentralBatchChannel,
+    GradientChannel.KIND: GradientChannel,
 }
 """Channels by kind."""
 

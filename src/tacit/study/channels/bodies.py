@@ -2,10 +2,10 @@
 
     (H+1) states | H actions | H reward levels        little endian, 6H + 2 bytes; all 0xFFFF: a cover report
 
-A reward r in [0, 1] becomes the level k of a public grid k/levels by stochastic rounding, exactly: k = ⌊r·levels⌋ plus a
-coin of the remainder. `levels` is a power of two, so that r·levels and the remainder are exact in floating point. The
-mean is r, the variance at most 1/(4 levels²) per visit, and privacy does not change (Lemma S8 (rounded rewards): the
-curator's totals move by what some reward in [0, 1] would move them).
+A reward r in [0, 1] becomes the level k of a public grid k/levels by stochastic rounding, exactly: k = ⌊r·levels⌋ plus
+a coin of the remainder. `levels` is a power of two, so r·levels and the remainder are exact in floating point. The mean
+is r, the variance at most 1/(4 levels²) per visit, and privacy does not change: a rounded reward is some reward in
+[0, 1], and rounding comes first (Lemma S8 (rounded rewards)).
 
 G1  Nothing raises on what a person did: states and actions are clipped into the public sizes, rewards into [0, 1], and
     NaN is 0; only shapes and types are checked. A cover report has the same length and counts for nothing.

@@ -40,6 +40,7 @@ __all__ = [
     "fraction_of",
     "from_payload",
     "gaussian_budget",
+    "least_scale",
     "require_entries",
     "require_fixed_point",
     "slack",
