@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 LEAST_STD: Final = 256
-"""The least standard deviation, in units, for which Lemma N7 is stated."""
+"""The least standard deviation, in units, for which Lemma N7 (rounded Gaussian) is stated."""
 LEAST_UNIT: Final = 1 << 16
 LARGEST_UNIT: Final = 1 << 30
 SLACK_SHARE: Final = 1e-3
