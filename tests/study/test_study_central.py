@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from channel_tools import SHAPE, SMALL, bodies_of, central_claim, one, people, require_law, simulated
+from central_tools import SHAPE, SMALL, bodies_of, central_claim, one, people, require_law, simulated
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu

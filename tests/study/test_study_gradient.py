@@ -9,7 +9,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 import pytest
-from channel_tools import bodies_of, central_claim, people, require_law, simulated
+from central_tools import bodies_of, central_claim, people, require_law, simulated
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
@@ -47,7 +47,7 @@ KINDS = {
 def basis_of(kind: str, *, reports: int = 1, count: int = 40) -> GradientBasis:
     shape, spec = KINDS[kind]
     claim = replace(central_claim(reports), output="final-policy")
-    return GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=count, least=count)
+    return GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=count)
 
 
 def channel_of(kind: str, *, reports: int = 1, count: int = 40, least: int | None = None) -> GradientChannel:
@@ -125,7 +125,7 @@ def test_without_noise_the_mean_is_that_of_the_privatizer(kind: str, monkeypatch
     _, payload = channel.release(channel.begin_secret(), bodies, query, SecureNoise())
     memory, found = channel.read(channel.begin_memory(), payload, 40)
     assert np.abs(found.statistics.gradient - wanted.statistics.gradient).max() <= 2.0 / channel.unit
-    assert found.statistics.releases[0] == memory.releases[0] == 1
+    assert found.statistics.releases[0] == memory.released.releases[0] == 1
     if spec.baseline is None:
         assert abs(found.statistics.reward[0] - wanted.statistics.reward[0]) <= 1.0 / channel.whole.reward
     # A cover report adds nothing, and counts as one more person.
@@ -227,9 +227,7 @@ def test_hostile_questions_are_refused_or_harmless(monkeypatch: pytest.MonkeyPat
     with pytest.raises(NotSupported, match="doses"):
         exact.release(exact.begin_secret(), [body], dose, SecureNoise())
     with pytest.raises(NotSupported, match="doses"):
-        GradientBasis(
-            shape=replace(BANDIT, num_actions=0), claim=exact.claim, spec=exact.spec, users_per_batch=9, least=9
-        )
+        GradientBasis(shape=replace(BANDIT, num_actions=0), claim=exact.claim, spec=exact.spec, users_per_batch=9)
 
 
 @pytest.mark.statistical
@@ -308,7 +306,7 @@ def test_sizes_and_files() -> None:
         memory, found = channel.read(decode_state(encode_state(channel.begin_memory())), payload, count)
         assert math.isclose(found.statistics.variance[0], channel.variance / (channel.unit * 0.25 * count) ** 2)
         assert channel.events_at(count) == channel.events()
-    assert decode_state(encode_state(secret)).releases[0] == memory.releases[0] == 1
+    assert decode_state(encode_state(secret)).releases[0] == memory.released.releases[0] == 1
     for count, error in ((29, Unsupportable), (41, InvalidInput)):
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], query, SecureNoise())

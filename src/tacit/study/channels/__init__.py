@@ -9,14 +9,18 @@ from tacit.errors import UnknownName
 from tacit.study.channels.batches import CentralBatchChannel
 from tacit.study.channels.central import CentralChannel
 from tacit.study.channels.gradient import GradientChannel
+from tacit.study.channels.local import LocalChannel
+from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
 
 __all__ = ["CHANNELS", "channel_from_dict"]
 
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
-    CentralChannel.KIND: CentralChannel,
-    CentralBatchChannel.KIND: CentralBatchChannel,
-    GradientChannel.KIND: GradientChannel,
+    "central-batch": CentralBatchChannel,
+    "central-gradient": GradientChannel,
+    "central-totals": CentralChannel,
+    "local": LocalChannel,
+    "shuffle": ShuffleChannel,
 }
 """Channels by kind."""
 

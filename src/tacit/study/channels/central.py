@@ -40,11 +40,17 @@ from tacit.protocol import TOTALS, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.study.channels.bodies import LevelCounts, TrajectoryBody
+from tacit.study.channels.fields import (
+    claim_from_plain,
+    fraction_from_plain,
+    fraction_to_plain,
+    require_entries,
+    shape_from_plain,
+    shape_to_plain,
+)
 from tacit.study.channels.fixed_point import (
     draw_noise,
-    fraction_of,
     from_payload,
-    require_entries,
     require_fixed_point,
     slack,
     spread,
@@ -60,10 +66,10 @@ __all__ = [
     "factor_name",
     "require_people",
     "require_unit",
-    "shape_dict",
-    "shape_of",
 ]
 
+COUNTS: Final = ("releases", "target", "least", "levels", "unit", "variance")
+ENTRIES: Final = ("kind", "shape", "claim", "exponent", *COUNTS)
 MOST: Final = 1 << 62
 """Whole numbers of a payload stay below this."""
 
@@ -87,8 +93,8 @@ class CentralMemory(NamedTuple):
     """[1]"""
     past: Ints
     """[releases, D]; [1, D], their sum, where every stage has fresh noise."""
-    people: Ints
-    """[1]: how many reports the totals cover."""
+    released: CountStatistics
+    """The totals so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,9 +236,8 @@ class CentralChannel:
 
     def begin_memory(self) -> CentralMemory:
         """Nothing is known yet."""
-        rows = 1 if self.fresh else 0
-        none = np.zeros(1, dtype=np.int64)
-        return CentralMemory(none, np.zeros((rows, self.dimension), dtype=np.int64), none)
+        past = np.zeros((1 if self.fresh else 0, self.dimension), dtype=np.int64)
+        return CentralMemory(np.zeros(1, dtype=np.int64), past, empty_counts(self.shape))
 
     def read(
         self, memory: CentralMemory, payload: bytes, people: int
@@ -249,8 +254,8 @@ class CentralChannel:
             past = np.concatenate([memory.past, given[np.newaxis]])
             # Σ_{j≤k} q_{k-j} w_j
             totals = prefix_weights(self.column)[done::-1] @ past.astype(np.float64) / self.levels
-        after = CentralMemory(memory.releases + 1, past, memory.people + people)
-        return after, Private(self._statistics(totals, done + 1, int(after.people[0])), self.claim)
+        found = self._statistics(totals, done + 1, int(memory.released.users[0]) + people)
+        return CentralMemory(memory.releases + 1, past, found), Private(found, self.claim)
 
     def _statistics(self, totals: Floats, release: int, people: int) -> CountStatistics:
         found = empty_counts(self.shape)
@@ -291,30 +296,26 @@ class CentralChannel:
         """JSON-ready values; every number is exact."""
         return {
             "kind": self.KIND,
-            "shape": shape_dict(self.shape),
+            "shape": shape_to_plain(self.shape),
             "claim": self.claim.to_dict(),
             "releases": self.releases,
             "target": self.target,
             "least": self.least,
             "levels": self.levels,
             "unit": self.unit,
-            "exponent": [self.exponent.numerator, self.exponent.denominator],
+            "exponent": fraction_to_plain(self.exponent),
             "variance": self.variance,
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The channel that `to_dict` wrote."""
-        names = ("shape", "claim", "releases", "target", "least", "levels", "unit", "exponent", "variance")
-        require_entries(plain, cls.KIND, names)
+        require_entries(f"a channel '{cls.KIND}'", plain, ENTRIES)
         return cls(
-            shape=shape_of(plain["shape"]),
-            claim=PrivacyClaim.from_dict(plain["claim"]),
-            exponent=fraction_of("exponent", plain["exponent"]),
-            **{
-                name: require_count(name, plain[name])
-                for name in ("releases", "target", "least", "levels", "unit", "variance")
-            },
+            shape=shape_from_plain(plain["shape"]),
+            claim=claim_from_plain(plain["claim"], cls.TRUST),
+            exponent=fraction_from_plain("exponent", plain["exponent"]),
+            **{name: require_count(name, plain[name]) for name in COUNTS},
         )
 
 
@@ -336,17 +337,3 @@ def require_unit(claim: PrivacyClaim) -> None:
     """Raise unless a claim is about a person with at most one report per stage, under central trust."""
     require(claim.trust == "central", "a central channel needs a claim with trust 'central'", claim.trust)
     require(claim.unit.per_stage == 1, "a person must report at most once per stage", claim.unit.per_stage)
-
-
-def shape_dict(shape: CountShape) -> dict[str, Any]:
-    """A shape as JSON-ready values."""
-    return {name: getattr(shape, name) for name in ("horizon", "num_states", "num_actions", "staged")}
-
-
-def shape_of(plain: object) -> CountShape:
-    """The shape that `shape_dict` wrote."""
-    names = {"horizon", "num_states", "num_actions", "staged"}
-    if not isinstance(plain, Mapping) or set(plain) != names or not isinstance(plain["staged"], bool):
-        raise InvalidInput(f"a shape has the entries {', '.join(sorted(names))}, staged being true or false")
-    sizes = {name: require_count(name, plain[name]) for name in ("horizon", "num_states", "num_actions")}
-    return CountShape(**sizes, staged=plain["staged"])

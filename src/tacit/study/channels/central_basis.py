@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
+from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.statistics import count_families, dimension_of
-from tacit.protocol import Totals
+from tacit.protocol import Query, Totals
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.study.channels.central import CentralChannel, factor_name, require_unit
@@ -30,7 +31,7 @@ from tacit.study.channels.fixed_point import fixed_point
 from tacit.study.channels.toeplitz import IDENTITY, SQUARE_ROOT, best_exponent, column_square, integer_column
 from tacit.study.contract import Channel, StageSize
 
-__all__ = ["LEVELS", "MECHANISMS", "CentralBasis"]
+__all__ = ["LEVELS", "MECHANISMS", "CentralBasis", "least_people", "require_share", "require_tight"]
 
 LEVELS: Final = 16
 """Rewards are multiples of 1/16: rounding adds a deviation of at most 1/32 per visit."""
@@ -57,6 +58,8 @@ class CentralBasis:
     claim: PrivacyClaim
     releases: int
     """How many stages may be released: T."""
+    least: Fraction = Fraction(1)
+    """The share of the people wanted without whom a stage is not released."""
     levels: int = LEVELS
     mechanism: str | None = None
     """None: the least noise."""
@@ -66,9 +69,29 @@ class CentralBasis:
     def __post_init__(self) -> None:
         require_unit(self.claim)
         require_count("releases", self.releases)
+        require_share(self.least)
         if self.mechanism is not None and self.mechanism not in MECHANISMS:
             raise UnknownName("mechanism of running totals", self.mechanism, MECHANISMS)
         self._channel(1, 1)  # its checks are ours
+
+    @classmethod
+    def of(
+        cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None, releases: int | None = None
+    ) -> Self:
+        """The basis of a request: as many releases as its episodes fill stages, unless another number is given."""
+        require_tight(request, Totals)
+        stages = -(-request.episodes // request.users_per_batch)
+        return cls(
+            shape=request.shape,
+            claim=make_claim(request) if claim is None else claim,
+            releases=stages if releases is None else releases,
+            least=least,
+            mechanism=request.mechanism,
+        )
+
+    def least_of(self, target: int) -> int:
+        """How many reports a stage of this target needs."""
+        return least_people(self.least, target)
 
     @property
     def exponent(self) -> Fraction:
@@ -144,6 +167,24 @@ class CentralBasis:
             exponent=exponent,
             variance=variance,
         )
+
+
+def require_share(least: object) -> None:
+    """Raise unless this is the share of people without whom a stage is not released."""
+    share = isinstance(least, Fraction) and 0 < least <= 1
+    require(share, "least must be a fraction above 0 and at most 1", least)
+
+
+def least_people(least: Fraction, target: int) -> int:
+    """How many people that share is, of so many."""
+    return max(1, math.ceil(least * target))
+
+
+def require_tight(request: PrivacyRequest, asks: type[Query]) -> None:
+    """Raise unless a request is one for the least noise that the accountant certifies, and for such queries."""
+    if request.calibrated != "tight":
+        raise NotSupported("channels of a study have the least noise; leave the calibration out, or say 'tight'")
+    require(request.asks is asks, f"these stages answer {asks.words()}", request.asks.words())
 
 
 @lru_cache(maxsize=256)

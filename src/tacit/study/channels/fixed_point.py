@@ -14,7 +14,7 @@ G4  The unit 1/M is the largest power of two (at most 2^-16) at which the slack 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, Slack
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, NotSupported, require, require_count
+from tacit.errors import NotSupported, require, require_count
 from tacit.mechanisms.exact import discrete_gaussian
 from tacit.mechanisms.exact.bits import Bits, word_dtype
 from tacit.mechanisms.exact.blocks import LARGEST_SCALE, GaussianBlocks, block_shift, draw_symmetric
@@ -37,11 +37,9 @@ __all__ = [
     "SLACK_SHARE",
     "draw_noise",
     "fixed_point",
-    "fraction_of",
     "from_payload",
     "gaussian_budget",
     "least_scale",
-    "require_entries",
     "require_fixed_point",
     "slack",
     "spread",
@@ -173,18 +171,3 @@ def from_payload(payload: bytes, size: int) -> Ints:
     """The whole numbers of a payload of exactly this many."""
     require(len(payload) == 8 * size, f"a payload of this channel must have {8 * size} bytes", len(payload))
     return np.frombuffer(payload, dtype="<i8").astype(np.int64)
-
-
-def require_entries(plain: Mapping[str, Any], kind: str, names: Collection[str]) -> None:
-    """Raise unless a channel that was read has exactly these entries besides its kind."""
-    require(plain.get("kind") == kind, f"a channel of this class is of the kind '{kind}'", plain.get("kind"))
-    wanted = {"kind", *names}
-    require(set(plain) == wanted, f"a channel '{kind}' has the entries {', '.join(sorted(wanted))}", sorted(plain))
-
-
-def fraction_of(name: str, pair: object) -> Fraction:
-    """A fraction that was written as [numerator, denominator]."""
-    whole = isinstance(pair, list | tuple) and len(pair) == 2 and all(type(part) is int for part in pair)
-    if not whole or pair[1] < 1:  # type: ignore[index]
-        raise InvalidInput(f"{name} must be [numerator, denominator] with a positive denominator, got {pair!r}")
-    return Fraction(*pair)  # type: ignore[misc]

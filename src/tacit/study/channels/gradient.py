@@ -37,15 +37,13 @@ from tacit.privatizers.gradient_noise import GradientSpec
 from tacit.privatizers.shuffle.roles import TrajectoryLike
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery
-from tacit.study.channels.batches import Released
+from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 from tacit.study.channels.bodies import Decoded, TrajectoryBody
 from tacit.study.channels.central import MOST, require_people, require_unit
+from tacit.study.channels.fields import claim_from_plain, float_from_plain, fraction_to_plain, require_entries
 from tacit.study.channels.fixed_point import (
     draw_noise,
-    fraction_of,
     from_payload,
-    require_entries,
     require_fixed_point,
     slack,
     spread,
@@ -54,10 +52,12 @@ from tacit.study.channels.fixed_point import (
 from tacit.study.channels.gradient_sums import LARGEST_NORM, WholeReach, gradient_sums, whole_reach
 from tacit.study.contract import ChargedAt
 
-__all__ = ["GradientChannel", "GradientSecret", "require_spec"]
+__all__ = ["GradientChannel", "GradientMemory", "GradientSecret", "require_spec"]
 
 ROWS: Final = 1e-9
 """How far the rows of a policy may be from summing to one."""
+COUNTS: Final = ("target", "least", "levels", "unit", "variance")
+ENTRIES: Final = ("kind", "shape", "claim", "spec", *COUNTS)
 SPEC: Final = ("clip", "tabular", "baseline", "epochs", "rate", "surrogate")
 SHAPE: Final = ("horizon", "num_states", "num_actions", "staged", "dimension")
 
@@ -72,6 +72,12 @@ class GradientSecret(NamedTuple):
 
     def __repr__(self) -> str:
         return f"GradientSecret({int(self.releases[0])} releases)"  # never its contents
+
+
+class GradientMemory(NamedTuple):
+    """What everybody knows: the last release, which counts them."""
+
+    released: GradientStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +116,12 @@ class GradientChannel:
         return "central/gaussian-gradient"
 
     @property
-    def query(self) -> type[SoftmaxQuery]:
-        """The kind of question; the policy is that of the moment."""
-        return SoftmaxQuery
+    def query(self) -> SoftmaxQuery:
+        """The kind of question, at the uniform policy; the policy of a question is that of the moment."""
+        sizes = (self.shape.stages, self.shape.num_states, self.shape.num_actions)
+        uniform = np.full(sizes, 1.0 / self.shape.num_actions)
+        baseline = 0.0 if self.spec.baseline is None else self.spec.baseline
+        return SoftmaxQuery(np.zeros(self._wide), uniform, uniform.copy(), np.array([baseline]))
 
     @property
     def questions(self) -> int:
@@ -207,11 +216,13 @@ class GradientChannel:
         kept = people.levels if number + 1 < self.questions else people.levels[:0]
         return GradientSecret(secret.releases + 1, kept), self._payload(people, query, noise)
 
-    def begin_memory(self) -> Released:
+    def begin_memory(self) -> GradientMemory:
         """Nothing is known yet."""
-        return Released(np.zeros(1, dtype=np.int64))
+        return GradientMemory(empty_gradient(self.shape.dimension))
 
-    def read(self, memory: Released, payload: bytes, people: int) -> tuple[Released, Private[GradientStatistics]]:
+    def read(
+        self, memory: GradientMemory, payload: bytes, people: int
+    ) -> tuple[GradientMemory, Private[GradientStatistics]]:
         """Anybody: the noisy mean of this question."""
         require_people(people, self.least, self.target)
         sums, d = from_payload(payload, self.dimension), self.shape.dimension
@@ -221,9 +232,17 @@ class GradientChannel:
             # t = 2 · most · (r̄ - 1/2)
             scale = 2.0 * self.whole.reward * divisor
             reward[0], variance[1] = 0.5 + sums[d] / scale, self.variance / scale**2
-        after = Released(memory.releases + 1)
-        found = GradientStatistics(sums[:d] / (self.unit * divisor), reward, variance, after.releases.copy())
-        return after, Private(found, self.claim)
+        gradient = sums[:d] / (self.unit * divisor)
+        found = GradientStatistics(gradient, reward, variance, memory.released.releases + 1)
+        return GradientMemory(found), Private(found, self.claim)
+
+    @property
+    def _wide(self) -> tuple[int, int, int]:
+        """The shape of features: [S, A, k], or that of none for tabular policies."""
+        shape = self.shape
+        if self.spec.tabular:
+            return 1, 1, 0
+        return shape.num_states, shape.num_actions, shape.dimension // shape.stages
 
     def _payload(self, people: Decoded, query: Query, noise: Noise) -> bytes:
         asked = self._asked(query)
@@ -247,10 +266,8 @@ class GradientChannel:
             raise InvalidInput(f"{self.name} answers {SoftmaxQuery.words()}; it was asked for {query.words()}")
         shape = self.shape
         sizes = (shape.stages, shape.num_states, shape.num_actions)
-        width = 0 if self.spec.tabular else shape.dimension // shape.stages
-        wide = (1, 1, 0) if self.spec.tabular else (shape.num_states, shape.num_actions, width)
         asked = SoftmaxQuery(*(np.ascontiguousarray(part, dtype=np.float64) for part in query))
-        fits = asked.table.shape == asked.behaviour.shape == sizes and asked.features.shape == wide
+        fits = asked.table.shape == asked.behaviour.shape == sizes and asked.features.shape == self._wide
         require(fits and asked.baseline.shape == (1,), f"policies must have the shape {sizes}", asked.table.shape)
         finite = all(bool(np.isfinite(part).all()) for part in asked)
         require(finite, "a question must be made of finite numbers", "something else")
@@ -268,7 +285,7 @@ class GradientChannel:
         spec: dict[str, Any] = {"tabular": self.spec.tabular, "epochs": self.spec.epochs}
         for name in ("clip", "baseline", "rate", "surrogate"):
             value = getattr(self.spec, name)
-            spec[name] = None if value is None or value == math.inf else list(Fraction(value).as_integer_ratio())
+            spec[name] = None if value is None or value == math.inf else fraction_to_plain(value)
         return {
             "kind": self.KIND,
             "shape": {name: getattr(self.shape, name) for name in SHAPE},
@@ -284,13 +301,12 @@ class GradientChannel:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The channel that `to_dict` wrote."""
-        counts = ("target", "least", "levels", "unit", "variance")
-        require_entries(plain, cls.KIND, ("shape", "claim", "spec", *counts))
+        require_entries(f"a channel '{cls.KIND}'", plain, ENTRIES)
         return cls(
             shape=_shape_of(plain["shape"]),
-            claim=PrivacyClaim.from_dict(plain["claim"]),
+            claim=claim_from_plain(plain["claim"], cls.TRUST),
             spec=_spec_of(plain["spec"]),
-            **{name: require_count(name, plain[name]) for name in counts},
+            **{name: require_count(name, plain[name]) for name in COUNTS},
         )
 
 
@@ -312,29 +328,24 @@ def _whole(spec: GradientSpec, shape: GradientShape, unit: int) -> WholeReach:
 
 
 def _spec_of(plain: object) -> GradientSpec:
-    if not isinstance(plain, Mapping) or set(plain) != set(SPEC) or not isinstance(plain["tabular"], bool):
-        raise InvalidInput(f"a gradient is described by {', '.join(SPEC)}, tabular being true or false")
-    numbers: dict[str, float | None] = {
-        name: None if plain[name] is None else _double(name, plain[name]) for name in ("clip", "baseline", "surrogate")
-    }
-    surrogate = numbers.pop("surrogate")
+    given = require_entries("the description of a gradient", plain, SPEC)
+    require(isinstance(given["tabular"], bool), "tabular must be true or false", given["tabular"])
+    clip, baseline, surrogate = (
+        None if given[name] is None else float_from_plain(name, given[name])
+        for name in ("clip", "baseline", "surrogate")
+    )
     return GradientSpec(
-        tabular=plain["tabular"],
-        epochs=require_count("epochs", plain["epochs"]),
-        rate=_double("rate", plain["rate"]),
+        clip=clip,
+        tabular=given["tabular"],
+        baseline=baseline,
+        epochs=require_count("epochs", given["epochs"]),
+        rate=float_from_plain("rate", given["rate"]),
         surrogate=math.inf if surrogate is None else surrogate,
-        **numbers,  # type: ignore[arg-type]
     )
 
 
-def _double(name: str, pair: object) -> float:
-    exact = fraction_of(name, pair)
-    require(abs(exact) < 2**60 and Fraction(float(exact)) == exact, f"{name} must be a double, as a fraction", pair)
-    return float(exact)
-
-
 def _shape_of(plain: object) -> GradientShape:
-    if not isinstance(plain, Mapping) or set(plain) != set(SHAPE) or not isinstance(plain["staged"], bool):
-        raise InvalidInput(f"a shape of gradients has the entries {', '.join(SHAPE)}, staged being true or false")
-    sizes = {name: require_count(name, plain[name]) for name in SHAPE if name != "staged"}
-    return GradientShape(**sizes, staged=plain["staged"])
+    given = require_entries("the shape of a channel of gradients", plain, SHAPE)
+    require(isinstance(given["staged"], bool), "staged must be true or false", given["staged"])
+    sizes = {name: require_count(name, given[name]) for name in SHAPE if name != "staged"}
+    return GradientShape(**sizes, staged=given["staged"])

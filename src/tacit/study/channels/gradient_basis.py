@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Self
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.gradients import Bounds
-from tacit.errors import InvalidInput, require_count
+from tacit.errors import InvalidInput, NotSupported, require_count
 from tacit.privatizers.gradient_noise import GradientSpec, Reach, least_sigma
-from tacit.released.gradients import GradientShape, SoftmaxQuery
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.study.channels.central import require_unit
-from tacit.study.channels.central_basis import LEVELS
+from tacit.study.channels.central_basis import LEVELS, least_people, require_share, require_tight
 from tacit.study.channels.fixed_point import fixed_point, gaussian_budget, least_scale
 from tacit.study.channels.gradient import GradientChannel, require_spec
 from tacit.study.channels.gradient_sums import whole_reach
@@ -32,14 +34,15 @@ __all__ = ["GradientBasis"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientBasis:
-    """Gradients of stages of `users_per_batch` people, of whom `least` are enough.
+    """Gradients of stages of `users_per_batch` people, of whom the share `least` is enough.
 
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="final-policy")
     >>> shape = GradientShape(horizon=6, num_states=4, num_actions=2, staged=True, dimension=48)
     >>> spec = GradientSpec(clip=1.0, tabular=True)
-    >>> basis = GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=1000, least=900)
+    >>> basis = GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=1000,
+    ...                       least=Fraction(9, 10))
     >>> round(basis.sigma, 6)
     0.009389
     """
@@ -49,7 +52,8 @@ class GradientBasis:
     spec: GradientSpec
     """Rewards lie in [0, 1]."""
     users_per_batch: int
-    least: int
+    least: Fraction = Fraction(1)
+    """The share of the people wanted without whom a stage is not released."""
     levels: int = LEVELS
 
     answers = SoftmaxQuery
@@ -57,7 +61,28 @@ class GradientBasis:
     def __post_init__(self) -> None:
         require_unit(self.claim)
         require_spec(self.shape, self.spec)
-        self._channel(self.users_per_batch, self.least)  # its checks are ours
+        require_share(self.least)
+        self._planned()  # its checks are ours
+
+    @classmethod
+    def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
+        """The basis of a request for gradients."""
+        if request.asks is DoseQuery:
+            raise NotSupported("studies of doses are not offered: real-valued actions have no labels; use `simulate`")
+        require_tight(request, SoftmaxQuery)
+        if request.gradient is None:
+            raise InvalidInput("gradients need a description of what they are made of; give a GradientSpec")
+        return cls(
+            shape=request.shape,
+            claim=make_claim(request) if claim is None else claim,
+            spec=request.gradient,
+            users_per_batch=request.users_per_batch,
+            least=least,
+        )
+
+    def least_of(self, target: int) -> int:
+        """How many reports a stage of this target needs."""
+        return least_people(self.least, target)
 
     @property
     def name(self) -> str:
@@ -72,12 +97,12 @@ class GradientBasis:
     @property
     def bounds(self) -> Bounds:
         """What limits a person's gradient."""
-        return self._channel(self.users_per_batch, self.least).bounds
+        return self._planned().bounds
 
     @property
     def sigma(self) -> float:
         """The standard deviation of the noise in one coordinate of the mean over `least` people."""
-        return self._channel(self.users_per_batch, self.least).sigma
+        return self._planned().sigma
 
     def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
         """One channel for every stage that reports, all with the same noise in the sum."""
@@ -98,11 +123,14 @@ class GradientBasis:
 
     def families(self) -> tuple[Family, ...]:
         """What one report can change in the sum."""
-        return self._channel(self.users_per_batch, self.least).families()
+        return self._planned().families()
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in one coordinate of the mean, at its largest."""
         return {"gradient": self.sigma}
+
+    def _planned(self) -> GradientChannel:
+        return self._channel(self.users_per_batch, self.least_of(self.users_per_batch))
 
     def _channel(self, target: int, least: int) -> GradientChannel:
         unit, variance = _noise(self.shape, self.claim, self.spec)
