@@ -157,7 +157,7 @@ class NamedPolicy:
 
     @classmethod
     def from_json(cls, text: str) -> NamedPolicy:
-        """The policy that `to_json` wrote, or that stands in a file of `tacit learn`; `tacit policy show` checks digest and signature."""
+        """The policy that `to_json` wrote, or that stands in a file of `tacit learn` (digest and signature apart)."""
         try:
             plain = json.loads(text)
         except ValueError as error:
