@@ -7,6 +7,7 @@ one.
 from __future__ import annotations
 
 import math
+import unicodedata
 from array import array
 from collections import Counter
 from typing import Any, Final
@@ -101,6 +102,8 @@ class Gathered:
 
     def _number(self, person: str, episode: str) -> int:
         """The number of an episode, a new one if it was not met before."""
+        if not person.isascii():
+            person = unicodedata.normalize("NFC", person)  # two spellings of one name are one person
         owner = self.people.setdefault(person, len(self.people))
         number = self.ids.setdefault((owner, episode), len(self.ids))
         if number == len(self.owners):
@@ -179,7 +182,13 @@ class Gathered:
         # r in [low, high] becomes (r - low) / (high - low) in [0, 1]
         scaled = np.clip((rewards - mapping.low) / (mapping.high - mapping.low), 0.0, 1.0)
         trajectories = Trajectories(states=states, actions=actions, rewards=scaled)
-        return Episodes(trajectories=trajectories, persons=persons, propensities=propensities, mapping=mapping)
+        return Episodes(
+            trajectories=trajectories,
+            persons=persons,
+            lengths=np.asarray(lengths, dtype=np.int64),
+            propensities=propensities,
+            mapping=mapping,
+        )
 
     def _table(self, values: array[int] | array[float], kind: type[Any]) -> Any:
         """Values of good rows as [n,H]."""
