@@ -85,6 +85,9 @@ def test_a_log_of_coin_tosses_teaches_to_swim(river):
     assert certificate.claim.trust == "central"
     assert abs(found.summary["estimated_return"] - value_of(found.policy.to_numpy())) < 0.15
     assert found.summary["pessimistic_return"] < found.summary["estimated_return"]
+    # Nobody is at the right bank (or near it) in the first steps: those decisions rest on no data, and are named.
+    assert [0, "s3"] in found.summary["unsupported"]
+    assert [5, "s0"] not in found.summary["unsupported"]
 
 
 @pytest.fixture
@@ -288,7 +291,13 @@ def test_check_only_prints_the_check_and_releases_nothing(tmp_path, command, cap
     assert json.loads(capsys.readouterr().out) == {
         "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}
     }  # fmt: skip
+    rows, header = log.with_propensity(["0.5", "0.5", "0.5", "0.5", "0.6", "0.5"])
+    log.write(tmp_path / "log.csv", rows, header)
+    (tmp_path / "mapping.json").write_text(json.dumps(log.mapping(columns={"propensity": "propensity"})))
+    assert main([*command, "--check-only"]) == 2
+    assert "the log is refused" in capsys.readouterr().out
     log.write(tmp_path / "log.csv", log.changed(1, "ward", "QELSE"))
+    (tmp_path / "mapping.json").write_text(json.dumps(log.mapping()))
     assert main([*command, "--check-only"]) == 2
     shown = capsys.readouterr()
     assert "unknown state" in shown.out

@@ -88,29 +88,30 @@ def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:
     from tacit.study.episodes import data_check
 
     found = data_check(log, mapping, reports_per_person=reports, progress=_progress())
+    usable = found.ok and "propensity varies" not in found.notes
     if as_json:
         print_json(found.to_dict())
     else:
-        _show_check(found)
-    if not found.ok:
+        _show_check(found, usable=usable)
+    if not usable:
         raise typer.Exit(2)
 
 
-def _show_check(found: DataCheck) -> None:
+def _show_check(found: DataCheck, *, usable: bool) -> None:
     say(f"{found.rows:,} rows, {found.episodes:,} episodes, {found.people:,} people (for the trusted side only)")
     if found.table():
         print_table(["finding", "how many", "what is counted"], found.table(), numeric=[1])
-    say("the log can be used" if found.ok else "the log is refused")
+    say("the log can be learned from" if usable else "the log is refused")
 
 
 def _show(learned: Learned) -> None:
     summary, policy = learned.summary, learned.policy
     say(learned.certificate.render())
     print_table(["state", *(f"step {h}" for h in range(policy.horizon))], policy.table())
-    known, cells = summary["supported"]
+    unknown, cells = len(summary["unsupported"]), summary["horizon"] * summary["states"]
     say(f"estimated return of an episode: {summary['estimated_return']:.4g}, at its most pessimistic "
         f"{summary['pessimistic_return']:.4g}")  # fmt: skip
-    say(f"the log supports {known} of {cells} decisions; the others are the default action")
+    say(f"the log supports {cells - unknown} of {cells} decisions; the others are the default action")
     say("a second release from the same log costs its people the same again")
 
 

@@ -166,7 +166,7 @@ class Learned:
             "noise_std": request.basis.noise_std(),
             "estimated_return": H * known.low + width * self.plan.value,
             "pessimistic_return": H * known.low + width * self.plan.floor,
-            "supported": [int(self.plan.supported.sum()), int(self.plan.supported.size)],
+            "unsupported": [[int(h), known.state_names[s]] for h, s in np.argwhere(~self.plan.supported)],
         }
 
 
