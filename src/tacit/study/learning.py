@@ -50,7 +50,17 @@ from tacit.study.contract import StageSize
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["Behaviour", "Keep", "LearnRequest", "Learned", "learn", "learn_from", "require_usable"]
+__all__ = [
+    "Behaviour",
+    "Keep",
+    "LearnRequest",
+    "Learned",
+    "deal",
+    "learn",
+    "learn_from",
+    "planned",
+    "require_usable",
+]
 
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
