@@ -111,7 +111,7 @@ def test_no_choice_of_steps_is_worse_than_what_is_certified(mechanism: str, g: i
     most = admitted(person_events(counter, (Family(name="one count", up=1, down=0, shift=1.0),), g))
     assert max(found.values()) <= most * (1 + 1e-6)
     if mechanism == "factorization" and steps == counter.releases:
-        # Lemma C9 (several reports): the earliest are the worst, and that is exact.
+        # Lemma C10 (several reports): the earliest are the worst, and that is exact.
         assert max(found, key=lambda chosen: found[chosen]) == tuple(range(g))
         assert max(found.values()) == pytest.approx(most, rel=1e-6)
 

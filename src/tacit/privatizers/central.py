@@ -8,7 +8,7 @@ where the policy changes rarely most releases are of no use.
 
 G1  Each user is in exactly one step of the stream, so replacing one changes one step by what one user can change; the
     exposure is that of the counter, over the families of the encoding. The ends are public numbers, fixed beforehand.
-    A person with g reports, at most one per step, changes g steps: Lemma C9 (several reports).
+    A person with g reports, at most one per step, changes g steps: Lemma C10 (several reports).
 G2  Without a schedule the last user is counted but never published: nobody comes after. So prefixes 1..K-1 are
     released. With one, nothing is published between two ends, nor after the last.
 G3  Everything a learner does with the totals is post-processing (and the actions of all other users are private, too:

@@ -193,7 +193,7 @@ class AdversarialPrivatizer:
         return tuple(part.family for part in self.parts.values() if part.family is not None)
 
     def events(self) -> Events:
-        """Everything one person is exposed to: Lemma C9 (several reports), Lemma P14 (several stages)."""
+        """Everything one person is exposed to: Lemma C10 (several reports), Lemma P14 (several stages)."""
         if self.claim.trust == "none":
             return ((UnprotectedEvent(), 1),)
         exposed: Events = ()

@@ -115,7 +115,7 @@ class ContinualCounter(Protocol):
 
 
 def person_events(counter: Any, families: Sequence[Family], reports: int) -> Events:
-    """What a person with so many reports, at most one per step, is exposed to: Lemma C9 (several reports).
+    """What a person with so many reports, at most one per step, is exposed to: Lemma C10 (several reports).
 
     A counter says it in a method `person_events(families, reports)`; one that does not is good for one report only.
     """

@@ -176,7 +176,7 @@ class _Factorization(Prefixes):
         raise NotImplementedError
 
     def person_events(self, families: Sequence[Family], reports: int) -> Events:
-        """What a person with several reports is exposed to: Lemma C9 (several reports), (a)."""
+        """What a person with several reports is exposed to: Lemma C10 (several reports), (a)."""
         norm = self.person_sensitivity(min(reports, self.steps))
         return tuple(
             (GaussianEvent(sigma=self.sigma, shift=family.shift * norm), family.differing) for family in families
