@@ -132,6 +132,8 @@ class PlanningLearner(Generic[Belief, Asked]):
 
     least = 1
     uses_last = False
+    following: tuple[int, ...] | None = None
+    """Who acts on what was released up to each batch; None: the next batch."""
 
     def ask(self, belief: Belief, plan: Plan[Asked], number: int) -> tuple[Belief, Asked]:
         """What was planned to be asked."""
