@@ -25,6 +25,7 @@ from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
 from tacit.data.counts import count_trajectories
+from tacit.data.gradients import in_range
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.mechanisms.continual.correlated import correlated_factor, sequential
@@ -164,7 +165,9 @@ class CentralBatches:
             raise TypeError(f"this privatizer draws simulation noise, got {type(noise).__name__}")
         planned, shape = next_users(self.batches, state, query), self.shape  # type: ignore[arg-type]
         if isinstance(users, Trajectories):
-            counts = count_trajectories(require_shape(users, shape), shape.num_states, shape.num_actions)
+            inside = in_range(require_shape(users, shape), shape.num_states, shape.num_actions, shape.horizon)
+            kept = np.clip(np.nan_to_num(inside.rewards, nan=0.0), 0.0, 1.0)
+            counts = count_trajectories(replace(inside, rewards=kept), shape.num_states, shape.num_actions)
         else:
             counts = require_shape(users, shape)
         require_complete(counts.users, planned)
