@@ -86,6 +86,8 @@ def claim_from_plain(plain: object, trust: Trust) -> PrivacyClaim:
     """The claim of a channel of this trust model."""
     if not isinstance(plain, Mapping):
         raise InvalidInput("the claim of a channel must be a mapping, got another type")
+    for name in ("trust", "neighbours", "output"):
+        require(isinstance(plain.get(name), str), f"{name} of a claim must be a text", plain.get(name))
     found = PrivacyClaim.from_dict(plain)
     require(found.trust == trust, f"the claim of this channel must have trust '{trust}'", found.trust)
     return found

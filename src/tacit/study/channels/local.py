@@ -27,7 +27,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
-from tacit.errors import UnknownName, require, require_count
+from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.mechanisms.noise.one_slot import OneSlot, feeding_slots
@@ -72,6 +72,7 @@ ENTRIES: Final = (
     *("kind", "claim", "shape", "query", "target", "least"),
     *("encoding", "mechanism", "outcome", "transition"),
 )
+ENCODINGS: Final[tuple[Encoding, ...]] = ("complement", "squares")
 KINDS: Final = {"float": float, "int": int, "bool": bool}
 
 
@@ -153,7 +154,7 @@ class LocalChannel:
             shape=shape_from_plain(given["shape"]),
             target=require_count("target", given["target"]),
             least=require_count("least", given["least"]),
-            encoding=given["encoding"],
+            encoding=_encoding(given["encoding"]),
             outcome=_from_plain(RANDOMIZERS[name], given["outcome"]),
             transition=_from_plain(RANDOMIZERS[name], given["transition"]),
         )
@@ -220,6 +221,14 @@ class LocalChannel:
         batch = require_shape(drawn, self.shape)
         rows = zip(batch.states, batch.actions, batch.rewards, strict=True)
         return self.release(secret, [self.wire.encode(row, noise) for row in rows], query, noise)
+
+
+def _encoding(plain: object) -> Encoding:
+    """An encoding that a channel knows."""
+    for known in ENCODINGS:
+        if plain == known:
+            return known
+    raise InvalidInput(f"the encoding of a local channel must be {' or '.join(ENCODINGS)}, got {plain!r}")
 
 
 @lru_cache(maxsize=64)  # every device of a stage asks

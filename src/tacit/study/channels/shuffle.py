@@ -26,9 +26,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import events as known_events
 from tacit.accounting.claims import PrivacyClaim, Trust
-from tacit.accounting.events import Events
+from tacit.accounting.events import Events, Slack
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
@@ -201,8 +200,7 @@ class ShuffleChannel:
         covered = self.bit_noise(require_count("people", people, least=self.least)).events(self.families())
         if self.overflow == 0:
             return covered
-        slack: Any = known_events.Slack  # type: ignore[attr-defined]
-        return (*covered, (slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
+        return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
 
     def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
         """The device: labels of data and noise, sorted, dummies last; None is a cover report (G4)."""

@@ -48,7 +48,6 @@ LEAST_PEOPLE: Final = 2
 class ShuffleBasis:
     """The noise of shuffled stages, calibrated to a claim; every field is public.
 
-    >>> from tacit.accounting.claims import no_privacy
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> request = PrivacyRequest(trust="shuffle", shape=shape, episodes=10_000, epsilon=1.0, delta=1e-6,
     ...                          calibration=None, mechanism=None, users_per_batch=1000, asks=BatchQuery)
@@ -150,7 +149,9 @@ class ShuffleBasis:
 
 def reports_of(claim: PrivacyClaim) -> int:
     """How many reports of one person a claim covers; several of them in one stage are not offered."""
-    return claim.unit.trajectories
+    once = claim.unit.per_stage == 1
+    require(once, "a study takes at most one report per person and stage", claim.unit.per_stage, "claim per_stage 1")
+    return claim.unit.reports
 
 
 @lru_cache(maxsize=4096)  # calibrations are remembered
@@ -163,7 +164,7 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
     spec = batch_spec(shape, "tight", layer)
     overflow = _overflow(basis)
     # Lemma M6 (overflowing blocks), once for every stage that a person reports in.
-    room = claim.delta - g * overflow_slack(claim.epsilon, overflow)
+    room = claim.delta - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)  # the event rounds up
     require(room > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     families = [replace(family, up=g * family.up, down=g * family.down) for family in spec.families()]
     noise = least_bit_noise(
