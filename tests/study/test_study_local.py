@@ -315,7 +315,7 @@ def test_squares_are_sent_where_a_learner_needs_them():
     channel = local_channel("laplace", SMALL, squares=True, target=20)
     batch = people(SMALL, 20, 2, rewards=0.5)
     _, payload = channel.simulate(channel.begin_secret(), batch, TOTALS, seeded(3))
-    assert len(payload) == 20 * 4 * channel.local.dimension
+    assert len(payload) == 20 * 2 * channel.local.dimension
     found = channel.read(channel.begin_memory(), payload, 20)[1].statistics
     assert not np.array_equal(found.squares, found.rewards)
 
@@ -381,7 +381,7 @@ def test_every_body_has_one_length_whatever_a_person_did(mechanism, source):
 
 def test_a_subset_of_the_reference_instance_takes_five_bytes():
     sizes = {name: channel_of(name, SHAPE, epsilon=1.0).body_size for name in MECHANISMS}
-    assert sizes == {"subset": 5, "oue": 5, "rr": 32, "laplace": 1024, "gaussian": 1024}
+    assert sizes == {"subset": 5, "oue": 5, "rr": 32, "laplace": 512, "gaussian": 512}
 
 
 def test_malformed_messages_are_refused_without_a_word_about_their_bits():
@@ -405,6 +405,12 @@ def test_malformed_messages_are_refused_without_a_word_about_their_bits():
     body = response.encode(ONE, seeded(1))
     with pytest.raises(InvalidInput, match="zeros"):
         response.check(body[:-1] + bytes([body[-1] | 0x80]))
+    integers = channel_of("laplace", TINY)
+    body, far = integers.encode(ONE, seeded(1)), integers.wire.limit + 1
+    with pytest.raises(InvalidInput, match="within") as refused:
+        integers.check(far.to_bytes(2, "little") + body[2:])
+    assert str(far) not in str(refused.value)
+    integers.check((far - 1).to_bytes(2, "little") + body[2:])
     for mechanism in MECHANISMS:
         channel = channel_of(mechanism)
         with pytest.raises(InvalidInput, match="bytes"):

@@ -30,7 +30,7 @@ from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.study.channels.shuffle_basis import reports_of
+from tacit.study.channels.common import reports_of
 from tacit.study.contract import Basis, Channel
 
 __all__ = ["Channeled", "ChanneledState"]

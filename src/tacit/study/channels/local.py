@@ -7,7 +7,8 @@
 G1  Every body is private by itself, whoever reads it: nothing is added or hidden later. So a stage is paid before it
     opens, and it can be released with any number of reports.
 G2  The law of a body is the mechanism's, exactly, with secure noise: also beyond epsilon = 37, where probabilities
-    cannot be told from one in floating point. Mechanisms without an exact integer form are refused.
+    cannot be told from one in floating point. (Integers are clipped afterwards at 64 scales, which they leave with a
+    probability below e^-63.) Mechanisms without an exact integer form are refused.
 G3  A payload is in the order of its bytes: it does not say who reported when. Everything read from it is a function of
     sums of integers, the same on every machine that rounds as IEEE 754 says.
 G4  Parameters are written as exact fractions; a reader builds the same mechanism without calibrating.
@@ -42,6 +43,7 @@ from tacit.privatizers.statistics import add_vector
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.study.channels.common import CountMemory, NoSecret, require_people
 from tacit.study.channels.fields import (
     claim_from_plain,
     count_query_from_plain,
@@ -52,7 +54,6 @@ from tacit.study.channels.fields import (
     shape_from_plain,
     shape_to_plain,
 )
-from tacit.study.channels.shuffle import CountMemory, NoSecret, require_people
 from tacit.study.channels.unfold import unfolded
 from tacit.study.channels.wires import Wire, wire_of
 from tacit.study.contract import ChargedAt
@@ -169,7 +170,7 @@ class LocalChannel:
 
     def events(self) -> Events:
         """What one message costs, however many others there are."""
-        return self.local.events()
+        return self.outcome.exposure(self.transition, self.families())
 
     def events_at(self, people: int) -> Events:
         """The same: nobody else's noise helps."""

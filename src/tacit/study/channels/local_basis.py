@@ -25,8 +25,8 @@ from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
+from tacit.study.channels.common import reports_of
 from tacit.study.channels.local import RANDOMIZERS, LocalChannel
-from tacit.study.channels.shuffle_basis import reports_of
 from tacit.study.channels.worst import worst_exposure
 from tacit.study.contract import Channel, StageSize
 

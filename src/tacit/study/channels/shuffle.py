@@ -7,7 +7,7 @@
 G1  A payload is the vector of sums, exact + Binomial(n m, q): what a shuffler that only permutes would show, too (Lemma
     M1 (sum view)). Whoever counts needs no permutation; the sums are all that leaves.
 G2  Noise per device is calibrated for `least` people: any n from `least` to `target` is released and costs at most what
-    `events` says, since more noise bits never hurt (Lemma M4 (more bits)). Fewer are never released.
+    `events` says (Lemma M8 (more people than needed)). Fewer are never released.
 G3  A body has one length, whatever the person did; data have slots of their own and noise ones a block. A block that
     overflows (with probability `overflow` over all people of the stage together) adds whole blocks. That depends on
     noise alone and is paid for as if everybody saw it (Lemma M6 (overflowing blocks)).
@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from tacit.accounting.events import Events, Slack
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
-from tacit.errors import Unsupportable, require, require_count
+from tacit.errors import require, require_count
 from tacit.privatizers.contract import Batch, require_shape
 from tacit.privatizers.shuffle.batches import added_totals, batch_spec, batch_statistics, statistic_std, total_std
 from tacit.privatizers.shuffle.messages import Transport
@@ -43,6 +43,7 @@ from tacit.protocol import Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.study.channels.common import CountMemory, NoSecret, require_people
 from tacit.study.channels.fields import (
     claim_from_plain,
     count_query_from_plain,
@@ -62,16 +63,6 @@ ENTRIES: Final = (
     *("kind", "claim", "shape", "query", "target", "least", "honest"),
     *("messages", "bits_per_user", "probability", "block", "overflow"),
 )
-
-
-class NoSecret(NamedTuple):
-    """What a collector keeps for itself that draws nothing and remembers nothing."""
-
-
-class CountMemory(NamedTuple):
-    """The public memory of channels of counts: what was released last, running totals or a single batch."""
-
-    released: CountStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,24 +273,6 @@ class ShuffleChannel:
         exact = protocol.exact_sums(counts, noise, constant_rewards=not counts.binary)
         drawn = noise.generator.binomial(protocol.bit_noise.total.bits, float(self.probability), len(exact))
         return secret, (exact + drawn).astype("<i8").tobytes()
-
-
-def require_people(people: int, least: int, target: int) -> None:
-    """Abort a stage with too few reports, before anything is released, and refuse more than were asked for.
-
-    >>> require_people(89, 90, 100)
-    Traceback (most recent call last):
-    ...
-    tacit.errors.Unsupportable: the stage has 89 reports and needs 90, else its noise would be below the certified \
-one: nothing is released; wait for more, or declare the stage void
-    """
-    require_count("people", people, least=0)
-    if people < least:
-        raise Unsupportable(
-            f"the stage has {people} reports and needs {least}, else its noise would be below the certified one: "
-            "nothing is released; wait for more, or declare the stage void"
-        )
-    require(people <= target, f"a stage has at most the {target} reports that were asked for", people)
 
 
 @cache

@@ -31,16 +31,19 @@ from tacit.protocol import TOTALS, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
+from tacit.study.channels.common import reports_of
 from tacit.study.channels.shuffle import MESSAGES, ShuffleChannel
 from tacit.study.channels.worst import worst_exposure
 from tacit.study.contract import Channel, StageSize
 
-__all__ = ["OVERFLOW", "ShuffleBasis"]
+__all__ = ["OVERFLOW", "ShuffleBasis", "reports_of"]
 
 OVERFLOW: Final = 1e-10
 """The probability that a block of some device of a stage overflows, where delta has room for it."""
 ROOM: Final = 100.0
 """What overflowing blocks may take of delta, at most: one part in so many."""
+KINDS: Final = 1e-3
+"""The share of epsilon left for stages of several kinds, each calibrated as if all were of its own kind."""
 LEAST_PEOPLE: Final = 2
 """A shuffler with a single person hides nobody."""
 
@@ -154,13 +157,6 @@ class ShuffleBasis:
         return _channel(self, users, self.least_of(users), query)
 
 
-def reports_of(claim: PrivacyClaim) -> int:
-    """How many reports of one person a claim covers; several of them in one stage are not offered."""
-    once = claim.unit.per_stage == 1
-    require(once, "a study takes at most one report per person and stage", claim.unit.per_stage, "claim per_stage 1")
-    return claim.unit.reports
-
-
 @lru_cache(maxsize=4096)  # calibrations are remembered
 def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | BatchQuery) -> ShuffleChannel:
     shape, claim, g = basis.shape, basis.claim, basis.reports
@@ -170,13 +166,16 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         return replace(_channel(basis, target, least, replace(query, layer=0)), query=query)
     spec = batch_spec(shape, "tight", layer)
     overflow = _overflow(basis)
+    # Running totals have stages of one kind.
+    alike = g == 1 or basis.users_per_batch is not None
+    epsilon = claim.epsilon if alike else claim.epsilon * (1.0 - KINDS)
     # Lemma M6 (overflowing blocks), once for every stage that a person reports in.
     room = claim.delta - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)  # the event rounds up
     require(room > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     families = [replace(family, up=g * family.up, down=g * family.down) for family in spec.families()]
     noise = least_bit_noise(
         families,
-        epsilon=claim.epsilon,
+        epsilon=epsilon,
         delta=room,
         users=least,
         honest_fraction=basis.honest,

@@ -2,7 +2,7 @@
 
     SlotWire       subset, oue       slot u8 (u16) | bits of its vector, 8 per byte, zeros up to the longest slot
     BitsWire       rr                all bits of all slots, 8 per byte
-    IntegersWire   laplace, gaussian one integer per counter, i32 (i64 where the noise is wider)
+    IntegersWire   laplace, gaussian one integer per counter, i16 (i32, i64 where the noise is wider), within a limit
 
 Each has one length. A body is drawn by the mechanism's own exact sampler (`secure`) from secure noise, and by its twin
 here from seeded noise, with the same law. A reader adds integers up before it de-biases anything: the sum does not
@@ -10,11 +10,13 @@ depend on the order of the bodies, bit for bit.
 
 A cover report is the message of nobody: additive noise and bits of an empty vector (`laplace`, `gaussian`, `rr`, `oue`)
 estimate zero in every counter. A subset has a fixed size, so nobody can be represented as nothing: a cover report
-draws the true cell uniformly, and counts as a person who is spread evenly over the cells of every slot.
+draws the true cell uniformly. A cell is then sent with probability k/d = q + (p - q)/d, so that in the estimates the
+report is a person who is spread evenly over the d cells of every slot.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,8 +42,8 @@ from tacit.randomness import SecureNoise, SimulationNoise
 __all__ = ["BitsWire", "IntegersWire", "SlotWire", "Wire", "wire_of"]
 
 User = tuple[Ints, Ints, Floats]
-NARROW: Final = 2.0**20
-"""Up to this scale noise fits into 32 bits, but for a probability below e^-2047; it is clipped there, afterwards."""
+SCALES: Final = 64
+"""A device clips its integers, noise included, at so many scales: more than that has a probability below e^-63."""
 NO_CELL: Final = -1
 
 
@@ -244,9 +246,14 @@ class IntegersWire:
     transition: Additive
 
     @property
+    def limit(self) -> int:
+        """What no integer exceeds: clipping is post-processing, and a forged report cannot move a sum any further."""
+        scale = max(self.outcome.parameters.scale, self.transition.parameters.scale)
+        return self.local.shape.horizon + math.ceil(SCALES * scale)
+
+    @property
     def _type(self) -> np.dtype[Any]:
-        wide = max(self.outcome.parameters.scale, self.transition.parameters.scale) > NARROW
-        return np.dtype("<i8") if wide else np.dtype("<i4")
+        return np.dtype(next(f"<i{size}" for size in (2, 4, 8) if self.limit < 256**size // 2))
 
     @property
     def counters(self) -> int:
@@ -264,8 +271,7 @@ class IntegersWire:
             sent = self.local.device(*user, noise)
         else:
             sent = self._exact(user, noise) + self._noise(noise)
-        limits = np.iinfo(self._type)
-        return np.clip(sent, limits.min, limits.max).astype(self._type).tobytes()
+        return np.clip(sent, -self.limit, self.limit).astype(self._type).tobytes()
 
     def _noise(self, noise: Noise) -> Ints:
         shape = self.local.shape
@@ -285,11 +291,14 @@ class IntegersWire:
         return vector.astype(np.int64)
 
     def check(self, body: bytes) -> None:
-        """The right length: noise may be anything."""
+        """The right length, and nothing beyond the limit."""
         require(len(body) == self.size, f"a message must have {self.size} bytes", len(body))
+        sent = np.frombuffer(body, dtype=self._type)
+        inside = bool((sent >= -self.limit).all() and (sent <= self.limit).all())
+        require(inside, f"the integers of a message must lie within {self.limit} of zero", "another")
 
     def total(self, bodies: Sequence[bytes]) -> Floats:
-        """Sums of integers; each is far below 2^63 / n, or the release would be noise alone."""
+        """Sums of integers."""
         raw = np.frombuffer(b"".join(bodies), dtype=self._type).reshape(len(bodies), self.counters)
         return np.asarray(raw.sum(axis=0, dtype=np.int64), dtype=np.float64)
 
