@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from tacit.runs.kind import Chosen, count_shape, privacy_request
 from tacit.runs.signature import canonical
 from tacit.study.channeled import Channeled
 from tacit.study.channels import channel_from_dict
-from tacit.study.channels.batches import CentralBatchBasis
+from tacit.study.channels.batch_basis import CentralBatchBasis
 from tacit.study.channels.central_basis import CentralBasis
 from tacit.study.channels.gradient_basis import GradientBasis
 from tacit.study.channels.local_basis import LocalBasis
@@ -284,6 +284,7 @@ def _parts(choices: _Choices) -> StudyParts:
     privatizer = Channeled(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
+    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels)})
     return StudyParts(
         learner=learner,
         basis=basis,
@@ -291,6 +292,15 @@ def _parts(choices: _Choices) -> StudyParts:
         claim=claim,
         events=privatizer.events(),
         certificate=privatizer.certificate().under(terms),
+    )
+
+
+def _public_sizes(channels: Sequence[Channel]) -> str:
+    """What everybody may know about who reports."""
+    low, high = min(channel.least for channel in channels), max(channel.target for channel in channels)
+    return (
+        f"public: {len(channels)} stages, of {low} to {high} reports each; how many report is public, and a cover "
+        "report keeps it from depending on anybody's data"
     )
 
 
@@ -379,13 +389,12 @@ def _local(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
 
 def _central(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBasis(shape=request.shape, claim=claim, releases=choices.stages, mechanism=choices.mechanism)
+    return CentralBasis.of(request, least=choices.share, claim=claim, releases=choices.stages)
 
 
 def _central_batches(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    require(choices.mechanism is None, "central batches have one mechanism; leave it out", choices.mechanism)
-    return CentralBatchBasis(shape=request.shape, claim=claim)
+    return CentralBatchBasis.of(request, least=choices.share, claim=claim)
 
 
 def _gradient(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
@@ -429,4 +438,4 @@ def _bounds(given: Any) -> tuple[float, float]:
         raise InvalidInput("bounds of rewards must be two numbers, low and high") from error
     found = require_real("lower bound of rewards", low), require_real("upper bound of rewards", high)
     require(found[0] < found[1], "the lower bound of rewards must be below the upper one", found)
-    return cast("tuple[float, float]", found)
+    return found
