@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.accounting.claims import OUTPUTS, PrivacyClaim
+from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
@@ -53,6 +53,17 @@ def test_the_price_is_that_of_one_batch(mechanism):
     made = planned(mechanism)
     assert made.certificate().epsilon == pytest.approx(1.0, rel=1e-3)
     assert epsilon_of(made.events(), 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("reports", [2, 5])
+def test_a_person_with_several_reports_gets_the_noise_of_as_many_batches(reports):
+    unit = PrivacyUnit(reports=reports, per_stage=1)
+    one, several = planned("batched"), planned(unit=unit)
+    assert several.correlation == "fresh"
+    assert several.noise.std == pytest.approx(one.noise.std * reports**0.5, rel=1e-6)
+    assert several.certificate().epsilon <= 1.0
+    with pytest.raises(NotSupported, match="one report per person"):
+        planned("correlated", unit=unit)
 
 
 def test_replacing_a_person_moves_the_rows_by_no_more_than_is_paid_for():

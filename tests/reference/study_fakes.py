@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -48,6 +48,8 @@ class Labels:
     target: int
     least: int
     labels: int
+    reports: int = 1
+    questions: int = 1
 
     KIND: ClassVar[str] = "test-labels"
     TRUST: ClassVar[str] = "shuffle"
@@ -55,17 +57,30 @@ class Labels:
     STAMP: ClassVar[bool] = False
 
     @property
+    def name(self) -> str:
+        return f"{self.TRUST}/labels"
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        return claim_for(self.TRUST, self.reports)
+
+    @property
+    def query(self) -> Totals:
+        return TOTALS
+
+    @property
     def body_size(self) -> int:
         return 16
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.KIND, "target": self.target, "least": self.least, "labels": self.labels}
+        return {"kind": self.KIND, **asdict(self)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Any:
-        if set(plain) != {"kind", "target", "least", "labels"}:
-            raise InvalidInput("a test channel has four entries")
-        return cls(plain["target"], plain["least"], plain["labels"])
+        names = ("target", "least", "labels", "reports", "questions")
+        if set(plain) != {"kind", *names}:
+            raise InvalidInput("a test channel has five entries")
+        return cls(*(plain[name] for name in names))
 
     def events(self):
         return ((LaplaceEvent(scale=1.0, shift=0.5, discrete=False), 1),)
@@ -213,7 +228,7 @@ class FakeDesign:
 
     @property
     def _channel(self) -> Labels:
-        return FAKES[self.kind](self.target, self.least, self.labels)
+        return FAKES[self.kind](self.target, self.least, self.labels, self.reports, self.questions)
 
     @property
     def channels(self) -> tuple[dict[str, Any], ...]:

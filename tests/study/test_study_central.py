@@ -277,7 +277,7 @@ def test_least_and_target_are_enforced() -> None:
     bodies = bodies_of(channel, people(SMALL, 21, 0), simulated(0))
     with pytest.raises(Unsupportable, match="needs 10"):
         channel.release(channel.begin_secret(), bodies[:9], TOTALS, SecureNoise())
-    with pytest.raises(InvalidInput, match="at most 20"):
+    with pytest.raises(InvalidInput, match="at most the 20"):
         channel.release(channel.begin_secret(), bodies, TOTALS, SecureNoise())
     with pytest.raises(Unsupportable):
         channel.simulate(channel.begin_secret(), people(SMALL, 9, 0), TOTALS, simulated(0))

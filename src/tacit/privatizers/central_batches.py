@@ -21,8 +21,9 @@ import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.events import Events, GaussianEvent
+from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import in_stages
 from tacit.arrays import Floats
 from tacit.data.counts import count_trajectories
 from tacit.data.gradients import in_range
@@ -85,7 +86,15 @@ class CentralBatches:
     @classmethod
     def calibrated(cls, shape: CountShape, claim: PrivacyClaim, correlation: Correlation) -> Self:
         """The least noise under which one batch is (epsilon, delta)-private."""
-        noise = Gaussian.calibrate(count_families(shape, "complement"), claim.epsilon, claim.delta)
+        g = claim.unit.reports
+        if g > 1 and correlation == "correlated":
+            raise NotSupported(
+                f"correlated noise covers one report per person, not {g}; use mechanism 'batched', whose batches have "
+                "noise of their own"
+            )
+        # A person who reports in g batches meets every differing counter g times.
+        families = [replace(family, up=g * family.up, down=g * family.down) for family in cls._families(shape)]
+        noise = Gaussian.calibrate(families, claim.epsilon, claim.delta)
         return cls(shape=shape, claim=claim, calibration="tight", noise=noise, correlation=correlation)
 
     @property
@@ -119,12 +128,12 @@ class CentralBatches:
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change, in one batch."""
-        return count_families(self.shape, "complement")
+        return self._families(self.shape)
 
     def events(self) -> Events:
-        """The exposure of one user: one release of σ over the families (G1)."""
-        sigma = self.noise.std
-        return tuple((GaussianEvent(sigma=sigma, shift=family.shift), family.differing) for family in self.families())
+        """The exposure of one person: one release of σ over the families for every batch with a report (G1)."""
+        one = tuple(event for family in self.families() for event in self.noise.events(family))
+        return in_stages(one, self.claim.unit.reports)
 
     def noise_std(self) -> dict[str, float]:
         """The largest standard deviation of any batch."""
@@ -146,7 +155,7 @@ class CentralBatches:
         """What the exact accountant finds."""
         alone = self.noise.std
         std = {"transitions": alone, "visits": alone, "rewards": alone}
-        return certificate_of(self, noise=f"{self.correlation} gaussian", std=std)
+        return certificate_of(self, noise=f"{self.correlation} gaussian", std=std, several=self.correlation == "fresh")
 
     def reports(self) -> tuple[BatchReport, ...]:
         """A curator counts no messages."""
@@ -186,6 +195,10 @@ class CentralBatches:
         released = batch_statistics(noisy, variance, planned, query, spec, 0.0)
         after = CuratorState(released=released, done=state.done + 1, noise=(*state.noise, e))
         return after, Private(released, self.claim)
+
+    @staticmethod
+    def _families(shape: CountShape) -> tuple[Family, ...]:
+        return count_families(shape, "complement")
 
     def _covariance(self) -> Floats:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)

@@ -111,12 +111,16 @@ class Bundle:
             require((content[name] is not None) == asked, f"a bundle has a {name} where it has a query", "otherwise")
         require(isinstance(content["kill"], bool), "kill must be true or false", "something else")
         require(not (content["kill"] and asked), "a bundle that ends a study must ask nothing", "a query")
+        claim = PrivacyClaim.from_dict(content["claim"])
+        query = query_from_dict(content["query"]) if asked else None
         channel = None
         if asked:
             require_count("slot of a bundle", content["slot"], least=0)
             channel = channel_from_dict(content["channel"])
             same = channel.target == content["target"] and channel.least == content["least"]
-            require(same, "target and least of a bundle must be those of its channel", "others")
+            same = same and channel.questions == questions and type(channel.query) is type(query)
+            require(same, "sizes and questions of a bundle must be those of its channel", "others")
+            require(channel.claim == claim, "the claim of a bundle must be that of its channel", "another")
         sizes = (horizon, len(content["states"]), len(content["actions"]))
         arms = tuple((_policy(plain, sizes), Fraction(*weight)) for plain, weight in content["policies"])
         whole = bool(arms) and all(weight > 0 for _, weight in arms) and sum(weight for _, weight in arms) == 1
@@ -125,10 +129,10 @@ class Bundle:
             require(len(bytes.fromhex(content[name])) == 32, f"{name} must be a SHA-256 digest", "something else")
         return cls(
             content=content,
-            claim=PrivacyClaim.from_dict(content["claim"]),
+            claim=claim,
             head=Head.from_text(content["head"]),
             channel=channel,
-            query=query_from_dict(content["query"]) if asked else None,
+            query=query,
             arms=arms,
             fallback=_policy(content["fallback"], sizes),
         )

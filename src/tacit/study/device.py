@@ -112,16 +112,22 @@ class Device:
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
-        return self._report(trajectory_from(self._accepted(), trajectory) if self.kept["report"] is None else None)
+        bundle = self._asked()
+        return self._report(None if self.kept["report"] is not None else trajectory_from(bundle, trajectory))
 
     def cover(self) -> bytes:
         """A report that says nothing, of the same length (D3)."""
         return self._report(None)
 
-    def _report(self, trajectory: Trajectory | None) -> bytes:
+    def _asked(self) -> Bundle:
+        """The bundle, if it asks something."""
         bundle = self._accepted()
         require(not bundle["kill"], "a study that was ended must not be answered", "a bundle that ends it")
         require(bundle.channel is not None, "a stage must ask something to be answered", "a bundle that asks nothing")
+        return bundle
+
+    def _report(self, trajectory: Trajectory | None) -> bytes:
+        bundle = self._asked()
         if self.kept["report"] is not None:
             return base64.b64decode(self.kept["report"])
         assert bundle.channel is not None  # noqa: S101 - for the types

@@ -287,8 +287,9 @@ class Study:
             keep(connection, "plan", number, None, mind)
         assert mind.plan is not None  # noqa: S101 - for the types
         plan = mind.plan
-        fits = plan.users == parts.channels[slot].target
-        require(fits, "learner and channels must agree on the size of a stage", plan.users)
+        channel = parts.channels[slot]
+        fits = plan.users == channel.target and plan.releases == channel.questions
+        require(fits, "learner and channels must agree on the size of a stage", (plan.users, plan.releases))
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
         return self._ask(connection, parts, number, slot, 0)
 

@@ -32,7 +32,8 @@ from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.study.channels.bodies import LevelCounts, TrajectoryBody
-from tacit.study.channels.central import MOST, require_people, require_unit
+from tacit.study.channels.central import MOST, require_unit
+from tacit.study.channels.common import CountMemory, NoSecret, require_people
 from tacit.study.channels.fields import (
     claim_from_plain,
     count_query_from_plain,
@@ -50,7 +51,6 @@ from tacit.study.channels.fixed_point import (
     to_payload,
     total_variation,
 )
-from tacit.study.channels.shuffle import CountMemory, NoSecret
 from tacit.study.contract import ChargedAt
 
 __all__ = ["CentralBatchChannel", "gaussian_radius"]

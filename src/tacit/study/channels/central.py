@@ -33,13 +33,14 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
-from tacit.errors import BudgetSpent, InvalidInput, Unsupportable, require, require_count
+from tacit.errors import BudgetSpent, InvalidInput, require, require_count
 from tacit.privatizers.shuffle.roles import TrajectoryLike
 from tacit.privatizers.statistics import add_vector, count_families, dimension_of
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.study.channels.bodies import LevelCounts, TrajectoryBody
+from tacit.study.channels.common import require_people
 from tacit.study.channels.fields import (
     claim_from_plain,
     fraction_from_plain,
@@ -64,7 +65,6 @@ __all__ = [
     "CentralMemory",
     "CentralSecret",
     "factor_name",
-    "require_people",
     "require_unit",
 ]
 
@@ -324,13 +324,6 @@ def factor_name(exponent: Fraction) -> str:
     if exponent == IDENTITY:
         return "central/batched"
     return "central/factorization" + ("" if exponent == SQUARE_ROOT else f", exponent {exponent}")
-
-
-def require_people(people: int, least: int, target: int) -> None:
-    """Refuse a stage with fewer reports than it needs, or more than it takes."""
-    if require_count("people", people, least=0) < least:
-        raise Unsupportable(f"the stage has {people} reports and needs {least}: nothing is released; wait, or void it")
-    require(people <= target, f"a stage takes at most {target} reports", people)
 
 
 def require_unit(claim: PrivacyClaim) -> None:

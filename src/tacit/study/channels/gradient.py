@@ -39,7 +39,8 @@ from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 from tacit.study.channels.bodies import Decoded, TrajectoryBody
-from tacit.study.channels.central import MOST, require_people, require_unit
+from tacit.study.channels.central import MOST, require_unit
+from tacit.study.channels.common import require_people
 from tacit.study.channels.fields import claim_from_plain, float_from_plain, fraction_to_plain, require_entries
 from tacit.study.channels.fixed_point import (
     draw_noise,
