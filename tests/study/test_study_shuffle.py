@@ -230,8 +230,10 @@ def test_events_are_those_of_the_privatizer_calibrated_at_least(query):
     full = epsilon_of(channel.events_at(1000), 1e-6)
     assert full < epsilon_of(channel.events(), 1e-6) <= 1.0
     assert basis.batch_std(1000, query) == pytest.approx(privatizer.batch_std(900, query) * math.sqrt(10 / 9), rel=1e-9)
-    with pytest.raises(InvalidInput, match="people"):
+    with pytest.raises(Unsupportable, match="needs 900"):
         channel.events_at(899)
+    with pytest.raises(InvalidInput, match="at most the 1000"):
+        channel.events_at(1001)
 
 
 def test_an_honest_share_counts_on_fewer_devices():
