@@ -311,6 +311,17 @@ def test_several_messages_of_one_person_keep_the_claim_together(mechanism, delta
     assert epsilon_of(basis.exposure(channels, reports + 1), delta) > 1.0
 
 
+def test_the_quietest_mechanism_is_that_of_the_privatizer():
+    for reports, epsilon, delta in ((1, 1.0, 0.0), (5, 1.0, 0.0), (1, 12.0, 0.0), (3, 0.5, 1e-6)):
+        request = request_of("local", epsilon=epsilon, delta=delta)
+        claim = claim_of("local", epsilon=epsilon, delta=delta, reports=reports)
+        basis = LocalBasis.of(request, claim=claim)
+        assert basis.mechanism == make_privatizer(replace(request, unit=claim.unit)).mechanism.NAME
+        assert basis.local.events() == basis.exposure(
+            basis.channels([StageSize(target=9, least=1, query=TOTALS)] * 9), reports
+        )
+
+
 def test_squares_are_sent_where_a_learner_needs_them():
     channel = local_channel("laplace", SMALL, squares=True, target=20)
     batch = people(SMALL, 20, 2, rewards=0.5)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
+from tacit.accounting.units import worst_exposure
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.batches import batch_spec
@@ -32,7 +33,6 @@ from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.study.channels.common import reports_of
 from tacit.study.channels.shuffle import MESSAGES, ShuffleChannel
-from tacit.study.channels.worst import worst_exposure
 from tacit.study.contract import Channel, StageSize
 
 __all__ = ["OVERFLOW", "ShuffleBasis", "reports_of"]
@@ -116,7 +116,7 @@ class ShuffleBasis:
         return tuple(self.channel(stage) for stage in stages)
 
     def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
-        """The worst `reports` stages of all, one report in each."""
+        """The worst `reports` stages of all, one report in each (Lemma P14 (several stages))."""
         return worst_exposure([channel.events() for channel in channels], reports, self.claim.delta)
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
