@@ -5,6 +5,10 @@ one release with g times as many counters up and down: so the noise of a stage i
 
     one report     families up, down         (epsilon, delta - slack),     slack = (1 + e^epsilon)·overflow
     g reports      families g·up, g·down     (epsilon, delta - g·slack)
+
+Stages of different sizes have noise of different kinds. Each is calibrated as if all were of its kind, with a part in a
+thousand to spare, and `exposure` compares every choice of g stages. As in Lemma P14 (several stages), the stages in
+which a person reports are fixed beforehand there; where all stages are alike, it does not matter who chooses them.
 """
 
 from __future__ import annotations
