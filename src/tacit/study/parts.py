@@ -200,8 +200,9 @@ def usable_key(path: str | Path | None) -> Path | None:
 
 def read_design(plain: Mapping[str, Any]) -> Design:
     """The design that `to_dict` wrote."""
-    found: Design = import_module("tacit.study.design").StudyDesign.from_dict(plain)
-    return found
+    from tacit.study.design import StudyDesign
+
+    return StudyDesign.from_dict(plain)
 
 
 def channels_of(design: Design) -> tuple[Channel, ...]:
