@@ -123,7 +123,11 @@ class Collector:
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             ledger = study_parts.ledger_within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
-            ledger.reserve(schedule=[channel.events() for channel in parts.channels], exposure=parts.events)
+            ledger.reserve(
+                schedule=[channel.events() for channel in parts.channels],
+                exposure=parts.events,
+                questions=[channel.questions for channel in parts.channels],
+            )
 
         Store.create(place / DATABASE, "collector", COLLECTOR, edge=edge, first=first)
         return cls(place, key=key, learner=learner, source=source, edge=edge)

@@ -161,7 +161,7 @@ class Ledger(Protocol):
         """The first record."""
         ...
 
-    def reserve(self, *, schedule: Sequence[Events], exposure: Events) -> Receipt:
+    def reserve(self, *, schedule: Sequence[Events], exposure: Events, questions: Sequence[int]) -> Receipt:
         """Set the whole schedule aside, or raise `BudgetSpent`."""
         ...
 
