@@ -312,7 +312,7 @@ class FakeLedger:
     def begin(self, **body: Any):
         return self.writer.append("begin", {**body, "budget": body["budget"].to_dict()})
 
-    def reserve(self, *, schedule: Any, exposure: Any):
+    def reserve(self, *, schedule: Any, exposure: Any, questions: Any):
         return self.writer.append("reserve", {"stages": len(schedule)})
 
     def draw(self, *, stage: int, question: int, events: Any, noise: str):
