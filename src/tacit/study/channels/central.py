@@ -1,7 +1,7 @@
 """Central trust, running totals: a curator sees trajectories and releases whole numbers from which totals follow.
 
     x_k      sums of stage k in units of 1/levels: transitions, rewards R, complements N - R; whole numbers, secret
-    payload  w_k = Σ_{j≤k} C_{k-j} x_j + z_k        whole numbers in units of 1/M, z_k discrete Gaussian
+    payload  k, then w_k = Σ_{j≤k} C_{k-j} x_j + z_k        whole numbers in units of 1/M, z_k discrete Gaussian
     read     totals after stage k = Σ_{j≤k} q_{k-j} w_j / levels,    q(x) = 1/((1-x) C(x)): post-processing
 
 C is a lower triangular Toeplitz matrix of whole numbers (`tacit.study.channels.toeplitz`): the square-root
@@ -14,6 +14,8 @@ G1  A person with at most g reports, one per stage, is exposed to one Gaussian n
 G2  The stated variance of every prefix is exact: discrete Gaussian noise has s² up to e^(-2π²s²).
 G3  A stage that never was released does not take a place: w_k is the k-th release, whichever stage it belongs to; all
     channels of a study are alike and the first column, which is the longest, is charged.
+    Totals follow from all payloads so far, so a payload carries its number k and is refused out of order: one that
+    nobody learns from has to be read all the same.
 G4  The noise does not depend on how many report; `least` is enforced all the same.
 """
 
@@ -65,6 +67,7 @@ __all__ = [
     "CentralMemory",
     "CentralSecret",
     "factor_name",
+    "numbered",
     "require_unit",
 ]
 
@@ -246,7 +249,7 @@ class CentralChannel:
         require_people(people, self.least, self.target)
         done = int(memory.releases[0])
         require(done < self.releases, f"a study has {self.releases} releases of totals", done + 1)
-        given = from_payload(payload, self.dimension)
+        given = numbered(payload, self.dimension, done)
         if self.fresh:
             past = memory.past + given
             totals: Floats = past[0] / self.unit
@@ -284,7 +287,7 @@ class CentralChannel:
         column = np.array(self.column, dtype=np.int64)
         # w_k = Σ_{j≤k} C_{k-j} x_j + z_k, in integers
         w = column[0] * own + z if self.fresh else column[done::-1] @ sums + z
-        return CentralSecret(secret.releases + 1, sums), to_payload(w)
+        return CentralSecret(secret.releases + 1, sums), to_payload(np.concatenate([secret.releases, w]))
 
     def _sums(self, counts: LevelCounts) -> Ints:
         """The vector [transitions | rewards | complements] of a stage, pooled over the steps unless staged."""
@@ -317,6 +320,18 @@ class CentralChannel:
             exponent=fraction_from_plain("exponent", plain["exponent"]),
             **{name: require_count(name, plain[name]) for name in COUNTS},
         )
+
+
+def numbered(payload: bytes, size: int, wanted: int) -> Ints:
+    """The numbers of a payload, if it is the release that comes next."""
+    given = from_payload(payload, size + 1)
+    require(
+        int(given[0]) == wanted,
+        f"the next payload to be read must be release {wanted}",
+        int(given[0]),
+        "every release has to be read, in order, also one that is not learned from",
+    )
+    return given[1:]
 
 
 def factor_name(exponent: Fraction) -> str:

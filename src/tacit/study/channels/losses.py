@@ -1,6 +1,6 @@
 """Central trust, adversarial losses: counts and losses of one user after the other, in whole numbers.
 
-    payload  [ transitions | losses ]: w_k = Σ_{j≤k} C_{k-j} x_j + z_k, whole numbers in units of 1/M
+    payload  k, then [ transitions | losses ]: w_k = Σ_{j≤k} C_{k-j} x_j + z_k, whole numbers in units of 1/M
              bandit losses are released once, in the user's own episode: M l_k + z_k, with noise of their own
     read     transitions and full-information losses as totals, visits as sums of transitions: post-processing
 
@@ -31,12 +31,11 @@ from tacit.errors import BudgetSpent, require, require_count
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
-from tacit.study.channels.central import require_unit
+from tacit.study.channels.central import numbered, require_unit
 from tacit.study.channels.common import require_people
 from tacit.study.channels.fields import claim_from_plain, require_entries
 from tacit.study.channels.fixed_point import (
     draw_noise,
-    from_payload,
     require_fixed_point,
     slack,
     spread,
@@ -213,7 +212,7 @@ class LossChannel:
         require_people(people, self.least, self.target)
         done = len(memory.past)
         require(done < self.releases, f"a study has {self.releases} releases of losses", done + 1)
-        given = from_payload(payload, self.dimension)
+        given = numbered(payload, self.dimension, done)
         past = np.concatenate([memory.past, given[np.newaxis]])
         # Σ_{j≤k} q_{k-j} w_j
         totals: Floats = prefix_weights(self.column)[done::-1] @ past.astype(np.float64) / self.levels
@@ -248,7 +247,7 @@ class LossChannel:
         w = np.array(self.column, dtype=np.int64)[done::-1] @ sums
         if not self.full:
             w = np.concatenate([w, own.losses * (self.unit // self.levels)])
-        return LossSecret(sums), to_payload(w + z)
+        return LossSecret(sums), to_payload(np.concatenate([[done], w + z]))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; every number is exact."""
