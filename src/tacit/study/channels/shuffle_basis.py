@@ -20,6 +20,7 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.batches import batch_spec
@@ -122,6 +123,12 @@ class ShuffleBasis:
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The deviation of the noise in one counter when all that are wanted report."""
         return self._planned(users, query).bit_noise(users).total.std
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every stage of all layers: the stages' variances, and no covariance."""
+        del following
+        everything = BatchQuery(layer=None, failure_prob=None)
+        return np.diag([self.batch_std(users, everything) ** 2 for users in sizes])
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
