@@ -431,3 +431,23 @@ def test_a_stage_that_was_void_takes_no_place() -> None:
     limit = 8.0 * math.sqrt(channels[0].variance_at(2))
     assert np.abs(released.statistics.rewards - exact.rewards).max() < limit
     assert math.isclose(released.statistics.variance[2], channels[0].variance_at(2))
+
+
+def test_a_release_that_is_not_learned_from_is_skipped() -> None:
+    """A factor keeps its payload and its people in later totals; fresh noise leaves both out."""
+    users = [on_grid(people(SMALL, 12, seed)) for seed in range(3)]
+    for mechanism, counted in (("factorization", users), ("batched", [users[0], users[2]])):
+        channel = channels_of(basis_of(mechanism=mechanism))[0]
+        secret, memory = channel.begin_secret(), channel.begin_memory()
+        for number, stage in enumerate(users):
+            secret, payload = channel.release(secret, bodies_of(channel, stage, simulated(0)), TOTALS, SecureNoise())
+            if number == 1:
+                before = memory.released
+                memory = channel.skip(memory, payload, 12)
+                assert memory.released is before
+            else:
+                memory, released = channel.read(memory, payload, 12)
+        exact, found = exact_of(SMALL, counted), released.statistics
+        assert found.users[0] == 12 * len(counted)
+        assert math.isclose(found.variance[2], channel.variance_at(len(counted)))
+        assert np.abs(found.rewards - exact.rewards).max() < 8.0 * math.sqrt(found.variance[2])

@@ -212,7 +212,7 @@ class LossChannel:
         require_people(people, self.least, self.target)
         done = len(memory.past)
         require(done < self.releases, f"a study has {self.releases} releases of losses", done + 1)
-        given = numbered(payload, self.dimension, done)
+        given = numbered(payload, self.dimension, done, gaps=False)
         past = np.concatenate([memory.past, given[np.newaxis]])
         # Σ_{j≤k} q_{k-j} w_j
         totals: Floats = prefix_weights(self.column)[done::-1] @ past.astype(np.float64) / self.levels
@@ -225,6 +225,10 @@ class LossChannel:
             users=memory.released.users + people,
         )
         return LossMemory(past, found), Private(found, self.claim)
+
+    def skip(self, memory: LossMemory, payload: bytes, people: int) -> LossMemory:
+        """Later totals hold this release, so its payload is kept."""
+        return self.read(memory, payload, people)[0]
 
     @property
     def _kept(self) -> int:
