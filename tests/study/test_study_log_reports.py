@@ -15,6 +15,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.log_reports import design_mapping, log_reports
+from tacit.study.record import export_policy
 from tacit.study.study import Study
 from tacit.study.wire import Report
 
@@ -57,13 +58,18 @@ def parties(tmp_path):
     return study, collector, Bundle.parse(bundle)
 
 
-def test_a_log_is_collected_released_and_taken(parties, tmp_path):
+def test_a_log_is_collected_released_taken_and_its_policy_shown(parties, tmp_path, capsys):
     study, collector, bundle = parties
     path = write_log(tmp_path / "log.csv", bundle.arms[0][0])
     assert set(collector.add_many(log_reports(collector, path))) == {"counted"}
     assert collector.close() == PEOPLE
     study.take(collector.release(study.head))
-    assert study.status()["releases"]
+    exported = export_policy(study, tmp_path / "policy.json")
+    assert main(["policy", "show", str(exported), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (tuple(shown["states"]), tuple(shown["actions"]), shown["horizon"]) == (STATES, ACTIONS, H)
+    assert main(["policy", "act", str(exported), "--step", "0", "--state", "Qsick"]) == 0
+    assert capsys.readouterr().out.strip() in ACTIONS
 
 
 def test_reports_are_those_of_the_episodes(parties, tmp_path):
