@@ -47,7 +47,6 @@ def in_a_process(place: Path, design: study_fakes.FakeDesign, stop: int | None, 
 def main(kind: str, mutant: bool) -> None:
     study_fakes.register()
     parts.read_design = study_fakes.FakeDesign.from_dict
-    study_fakes.use_ledger()
     questions = 2 if kind == "test-central" else 1
     stages = 2 if kind == "test-stamped" and not mutant else 1
     design = study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions)
