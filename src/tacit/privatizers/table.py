@@ -32,6 +32,7 @@ from tacit.mechanisms.table import MECHANISMS as TABLE
 from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
 from tacit.plugins import named
 from tacit.privatizers.central import Central, geometric_ends
+from tacit.privatizers.central_batches import CentralBatches, Correlation
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, make_gradients
 from tacit.privatizers.local import Local
 from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial
@@ -289,6 +290,18 @@ def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
     )
 
 
+def _central_batches(request: PrivacyRequest) -> CentralBatches:
+    shape, calibration, claim = _sized(request), request.calibrated, make_claim(request)
+    require(calibration == "tight", "no paper prints central batches", calibration, "use 'tight'")
+    if claim.pure:
+        raise NotSupported("central batches carry Gaussian noise, which is never pure (delta 0); give a delta")
+    best: Correlation = "correlated" if request.unit.one else "fresh"
+    known: Mapping[str | None, Correlation] = {None: best, "correlated": "correlated", "batched": "fresh"}
+    if request.mechanism not in known:
+        raise UnknownName("mechanism of central batches", str(request.mechanism), ("correlated", "batched"))
+    return CentralBatches.calibrated(shape, claim, known[request.mechanism])
+
+
 def _local(request: PrivacyRequest) -> Local:
     _, claim, calibration, mechanism = _claimed(request)
     return _randomized(request, claim, calibration, mechanism)
@@ -372,6 +385,7 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (Totals, "shuffle"): _shuffled,
     (Totals, "local"): _local,
     (BatchQuery, "none"): _unprotected,
+    (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffled_batches,
     (LossQuery, "none"): _open_losses,
     (LossQuery, "central"): _losses,

@@ -38,6 +38,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.accounting.units import in_stages, largest_report_epsilon, worst_exposure
+from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
 from tacit.privatizers.contract import Batch, certificate_of, require_answer, require_shape
@@ -118,8 +119,9 @@ class Shuffled:
         """Running totals, or the batches of the schedule."""
         return BatchQuery if self.protocol is None else Totals
 
-    def planned(self, batches: Sequence[PlannedBatch]) -> Self:
-        """The same with the schedule of a run."""
+    def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
+        """The same with the schedule of a run; fresh noise does not depend on who acts on it."""
+        del following
         for batch in batches:
             require(batch.users >= LEAST_USERS, f"a batch must have at least {LEAST_USERS} users", batch.users)
         return replace(self, batches=tuple(batches))
@@ -148,6 +150,12 @@ class Shuffled:
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter of such a batch."""
         return self.protocol_of(users, query).bit_noise.total.std
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every batch of all layers: the batches' variances, and no covariance."""
+        del following
+        everything = BatchQuery(layer=None, failure_prob=None)
+        return np.diag([self.batch_std(users, everything) ** 2 for users in sizes])
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a batch; 0 if the query asks for unbiased ones."""
