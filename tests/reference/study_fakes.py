@@ -7,7 +7,6 @@ stamp to every release, so that two draws are never equal.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache

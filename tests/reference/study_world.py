@@ -108,7 +108,7 @@ def audit(place: Path, design: FakeDesign) -> dict[str, int]:
     views: dict[tuple[int, int], set[str]] = {}
     unpaid = uncommitted = 0
     draws = {number: digest for number, kind, _, digest in records if kind in ("draw", "charge")}
-    commits = {json.loads(body)["digest"] for _, kind, body, _ in records if kind == "commit"}
+    commits = {json.loads(body)["release"] for _, kind, body, _ in records if kind == "commit"}
     for line in log.read("view"):
         release = Release.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])
