@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import Key, OutFile, Pinned, read_bytes, read_design_file, write_bytes
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
 from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _release(
     from tacit.study.wire import Release, sha256
 
     collector = Collector(directory, key=key)
-    _check_out(out)
+    check_out(out, collector.stored())
     data = collector.release(Head.from_text(head))
     made = Release.parse(data)
     target = out or directory / f"release-{made.stage}-{made.question}.tcl"
@@ -201,14 +201,6 @@ def _inside(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(part for part in path.iterdir() if part.suffix in READERS)
     return [path]
-
-
-def _check_out(out: Path | None) -> None:
-    """Refuse a file that cannot be written before anything is released."""
-    from tacit.runs.storage import check_writable
-
-    if out is not None:
-        check_writable(out.parent)
 
 
 def _words(reason: str) -> str:

@@ -39,7 +39,7 @@ from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
-from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of
+from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Edge, Store
 from tacit.study.tables import COLLECTOR
@@ -72,7 +72,7 @@ class Collector:
         """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles."""
         self.directory = Path(directory)
         self.store = Store.open(self.directory / DATABASE, "collector", edge=edge)
-        self.key = None if key is None else Path(key)
+        self.key = usable_key(key)
         self.learner = None if learner is None else Path(learner)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
@@ -105,6 +105,7 @@ class Collector:
         """
         require(noise in NOISE_KINDS, f"noise must be one of {', '.join(NOISE_KINDS)}", noise)
         require(seed is None or noise == "simulation", "only simulation noise has a seed", noise)
+        usable_key(key)
         parts = parts_of(design)
         place = Path(directory)
         require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
@@ -226,6 +227,16 @@ class Collector:
             study_parts.ledger_within(connection).void(stage=slot, reason=reason)
 
     # what can be known
+
+    def stored(self) -> bytes:
+        """What was released for the last question, if it was."""
+        with self.store.reading() as connection:
+            row = connection.execute(
+                """SELECT outbox.bytes FROM question
+                   LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
+                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+            ).fetchone()
+        return b"" if row is None or row[0] is None else bytes(row[0])
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""

@@ -119,6 +119,10 @@ class Device:
         """A report that says nothing, of the same length (D3)."""
         return self._report(None)
 
+    def sent(self) -> bytes:
+        """The report of this stage, if there is one."""
+        return b"" if self.kept["report"] is None else base64.b64decode(self.kept["report"])
+
     def _asked(self) -> Bundle:
         """The bundle, if it asks something."""
         bundle = self._accepted()

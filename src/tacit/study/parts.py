@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tacit.accounting.certificate import Certificate
@@ -14,6 +15,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
 from tacit.errors import InvalidInput, require, require_count
 from tacit.protocol import Learner
+from tacit.runs.signature import canonical, sign
 from tacit.study.channels import channel_from_dict
 from tacit.study.contract import Channel
 
@@ -29,6 +31,7 @@ __all__ = [
     "packages_of",
     "parts_of",
     "read_design",
+    "usable_key",
 ]
 
 DIGEST: Final = 32
@@ -187,6 +190,14 @@ class Ledger(Protocol):
         ...
 
 
+def usable_key(path: str | Path | None) -> Path | None:
+    """The file of a private key that signs, or None."""
+    if path is None:
+        return None
+    sign({}, Path(path))
+    return Path(path)
+
+
 def read_design(plain: Mapping[str, Any]) -> Design:
     """The design that `to_dict` wrote."""
     found: Design = import_module("tacit.study.design").StudyDesign.from_dict(plain)
@@ -201,8 +212,8 @@ def channels_of(design: Design) -> tuple[Channel, ...]:
 def parts_of(design: Design) -> Parts:
     """The parts of a design whose certificate holds and whose channels are what its own numbers give."""
     parts = design.parts()
-    derived = [channel.to_dict() for channel in parts.channels]
-    same = derived == [dict(plain) for plain in design.channels]
+    derived = canonical({"channels": [channel.to_dict() for channel in parts.channels]})
+    same = derived == canonical({"channels": [dict(plain) for plain in design.channels]})
     require(same, "the channels of a design must follow from its other entries", "other channels", "plan it again")
     found = parts.certificate
     require(found.holds, "a design must keep its claim", found.verdict, "plan it again")
