@@ -84,14 +84,13 @@ def _new(
 
 def _planned(**options: Any) -> Any:
     """The design that options amount to."""
-    from importlib import import_module
+    from tacit.study.design import plan_study
 
     low, _, high = options.pop("rewards").partition(",")
     try:
         bounds = (float(low), float(high))
     except ValueError as error:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
-    plan_study = import_module("tacit.study.design").plan_study
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
     chosen = {option: value for option, value in options.items() if value is not None}

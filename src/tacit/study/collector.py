@@ -30,6 +30,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require
 from tacit.protocol import Noise
@@ -121,7 +122,7 @@ class Collector:
                 "seed": None if entropy is None else str(entropy),
             }
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-            ledger = study_parts.ledger_within(connection)
+            ledger = PeopleLedger.within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
             ledger.reserve(
                 schedule=[channel.events() for channel in parts.channels],
@@ -153,7 +154,7 @@ class Collector:
                 self._ask_again(connection, asked)
             receipt = None
             if channel.CHARGED_AT == "open":
-                ledger = study_parts.ledger_within(connection)
+                ledger = PeopleLedger.within(connection)
                 receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
@@ -224,7 +225,7 @@ class Collector:
             self._scrub(connection, stage)
             if not paid:
                 connection.execute("DELETE FROM participation WHERE stage = ?", (stage,))
-            study_parts.ledger_within(connection).void(stage=slot, reason=reason)
+            PeopleLedger.within(connection).void(stage=slot, reason=reason)
 
     # what can be known
 
@@ -245,7 +246,7 @@ class Collector:
             counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
             refused = dict(connection.execute("SELECT reason, count FROM rejected ORDER BY reason").fetchall())
             people = connection.execute("SELECT count(DISTINCT person) FROM participation").fetchone()[0]
-            ledger = study_parts.ledger_within(connection)
+            ledger = PeopleLedger.within(connection)
             head, spent = Head.of(ledger.head()), ledger.spent()
         stages = [
             {
@@ -269,7 +270,7 @@ class Collector:
             "people": people,
             "refused": refused,
             "head": head.text,
-            "spent": {"epsilon": spent[0], "delta": spent[1]},
+            "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "reserved": spent.reserved},
             "budget": {"epsilon": self.design.epsilon, "delta": self.design.delta},
         }
 
@@ -293,7 +294,7 @@ class Collector:
     def verify(self, head: Head | None = None) -> None:
         """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
         with self.store.reading() as connection:
-            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
+            PeopleLedger.within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
             for stage, question, data, digest, charge in connection.execute(
                 "SELECT stage, question, bytes, digest, charge FROM outbox"
             ):
@@ -356,7 +357,7 @@ class Collector:
         """Charge, draw, store, commit, scrub (C2)."""
         channel, stage = self.channels[slot], int(asked["stage"])
         self._require_enough(channel, n)
-        ledger = study_parts.ledger_within(connection)
+        ledger = PeopleLedger.within(connection)
         if paid is None:
             require(channel.CHARGED_AT == "release", "a stage of this channel must be paid when it opens", "unpaid")
             receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)

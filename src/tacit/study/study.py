@@ -157,8 +157,9 @@ class Study:
         """The collector gave the open stage up: the next plan is the same one, for other people, under a new number."""
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
         with self.store.step("void") as connection:
-            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            row = connection.execute("SELECT number, state, slot FROM stage ORDER BY number DESC LIMIT 1").fetchone()
             require(row is not None and row[1] == "open", "a stage must be open to be given up", row and row[1])
+            self._skip(connection, *row[::2])
             connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, row[0]))
 
     def kill(self, reason: str = "ended") -> None:
@@ -265,6 +266,18 @@ class Study:
             ),
         )
         self.store.edge("take:stored")
+
+    def _skip(self, connection: sqlite3.Connection, stage: int, slot: int) -> None:
+        """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
+        question = self._used(connection, stage)
+        row = connection.execute(
+            "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+        ).fetchone()
+        if row is not None:
+            mind, given = self._mind(connection), Release.parse(row[0])
+            memory = self.parts.channels[slot].skip(mind.memory, given.payload, given.people)
+            after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            keep(connection, "void", stage, question, after)
 
     def _used(self, connection: sqlite3.Connection, stage: int) -> int:
         row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()

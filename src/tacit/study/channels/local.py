@@ -216,6 +216,10 @@ class LocalChannel:
         released.users[0] += people
         return CountMemory(released=released), Private(released, self.claim)
 
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: a stage that is not added up leaves the others as they are."""
+        return memory
+
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, or from people drawn to match exact counts."""
         drawn = users if isinstance(users, Trajectories) else unfolded(users, noise.generator)

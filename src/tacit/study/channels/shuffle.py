@@ -262,6 +262,10 @@ class ShuffleChannel:
         require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
         return sums.astype(np.float64)
 
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: a stage that is not added up leaves the others as they are."""
+        return memory
+
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, report by report, or from exact counts, at once."""
         if isinstance(users, Trajectories):
