@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_curator import CURATORS, batches
+from tacit.checks.bugs_curator import CURATORS
 from tacit.checks.bugs_device import local
 from tacit.checks.bugs_release import RELEASES, counted, gradients, losses
+from tacit.checks.bugs_shuffle import SHUFFLERS, batches
 from tacit.checks.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.checks.count_probe import ordinary_users
 from tacit.checks.harness import worst_pair
@@ -43,11 +44,13 @@ def test_every_kind_of_release_conforms(name):
 
 def test_there_is_a_probe_for_every_query_that_anybody_answers():
     assert {asked for asked, _ in PRIVATIZERS} <= set(PROBES)
-    assert {make().answers for make in (*RELEASES.values(), *CURATORS.values(), local)} == set(PROBES)
+    assert {make().answers for make in (*RELEASES.values(), *CURATORS.values(), *SHUFFLERS.values(), local)} == set(
+        PROBES
+    )
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("make", [CURATORS["shuffle binomial"], batches, counted])
+@pytest.mark.parametrize("make", [SHUFFLERS["shuffle binomial"], batches, counted])
 def test_secure_paths_conform(make):
     """False alarms below 3e-6; noise of the operating system is not reproducible, so this may fail once in 300,000."""
     assert check_privatizer(make(), replicates=100, secure=True).passed == ("measured", "exposed", "lattice")

@@ -10,12 +10,12 @@ told every rule that it breaks. It can be pointed at any privatizer whose type o
     query         queries of another type are refused                                       all              no
     noise source  neither seeded nor secure is a TypeError                                  all              no
     silence       nothing raises on data; nothing is printed, logged or told                all              no
-    batch size    batches that are too small (or large) for the noise are refused           fixed batches    no
+    batch size    batches that are too small (or large) for the noise are refused           batches          no
     events        no linear distinguisher is better than the events admit                   totals           no
     continual     a counter's noise over time is as stated, and so is what it gives away    counters         no
     spent         a counter publishes nothing after the last release that was paid for      counters         no
     shapes        longer trajectories are refused                                           totals           no
-    messages      shuffled messages are single bits, as many from everybody                 shuffled totals  no
+    messages      shuffled messages are single bits, as many from everybody                 shuffled counts  no
     fields, shift, measured, exposed, coins, length, lattice: see `tacit.checks.harness`    all              yes
     variance      every counter has the stated noise                                        totals           yes
     independent   it is shared neither between counters nor between releases                totals           yes
@@ -31,7 +31,7 @@ at raw data, a side channel), and a continual counter beyond its first 64 releas
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -101,8 +101,10 @@ _NEEDS: Final[Mapping[str, str]] = {
     "messages": "protocol",
 }
 """Rules that apply only to privatizers with this attribute."""
-_TOTALS: Final = ("events", "continual", "shapes", "spent", "messages", *STATISTICAL, "paths")
+_TOTALS: Final = ("events", "continual", "shapes", "spent", *STATISTICAL, "paths")
 """Rules about running totals."""
+_SHUFFLED: Final = ("batch size", "messages")
+"""Rules that nobody who claims shuffle trust over counts is spared: one that cannot look is broken."""
 _UNPROTECTED: Final = ("claim", "certificate", "replay", "state", "query", "shapes", "silence", "fields")
 """The rules for trust `none`, which promises nothing but good manners."""
 _SECURE: Final = ("measured", "exposed", "lattice")
@@ -189,8 +191,11 @@ def check_privatizer(
             raise UnknownName(f"rule of conformance for {name}", asked, rules)
     rules = {rule: check for rule, check in rules.items() if only is None or rule in only}
     violations: dict[tuple[str, str], None] = {}
+    variants = probe.variants() if set(rules) - set(_UNPROTECTED) else ()
+    # What is looked at several times shares the rate.
+    shared = [replace(variant, false_alarm=false_alarm / len(variants)) for variant in variants]
     for rule, check in rules.items():
-        for variant in (probe,) if rule in _UNPROTECTED else probe.variants():
+        for variant in (probe,) if rule in _UNPROTECTED else shared:
             try:
                 for wrong in check(variant):
                     violations[rule, wrong] = None
@@ -210,14 +215,15 @@ def _rules(probe: Probe) -> dict[str, Rule]:
     if probe.secure:
         every = {name: rule for name, rule in every.items() if name in _SECURE}
     totals = type(probe) is CountProbe
-    # Who claims shuffle trust must show the messages: a rule that cannot look is broken, not spared.
-    shown = ("protocol", "users_per_batch") if totals and trust == "shuffle" else ()
-    return {
-        name: rule
-        for name, rule in every.items()
-        if (totals or name not in _TOTALS)
-        and (name not in _NEEDS or _NEEDS[name] in shown or hasattr(probe.privatizer, _NEEDS[name]))
-    }
+    due = set(_SHUFFLED) if isinstance(probe, CountProbe) and trust == "shuffle" else set[str]()
+    if isinstance(probe, BatchProbe):
+        due.add("batch size")  # the schedule says how many users each batch has
+
+    def applies(name: str) -> bool:
+        has = name not in _NEEDS or name in due or hasattr(probe.privatizer, _NEEDS[name])
+        return has and (totals or name not in _TOTALS)
+
+    return {name: rule for name, rule in every.items() if applies(name)}
 
 
 def _statistical(probe: CountProbe) -> dict[str, Rule]:

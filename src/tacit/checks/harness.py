@@ -15,10 +15,11 @@ all: the variance of a fixed combination w·x of released numbers is at least th
     Var(w·x) ≥ (w·d)² / admitted(events)        d = what the replaced user moves
 
 and is refuted below (1 − √(2κ ln(m/α)/N)) times that (Lemma K1 (too little noise)); w is fixed, or chosen on other
-releases. Participation of one user in two releases is compared by Fisher's exact test. A residue of a number, any digit
-from the tens to the eleventh decimal, is an event like any other: (ε, δ)-privacy bounds how much more often it can come
-in one world than in the other, and Clopper-Pearson bounds say when it does (`tacit.checks.bounds`, G1). So no lattice
-is assumed, and a right certificate is never refuted more often than stated.
+releases. Participation of one user in two releases is compared by Fisher's exact test, and what one sampled user adds
+by Lemma K4 (length by regression). A residue of a number, any digit from the tens to the eleventh decimal, is an event
+like any other: (ε, δ)-privacy bounds how much more often it can come in one world than in the other, and bounds by
+Clopper and Pearson say when it does (Lemma K5 (residues)). So no lattice is assumed, and a right certificate is never
+refuted more often than stated.
 """
 
 from __future__ import annotations
@@ -160,26 +161,25 @@ def length(probe: Probe) -> Iterator[str]:
     """One sampled user adds at most the stated length, whatever public number the release begins with.
 
     All users of a batch do the same. Replayed with another crowd, the difference of two releases counts how many took
-    part, n; the slope of the release in n is what one of them adds: least squares with Gaussian residuals.
+    part, n; the slope of the release in n is what one of them adds (Lemma K4 (length by regression)).
     """
     if probe.sampled is None:
         return
-    rate, most = probe.sampled
+    _, most = probe.sampled
     corners = _corners(probe)
     # The longest by a few releases; only that one is judged, on others.
-    _, person, weights = max((_slope(probe, one, 9000, _PILOT) for one in corners), key=lambda found: found[0])
-    count = probe.affordable(4 * probe.replicates)
-    found, _, _ = _slope(probe, person, 20_000, count, weights)
-    spread = 1.0 / math.sqrt(count * rate * (1.0 - rate) * probe.batch_size)
-    sure = spread * math.sqrt(2.0 * math.log(2.0 / probe.false_alarm)) * 1.1  # the spread of n is an estimate, too
-    if not found - sure <= most * (1.0 + _TOLERANCE):
+    pilots = [(one, *_slope(probe, one, 9000, _PILOT)) for one in corners]
+    person, _, _, weights = max(pilots, key=lambda found: found[1])
+    found, spread, _ = _slope(probe, person, 20_000, probe.affordable(4 * probe.replicates), weights)
+    # b ~ N(w·u, spread²) and w·u ≤ |u| ≤ most: the slope exceeds this with probability at most α
+    if not found <= most * (1.0 + _TOLERANCE) + spread * math.sqrt(2.0 * math.log(1.0 / probe.false_alarm)):
         yield f"a user adds {found:.4g} times the noise to a release, the sampled events say {most:.4g}"
 
 
 def _slope(
     probe: Probe, person: Any, first: int, count: int, weights: Floats | None = None
-) -> tuple[float, Any, Floats]:
-    """What one user adds to a release, in units of its noise, along `weights` or along what is found."""
+) -> tuple[float, float, Floats]:
+    """What one user adds to a release, in units of its noise, along `weights` or along what is found; its deviation."""
     plain, other = probe.seeded(), max(
         _corners(probe), key=lambda one: float(np.abs(_expected(probe, person, one)).max())
     )  # fmt: skip
@@ -188,22 +188,24 @@ def _slope(
     moves = (_moved(probe, person, other, number)[0] * whitened for number in range(_SEEDS))
     step = next((move for move in moves if np.any(move)), None)
     if step is None:
-        return 0.0, person, whitened
+        return 0.0, 0.0, whitened
     shown = [
         whitened * plain.transcripts(one, count, first=first, everybody=True, releases=1)[:, 0]
         for one in (person, other)
     ]
     came = (shown[1] - shown[0]) @ step / float(step @ step)
     came -= came.mean()
-    slope = came @ (shown[0] - shown[0].mean(axis=0)) / max(float(came @ came), 1e-300)
+    # b = Σ (n − n̄)(x − x̄) / Σ (n − n̄)²
+    total = max(float(came @ came), 1e-300)
+    slope, spread = came @ (shown[0] - shown[0].mean(axis=0)) / total, 1.0 / math.sqrt(total)
     if weights is None:
         norm = float(np.linalg.norm(slope))
-        return norm, person, slope / max(norm, 1e-300)
-    return float(slope @ weights), person, weights
+        return norm, spread, slope / max(norm, 1e-300)
+    return float(slope @ weights), spread, weights
 
 
 def lattice(probe: Probe) -> Iterator[str]:
-    """No digit and no residue of a released number says more about data than is certified."""
+    """No digit and no residue of a released number says more about data than is certified (Lemma K5 (residues))."""
     claim, count = probe.privatizer.claim, probe.affordable(probe.replicates)
     certified = epsilon_of(probe.privatizer.events(), claim.delta)
     corners = _corners(probe)
