@@ -16,7 +16,8 @@ told every rule that it breaks. It can be pointed at any privatizer whose type o
     spent         a counter publishes nothing after the last release that was paid for      counters         no
     shapes        longer trajectories are refused                                           totals           no
     messages      shuffled messages are single bits, as many from everybody                 shuffled counts  no
-    fields, shift, measured, exposed, coins, length, lattice: see `tacit.checks.harness`    all              yes
+    fields, shift, measured, exposed, tails,
+    coins, length, lattice        see `tacit.checks.harness`                                all              yes
     variance      every counter has the stated noise                                        totals           yes
     independent   it is shared neither between counters nor between releases                totals           yes
     unbiased      its mean is zero                                                          totals           yes
@@ -81,6 +82,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "shift": harness.shift,
     "measured": harness.measured,
     "exposed": harness.exposed,
+    "tails": harness.tails,
     "coins": harness.coins,
     "length": harness.length,
     "lattice": harness.lattice,
@@ -107,7 +109,7 @@ _SHUFFLED: Final = ("batch size", "messages")
 """Rules that nobody who claims shuffle trust over counts is spared: one that cannot look is broken."""
 _UNPROTECTED: Final = ("claim", "certificate", "replay", "state", "query", "shapes", "silence", "fields")
 """The rules for trust `none`, which promises nothing but good manners."""
-_SECURE: Final = ("measured", "exposed", "lattice")
+_SECURE: Final = ("measured", "exposed", "tails", "lattice")
 """The rules that look at noise from the operating system, which cannot be replayed."""
 
 

@@ -5,6 +5,7 @@
     shift      at replayed noise a user moves the same numbers by the same amounts                no
     measured   every number has the exact mean and the stated noise variance                      yes
     exposed    with the noise as measured, no linear distinguisher is better than the events admit   yes
+    tails      extreme numbers come no more often for one user than for another than is certified   yes
     coins      who is sampled is drawn anew for every release, at the stated rate                 yes
     length     one sampled user adds no more than the sampled events say                          yes
     lattice    digits and residues of released numbers say no more about data than is certified   yes
@@ -19,7 +20,8 @@ releases. Participation of one user in two releases is compared by Fisher's exac
 by Lemma K4 (length by regression). A residue of a number, any digit from the tens to the eleventh decimal, is an event
 like any other: (ε, δ)-privacy bounds how much more often it can come in one world than in the other, and bounds by
 Clopper and Pearson say when it does (Lemma K5 (residues)). So no lattice is assumed, and a right certificate is never
-refuted more often than stated.
+refuted more often than stated. The same for extremes, which show whether the noise has the stated distribution where it
+has the stated variance: noise that cannot be larger than something gives away whoever is beyond it.
 """
 
 from __future__ import annotations
@@ -34,12 +36,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
+from tacit.checks.attack import held_out, told_apart
 from tacit.checks.bounds import Errors, event_epsilon
 from tacit.checks.exposure import admitted
 from tacit.checks.probes import Probe
 from tacit.errors import InvalidInput
 
-__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "worst_pair"]
+__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "tails", "worst_pair"]
 
 Floats = NDArray[np.float64]
 
@@ -137,6 +140,27 @@ def exposed(probe: Probe) -> Iterator[str]:
                 f"a linear distinguisher of {name} reaches a squared signal-to-noise ratio of {ratio:.4g}, "
                 f"the events admit {most:.4g}"
             )
+
+
+def tails(probe: Probe) -> Iterator[str]:
+    """The distribution of the noise far out: no extreme of the moved counters is a better event than is certified."""
+    pair, claim, count = worst_pair(probe), probe.privatizer.claim, probe.affordable(5 * probe.replicates)
+    certified = epsilon_of(probe.privatizer.events(), claim.delta)
+    was, became = (_counters(probe, probe.exact(who)[np.newaxis])[0] for who in pair)
+    used = np.flatnonzero(was != became)
+    if len(used) == 0:
+        return
+    sign = np.sign(became - was)[used]
+    seen = [
+        _counters(probe, probe.transcripts(who, count, first=40_000 + i * count))[:, used] * sign
+        for i, who in enumerate(pair)
+    ]
+    pilot = np.concatenate([values[held_out(values)] for values in seen])
+    scaled = [(values - pilot.mean(axis=0)) / np.maximum(pilot.std(axis=0), 1e-300) for values in seen]
+    for extreme in (np.max, np.min):
+        if told_apart(*(extreme(values, axis=1) for values in scaled), claim.delta, probe.false_alarm / 2) > certified:
+            yield "the extremes of released numbers tell users apart"
+            return
 
 
 def coins(probe: Probe) -> Iterator[str]:
@@ -241,6 +265,13 @@ def worst_pair(probe: Probe) -> tuple[Any, Any]:
     far = [float((((exact[i] - exact[j]) ** 2) / stated).sum()) for i, j in pairs]
     i, j = pairs[int(np.argmax(far))]
     return persons[i], persons[j]
+
+
+def _counters(probe: Probe, transcripts: Floats) -> Floats:
+    """[count, counters]: transcripts by the counters of the families, each of which has noise of its own."""
+    return np.array(
+        [np.concatenate([part for row in rows for part in probe.parts(row).values()]) for rows in transcripts]
+    )
 
 
 def _corners(probe: Probe) -> list[Any]:
