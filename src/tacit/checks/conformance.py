@@ -110,7 +110,8 @@ _SHUFFLED: Final = ("batch size", "messages")
 _UNPROTECTED: Final = ("claim", "certificate", "replay", "state", "query", "shapes", "silence", "fields")
 """The rules for trust `none`, which promises nothing but good manners."""
 _SECURE: Final = ("measured", "exposed", "tails", "lattice")
-"""The rules that look at noise from the operating system, which cannot be replayed."""
+"""The rules that look at noise from the operating system, which cannot be replayed; those of `STATISTICAL` do so, too,
+but for shuffled batches, whose secure bits are too many."""
 
 
 class NonConformant(TacitError):
@@ -215,7 +216,8 @@ def _rules(probe: Probe) -> dict[str, Rule]:
     if trust == "none":
         every = {name: rule for name, rule in every.items() if name in _UNPROTECTED}
     if probe.secure:
-        every = {name: rule for name, rule in every.items() if name in _SECURE}
+        few = isinstance(probe, CountProbe) and probe.bits == 0
+        every = {name: rule for name, rule in every.items() if name in _SECURE or (few and name in STATISTICAL)}
     totals = type(probe) is CountProbe
     due = set(_SHUFFLED) if isinstance(probe, CountProbe) and trust == "shuffle" else set[str]()
     if isinstance(probe, BatchProbe):
@@ -230,7 +232,8 @@ def _rules(probe: Probe) -> dict[str, Rule]:
 
 def _statistical(probe: CountProbe) -> dict[str, Rule]:
     """The statistical rules over shared samples of both paths, drawn when first needed."""
-    kinds: tuple[noise.Path, ...] = ("messages",) if hasattr(probe.privatizer, "counter") else ("messages", "aggregate")
+    alone = probe.secure or hasattr(probe.privatizer, "counter")  # sums are drawn at once in simulations only
+    kinds: tuple[noise.Path, ...] = ("messages",) if alone else ("messages", "aggregate")
     drawn: dict[str, noise.Sample] = {}
 
     def samples() -> list[noise.Sample]:

@@ -158,7 +158,8 @@ def tails(probe: Probe) -> Iterator[str]:
     pilot = np.concatenate([values[held_out(values)] for values in seen])
     scaled = [(values - pilot.mean(axis=0)) / np.maximum(pilot.std(axis=0), 1e-300) for values in seen]
     for extreme in (np.max, np.min):
-        if told_apart(*(extreme(values, axis=1) for values in scaled), claim.delta, probe.false_alarm / 2) > certified:
+        first, second = (np.asarray(extreme(values, axis=1)) for values in scaled)
+        if told_apart(first, second, claim.delta, probe.false_alarm / 2) > certified:
             yield "the extremes of released numbers tell users apart"
             return
 

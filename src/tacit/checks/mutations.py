@@ -6,8 +6,8 @@
 
 A bug that nobody catches is a hole in the watch. The honest originals go through the same watchmen and must not be
 flagged. Every statistical rule alarms on a correct configuration with probability at most `false_alarm`, every attack
-with ten times that; at the default, all originals together (at most twelve statistical rules and two attacks each) are
-flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`).
+with ten times that; at the default, all originals together (at most twelve statistical rules and two attacks each, of
+those with secure noise eight rules) are flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 from tacit.accounting.composition import epsilon_of
 from tacit.checks.attack import attack
 from tacit.checks.bugs_curator import CURATOR_BUGS, CURATORS
+from tacit.checks.bugs_deployed import DEPLOYED, DEPLOYED_BUGS
 from tacit.checks.bugs_device import DEVICE_BUGS, DEVICES
 from tacit.checks.bugs_loop import LOOP_BUGS, LOOPS, Leak
 from tacit.checks.bugs_release import RELEASE_BUGS, RELEASES
@@ -33,16 +34,19 @@ from tacit.privatizers.shuffle.privatizer import Shuffled
 __all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine", "total_false_alarm"]
 
 MUTATIONS: Final[Mapping[str, Mutation]] = {
-    **DEVICE_BUGS, **CURATOR_BUGS, **SHUFFLE_BUGS, **RELEASE_BUGS, **LOOP_BUGS
+    **DEVICE_BUGS, **DEPLOYED_BUGS, **CURATOR_BUGS, **SHUFFLE_BUGS, **RELEASE_BUGS, **LOOP_BUGS
 }  # fmt: skip
 """Bugs by name."""
+
+SECURE: Final = ", secure"
+"""How the names of originals end whose noise comes from the operating system."""
+COUNTED: Final = {"counted prefixes": RELEASES["counted prefixes"]}
 
 ORIGINALS: Final[Mapping[str, Mutation]] = {
     name: Mutation(what="correct", plant=plant, expected=(), secure=secure)
     for secure, honest in (
         (False, {**DEVICES, **CURATORS, **SHUFFLERS, **RELEASES, **LOOPS}),
-        (True, {f"{name}, secure": plant for name, plant in SHUFFLERS.items()}),
-        (True, {"counted prefixes, secure": RELEASES["counted prefixes"]}),
+        (True, {f"{name}{SECURE}": plant for name, plant in {**DEPLOYED, **SHUFFLERS, **COUNTED}.items()}),
     )
     for name, plant in honest.items()
 }
@@ -52,12 +56,12 @@ FALSE_ALARM: Final = 1e-5
 """Of one statistical rule on one original; attacks alarm ten times as often."""
 
 
-def total_false_alarm(originals: int) -> float:
-    """At most so probable is it that any of them is flagged: twelve statistical rules and two attacks each."""
-    return (12 + 2 * 10) * FALSE_ALARM * originals
+def total_false_alarm(originals: Collection[str]) -> float:
+    """The probability that any is flagged is below this: twelve rules and two attacks each, secure ones eight rules."""
+    return FALSE_ALARM * sum(8 if name.endswith(SECURE) else 12 + 2 * 10 for name in originals)
 
 
-TOTAL_FALSE_ALARM: Final = total_false_alarm(len(ORIGINALS))
+TOTAL_FALSE_ALARM: Final = total_false_alarm(ORIGINALS)
 """Of all originals."""
 
 _ACCOUNTANTS_RULE: Final = "certificate"

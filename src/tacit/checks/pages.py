@@ -58,7 +58,7 @@ def render_page(record: AuditRecord) -> str:
         mutations=_table(MUTATION_HEAD, mutation_rows(record)),
         originals=", ".join(record.originals),
         flagged=f"flagged: {', '.join(flagged)}" if flagged else "none of them was flagged",
-        mistaken=f"{total_false_alarm(len(record.originals)):.3g}",
+        mistaken=f"{total_false_alarm(record.originals):.3g}",
     )
 
 
