@@ -1,0 +1,22 @@
+"""The channels by name: one table from what stands in a study file to the class that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tacit.errors import UnknownName
+from tacit.study.contract import Channel
+
+__all__ = ["CHANNELS", "channel_from_dict"]
+
+CHANNELS: Final[Mapping[str, type[Channel]]] = {}
+"""Channels by kind."""
+
+
+def channel_from_dict(plain: Mapping[str, Any]) -> Channel:
+    """The channel that `to_dict` wrote."""
+    kind = str(plain.get("kind"))
+    if kind not in CHANNELS:
+        raise UnknownName("kind of channel", kind, CHANNELS)
+    return CHANNELS[kind].from_dict(plain)

@@ -1,0 +1,119 @@
+"""States as bytes: nested tuples of arrays, written without pickle and read back bit for bit.
+
+    "TACB1" | length u32 | header JSON | raw arrays, little endian | SHA-256 of all before
+
+The header is a tree: {"tuple": [...], "type": "module:Name"} for NamedTuples, {"array": dtype, "shape": [...]} for
+arrays, plain JSON for numbers, texts and None. Only NamedTuples of packages that the reader names are rebuilt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.errors import InvalidInput, require
+
+__all__ = ["decode_state", "encode_state"]
+
+MAGIC: Final = b"TACB1"
+DIGEST: Final = 32
+KINDS: Final = "biuf"
+"""Arrays of truth values, whole numbers and floats; nothing that could hold an object."""
+
+
+def encode_state(value: Any) -> bytes:
+    """A nested tuple of arrays as bytes.
+
+    >>> decode_state(encode_state((np.arange(3), None, 0.1)))
+    (array([0, 1, 2]), None, 0.1)
+    """
+    arrays: list[bytes] = []
+    header = json.dumps(_describe(value, arrays), separators=(",", ":"), allow_nan=False).encode()
+    body = b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *arrays])
+    return body + hashlib.sha256(body).digest()
+
+
+def decode_state(data: bytes, packages: tuple[str, ...] = ("tacit",)) -> Any:
+    """The state that `encode_state` wrote; `packages` are those whose tuples may be rebuilt."""
+    body, digest = data[:-DIGEST], data[-DIGEST:]
+    whole = body.startswith(MAGIC) and hashlib.sha256(body).digest() == digest
+    require(whole, "a state must be as it was written: its digest must fit", "another digest")
+    start = len(MAGIC) + 4
+    size = int.from_bytes(body[len(MAGIC) : start], "little")
+    reader = _Reader(body[start + size :], packages)
+    value = reader.build(json.loads(body[start : start + size]))
+    require(not reader.rest, "a state must end where its header says", "bytes left over")
+    return value
+
+
+def _describe(value: Any, arrays: list[bytes]) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, np.generic):
+        return {"scalar": _describe(np.asarray(value), arrays)}
+    if isinstance(value, float):
+        # JSON has no infinities; hexadecimal keeps every bit.
+        return value if math.isfinite(value) else {"float": value.hex()}
+    if isinstance(value, np.ndarray):
+        require(value.dtype.kind in KINDS, "arrays of a state must hold numbers", value.dtype.name)
+        plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        arrays.append(plain.tobytes())
+        return {"array": plain.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        named = hasattr(value, "_fields")
+        parts = [_describe(part, arrays) for part in value]
+        return {"tuple": parts, "type": _name(value)} if named else {"tuple": parts}
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [_describe(getattr(value, field.name), arrays) for field in fields(value)]
+        return {"fields": parts, "type": _name(value)}
+    raise InvalidInput(f"a state is made of tuples, arrays and numbers, got {type(value).__name__}")
+
+
+def _name(value: Any) -> str:
+    return f"{type(value).__module__}:{type(value).__qualname__}"
+
+
+class _Reader:
+    """Rebuilds values in the order in which they were described."""
+
+    def __init__(self, rest: bytes, packages: tuple[str, ...]) -> None:
+        self.rest = rest
+        self.packages = packages
+
+    def build(self, plain: Any) -> Any:
+        if not isinstance(plain, dict):
+            return plain
+        if "float" in plain:
+            return float.fromhex(plain["float"])
+        if "scalar" in plain:
+            return self.build(plain["scalar"])[()]
+        if "array" in plain:
+            return self._array(np.dtype(plain["array"]), tuple(plain["shape"]))
+        if "fields" in plain:
+            return self._kind(plain["type"], tuple_wanted=False)(*(self.build(part) for part in plain["fields"]))
+        parts = tuple(self.build(part) for part in plain["tuple"])
+        return self._kind(plain["type"], tuple_wanted=True)(*parts) if "type" in plain else parts
+
+    def _array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        require(dtype.kind in KINDS, "arrays of a state must hold numbers", dtype.name)
+        size = math.prod(shape) * dtype.itemsize
+        require(len(self.rest) >= size, "a state must hold all of its arrays", "too few bytes")
+        raw, self.rest = self.rest[:size], self.rest[size:]
+        return np.frombuffer(raw, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+    def _kind(self, name: str, *, tuple_wanted: bool) -> Any:
+        module, _, qualname = name.partition(":")
+        known = module.partition(".")[0] in self.packages and qualname.isidentifier()
+        require(known, f"types of a state must be of {', '.join(self.packages)}", name)
+        kind = getattr(importlib.import_module(module), qualname, None)
+        fits = isinstance(kind, type) and (
+            (issubclass(kind, tuple) and hasattr(kind, "_fields")) if tuple_wanted else is_dataclass(kind)
+        )
+        require(fits, "types of a state must be named tuples or dataclasses", name)
+        return kind
