@@ -13,6 +13,8 @@ import numpy as np
 
 from tacit.checks.planted import twin
 from tacit.data.trajectories import Trajectories
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
 from tacit.privatizers.local import Local
 from tacit.protocol import Private
 from tacit.randomness import SecureNoise
@@ -38,10 +40,9 @@ class SecureDevices(Local):
 
 
 def deployed(original: Local, kind: type = SecureDevices) -> Any:
-    """A twin of a local privatizer as it would be deployed: noise on the integers where it is added."""
-    changes = {
-        name: twin(type(noise), noise, discrete=True)
-        for name in ("mechanism", "transition_mechanism")
-        if hasattr(noise := getattr(original, name), "discrete")
-    }
-    return twin(kind, original, **changes)
+    """A twin of a local privatizer as it would be deployed: where noise is added, the least on the integers."""
+    noise, claim = original.mechanism, original.claim
+    if not isinstance(noise, Laplace | Gaussian):
+        return twin(kind, original)
+    whole = type(noise).calibrate(original.families(), claim.epsilon, claim.delta, discrete=True)
+    return twin(kind, original, mechanism=whole, transition_mechanism=whole)
