@@ -146,11 +146,14 @@ def test_a_void_stage_under_local_trust_gives_nothing_back(place):
     collector = opened(place, design)
     add(collector, range(3))
     collector.void("too few came")
-    with contextlib.suppress(InvalidInput):
-        collector.open(bundle_of(design, stage=1, slot=0))
-        assert add(collector, range(3), stage=1) == ["used up"] * 3
+    collector.open(bundle_of(design, stage=1, slot=0))
+    assert add(collector, range(4), stage=1) == ["used up"] * 3 + ["counted"]
+    add(collector, range(4, 7), stage=1)
+    collector.close()
+    assert Release.parse(collector.release(NOWHERE)).people == 4
+    assert collector.status()["spent"]["epsilon"] <= 1.0
     with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
-        assert connection.execute("SELECT count(*) FROM participation").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM participation WHERE stage = 0").fetchone() == (3,)
         assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
 
 

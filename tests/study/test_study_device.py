@@ -11,7 +11,6 @@ from study_fakes import FakeDesign, Labels, bundle_of
 
 from tacit.errors import InvalidInput
 from tacit.policies import DeterministicPolicy, policy_to_dict
-from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
@@ -114,7 +113,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     data = bundle_of(DESIGN, policies=[[waits, [1, 4]], [treats, [3, 4]]])
     drawn = []
     for seed in range(200):
-        device = Device(noise=SimulationNoise(np.random.default_rng(seed)))
+        device = Device(coins=np.random.default_rng(seed))
         device.accept(data)
         drawn.append(device.act(0, "s1"))
         assert {device.act(h, s) for h in range(2) for s in range(40)} == {drawn[-1]}
@@ -123,7 +122,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     assert Bundle.parse(data).arms[0][1] == 0.25
 
 
-def test_secure_devices_draw_every_arm():
+def test_devices_of_their_own_draw_every_arm():
     waits = policy_to_dict(DeterministicPolicy(np.zeros((2, 40), dtype=np.int64)))
     treats = policy_to_dict(DeterministicPolicy(np.ones((2, 40), dtype=np.int64)))
     data = bundle_of(DESIGN, policies=[[waits, [1, 2]], [treats, [1, 2]]])

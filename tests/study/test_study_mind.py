@@ -18,7 +18,7 @@ STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}
 GRADIENTS = {"environment": "riverswim:states=3,horizon=4", "episodes": 250, "batch": 50}
 LAYERS = {"environment": "layered:layers=3,states=2,actions=2", "episodes": 12, "adversary": "iid"}
 CASES = {
-    **dict.fromkeys(("sdp-pe", "sdp-pe-plus", "sdp-bucb"), STAGES),
+    **dict.fromkeys(("bucb", "sdp-pe", "sdp-pe-plus", "sdp-bucb"), STAGES),
     **dict.fromkeys(("dp-pg", "dp-npg", "dp-ppo:epochs=3"), GRADIENTS),
     **dict.fromkeys(("uc-o-reps", "uob-lbps", "o-reps", "uob-reps"), LAYERS),
     **{name: RIVER for name, row in LEARNERS.items() if row.asks.__name__ == "Totals" and name != "optimal"},

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.cli.files import Key, OutFile, Pinned, read_bytes, read_design_file, write_bytes
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
 from tacit.errors import InvalidInput, require
 
 __all__ = ["register", "study"]
@@ -43,6 +43,7 @@ def _new(
     least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,
     reports_per_person: Annotated[int, typer.Option(help="How often one person reports at most, over all.")] = 1,
     mechanism: Annotated[str | None, typer.Option(help="The mechanism; that of the trust model by default.")] = None,
+    honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
     constants: Annotated[str | None, typer.Option(help="theory or practical widths.")] = None,
     z: Annotated[float | None, typer.Option(help="Width of practical confidence intervals.")] = None,
     json: AsJson = False,
@@ -66,8 +67,9 @@ def _new(
             rewards=rewards,
             learner=learner,
             least=least,
-            reports=reports_per_person,
+            reports_per_person=reports_per_person,
             mechanism=mechanism,
+            honest_fraction=honest_fraction,
             constants=constants,
             z=z,
         )
@@ -82,42 +84,35 @@ def _new(
 
 def _planned(**options: Any) -> Any:
     """The design that options amount to."""
-    from importlib import import_module
-
-    from tacit.accounting.claims import PrivacyUnit
+    from tacit.study.design import plan_study
 
     low, _, high = options.pop("rewards").partition(",")
     try:
         bounds = (float(low), float(high))
     except ValueError as error:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
-    unit = PrivacyUnit(reports=options.pop("reports"), per_stage=1)
-    plan_study = import_module("tacit.study.design").plan_study
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
     chosen = {option: value for option, value in options.items() if value is not None}
-    return plan_study(**chosen, rewards=bounds, unit=unit)
+    return plan_study(**chosen, rewards=bounds)
 
 
-def _names(part: str, text: str) -> tuple[str, ...]:
-    """Names with commas, or so many numbered ones."""
+def _names(part: str, text: str) -> int | tuple[str, ...]:
+    """Names with commas, or how many there are."""
     if text.strip().isdigit():
-        count = int(text)
-        require(1 <= count <= 65_535, f"{part} must be 1 to 65535", count)
-        return tuple(f"{part[0]}{i}" for i in range(count))
+        require(1 <= int(text) <= 65_535, f"{part} must be 1 to 65535", int(text))
+        return int(text)
     return tuple(name.strip() for name in text.split(","))
 
 
 @study.command("plan")
 def _plan(directory: Directory, out: OutFile = None, key: Key = None, json: AsJson = False) -> None:
     """Write the bundle of the open stage; asked again, the same bytes come out."""
-    from tacit.runs.storage import check_writable
     from tacit.study.bundle import Bundle
     from tacit.study.study import Study
 
     made = Study(directory, key=key)
-    if out is not None:
-        check_writable(out.parent)
+    check_out(out, made.made())
     data = made.plan()
     bundle = Bundle.parse(data)
     target = out or directory / f"bundle-{bundle['stage']}-{bundle['question']}.json"

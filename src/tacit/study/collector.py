@@ -30,6 +30,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require
 from tacit.protocol import Noise
@@ -39,7 +40,7 @@ from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
-from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of
+from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Edge, Store
 from tacit.study.tables import COLLECTOR
@@ -72,7 +73,7 @@ class Collector:
         """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles."""
         self.directory = Path(directory)
         self.store = Store.open(self.directory / DATABASE, "collector", edge=edge)
-        self.key = None if key is None else Path(key)
+        self.key = usable_key(key)
         self.learner = None if learner is None else Path(learner)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
@@ -105,6 +106,7 @@ class Collector:
         """
         require(noise in NOISE_KINDS, f"noise must be one of {', '.join(NOISE_KINDS)}", noise)
         require(seed is None or noise == "simulation", "only simulation noise has a seed", noise)
+        usable_key(key)
         parts = parts_of(design)
         place = Path(directory)
         require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
@@ -120,9 +122,13 @@ class Collector:
                 "seed": None if entropy is None else str(entropy),
             }
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-            ledger = study_parts.ledger_within(connection)
+            ledger = PeopleLedger.within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
-            ledger.reserve(schedule=[channel.events() for channel in parts.channels], exposure=parts.events)
+            ledger.reserve(
+                schedule=[channel.events() for channel in parts.channels],
+                exposure=parts.events,
+                questions=[channel.questions for channel in parts.channels],
+            )
 
         Store.create(place / DATABASE, "collector", COLLECTOR, edge=edge, first=first)
         return cls(place, key=key, learner=learner, source=source, edge=edge)
@@ -148,7 +154,7 @@ class Collector:
                 self._ask_again(connection, asked)
             receipt = None
             if channel.CHARGED_AT == "open":
-                ledger = study_parts.ledger_within(connection)
+                ledger = PeopleLedger.within(connection)
                 receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
@@ -219,9 +225,19 @@ class Collector:
             self._scrub(connection, stage)
             if not paid:
                 connection.execute("DELETE FROM participation WHERE stage = ?", (stage,))
-            study_parts.ledger_within(connection).void(stage=slot, reason=reason)
+            PeopleLedger.within(connection).void(stage=slot, reason=reason)
 
     # what can be known
+
+    def stored(self) -> bytes:
+        """What was released for the last question, if it was."""
+        with self.store.reading() as connection:
+            row = connection.execute(
+                """SELECT outbox.bytes FROM question
+                   LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
+                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+            ).fetchone()
+        return b"" if row is None or row[0] is None else bytes(row[0])
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
@@ -230,7 +246,7 @@ class Collector:
             counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
             refused = dict(connection.execute("SELECT reason, count FROM rejected ORDER BY reason").fetchall())
             people = connection.execute("SELECT count(DISTINCT person) FROM participation").fetchone()[0]
-            ledger = study_parts.ledger_within(connection)
+            ledger = PeopleLedger.within(connection)
             head, spent = Head.of(ledger.head()), ledger.spent()
         stages = [
             {
@@ -254,7 +270,7 @@ class Collector:
             "people": people,
             "refused": refused,
             "head": head.text,
-            "spent": {"epsilon": spent[0], "delta": spent[1]},
+            "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "reserved": spent.reserved},
             "budget": {"epsilon": self.design.epsilon, "delta": self.design.delta},
         }
 
@@ -278,7 +294,7 @@ class Collector:
     def verify(self, head: Head | None = None) -> None:
         """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
         with self.store.reading() as connection:
-            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
+            PeopleLedger.within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
             for stage, question, data, digest, charge in connection.execute(
                 "SELECT stage, question, bytes, digest, charge FROM outbox"
             ):
@@ -341,7 +357,7 @@ class Collector:
         """Charge, draw, store, commit, scrub (C2)."""
         channel, stage = self.channels[slot], int(asked["stage"])
         self._require_enough(channel, n)
-        ledger = study_parts.ledger_within(connection)
+        ledger = PeopleLedger.within(connection)
         if paid is None:
             require(channel.CHARGED_AT == "release", "a stage of this channel must be paid when it opens", "unpaid")
             receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)

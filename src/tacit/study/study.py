@@ -30,7 +30,7 @@ from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.flow import broken_flow
 from tacit.study.mind import Mind, keep
-from tacit.study.parts import NOWHERE, Design, Head, Parts, certificate_under, packages_of, parts_of
+from tacit.study.parts import NOWHERE, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
 from tacit.study.store import Edge, Store
 from tacit.study.tables import STUDY
@@ -60,7 +60,7 @@ class Study:
         """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases."""
         self.directory = Path(directory)
         self.store = Store.open(self.directory / DATABASE, "study", edge=edge)
-        self.key = None if key is None else Path(key)
+        self.key = usable_key(key)
         self.collector = None if collector is None else Path(collector)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
@@ -80,6 +80,7 @@ class Study:
         edge: Edge = no_edge,
     ) -> Self:
         """Begin a study; the learner's coins come from the operating system unless there is a seed."""
+        usable_key(key)
         parts = parts_of(design)
         coins = np.random.default_rng() if seed is None else seed_streams(seed).learner
         memory = parts.channels[0].begin_memory()
@@ -156,8 +157,9 @@ class Study:
         """The collector gave the open stage up: the next plan is the same one, for other people, under a new number."""
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
         with self.store.step("void") as connection:
-            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            row = connection.execute("SELECT number, state, slot FROM stage ORDER BY number DESC LIMIT 1").fetchone()
             require(row is not None and row[1] == "open", "a stage must be open to be given up", row and row[1])
+            self._skip(connection, *row[::2])
             connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, row[0]))
 
     def kill(self, reason: str = "ended") -> None:
@@ -167,6 +169,16 @@ class Study:
             connection.execute("INSERT INTO meta VALUES ('killed', ?) ON CONFLICT DO NOTHING", (reason,))
 
     # what can be known
+
+    def made(self) -> bytes:
+        """The bundle that `plan` would return without making one, if there is one."""
+        with self.store.reading() as connection:
+            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            number, state = (-1, "new") if row is None else row
+            ended = connection.execute("SELECT 1 FROM meta WHERE name = 'killed'").fetchone()
+            if (ended and state != "killed") or state not in ("open", "served", "killed"):
+                return b""
+            return _bundle(connection, number, self._used(connection, number) if state == "open" else 0)
 
     @property
     def head(self) -> Head:
@@ -254,6 +266,18 @@ class Study:
             ),
         )
         self.store.edge("take:stored")
+
+    def _skip(self, connection: sqlite3.Connection, stage: int, slot: int) -> None:
+        """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
+        question = self._used(connection, stage)
+        row = connection.execute(
+            "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+        ).fetchone()
+        if row is not None:
+            mind, given = self._mind(connection), Release.parse(row[0])
+            memory = self.parts.channels[slot].skip(mind.memory, given.payload, given.people)
+            after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            keep(connection, "void", stage, question, after)
 
     def _used(self, connection: sqlite3.Connection, stage: int) -> int:
         row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()

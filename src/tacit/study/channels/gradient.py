@@ -237,6 +237,10 @@ class GradientChannel:
         found = GradientStatistics(gradient, reward, variance, memory.released.releases + 1)
         return GradientMemory(found), Private(found, self.claim)
 
+    def skip(self, memory: GradientMemory, payload: bytes, people: int) -> GradientMemory:
+        """Nothing is missed: releases stand alone."""
+        return memory
+
     @property
     def _wide(self) -> tuple[int, int, int]:
         """The shape of features: [S, A, k], or that of none for tabular policies."""

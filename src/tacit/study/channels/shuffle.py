@@ -188,7 +188,8 @@ class ShuffleChannel:
 
     def events_at(self, people: int) -> Events:
         """The same when so many report."""
-        covered = self.bit_noise(require_count("people", people, least=self.least)).events(self.families())
+        require_people(people, self.least, self.target)
+        covered = self.bit_noise(people).events(self.families())
         if self.overflow == 0:
             return covered
         return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
@@ -260,6 +261,10 @@ class ShuffleChannel:
         fits = bool((sums >= 0).all() and (sums <= most).all())
         require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
         return sums.astype(np.float64)
+
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: a stage that is not added up leaves the others as they are."""
+        return memory
 
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, report by report, or from exact counts, at once."""
