@@ -22,6 +22,7 @@ from tacit.learners.gradient import make_gradient
 from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import make_private_ucb_po
 from tacit.learners.private_ucb_vi import make_private_ucb_vi
@@ -40,6 +41,7 @@ from tacit.protocol import Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
 
 __all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row", "make_learner"]
 
@@ -136,6 +138,11 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         build=replanned_rarely(make_ldp_psrl),
         options={**STAGED, **REPLAN, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
         squares=uses_squares,
+    ),
+    "ldp-rts": LearnerRow(
+        summary="Thompson sampling over stationary policies from one-bit returns, for local trust at a small epsilon",
+        asks=ReturnQuery,
+        build=make_ldp_rts,
     ),
     "psrl": LearnerRow(
         summary="posterior sampling (Osband et al. 2013)",

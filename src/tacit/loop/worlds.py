@@ -2,6 +2,7 @@
 
     TabularWorld   one user after the other, or whole batches at once, in a tabular MDP; deterministic policies or any
     SoftmaxWorld   batches of users of a tabular MDP who follow one stochastic policy
+    ReturnWorld    groups of users of a tabular MDP, each of which follows a policy of its own
     GameWorld      a layered world where an adversary chooses the losses of every episode
     DoseWorld      contexts, real-valued doses and binary outcomes
 
@@ -45,8 +46,9 @@ from tacit.protocol import Kernel, Plan, Query, Totals, World
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
+from tacit.released.returns import ReturnQuery
 
-__all__ = ["DoseWorld", "GameWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
+__all__ = ["DoseWorld", "GameWorld", "ReturnWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
 
 Asked = TypeVar("Asked", bound=Query)
 
@@ -143,6 +145,30 @@ class TabularSampler:
         if users == 1 and not isinstance(plan.query, BatchQuery):
             return roll_out(self._world, tabular(plan.policy), 1, coins)
         return flow_counts(self._mdp, tabular(plan.policy), users, coins)
+
+
+class ReturnSampler:
+    """Groups of users of a tabular MDP: trajectories where their returns are asked, counts where nobody is."""
+
+    act: Kernel | None = None
+    buffers: Any = None
+    chunk = BATCH_CHUNK
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self._mdp, self._world = mdp, prepare_world(mdp)
+
+    def arrays(self, done: int, users: int) -> Any:
+        """The alias tables."""
+        return self._world
+
+    def draw(self, plan: Plan[ReturnQuery], users: int, coins: np.random.Generator) -> Trajectories | ExactCounts:
+        """One group after the other, as the plan has them."""
+        if plan.query is None and not plan.groups:
+            return flow_counts(self._mdp, tabular(plan.policy), users, coins)
+        arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
+        parts = [roll_out(self._world, policy, count, coins) for policy, count in arms]
+        fields = ("states", "actions", "rewards")
+        return Trajectories(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
 class SoftmaxSampler:
@@ -272,6 +298,18 @@ class TabularWorld(_Tabular):
         return TabularJudge(self.environment, marks)
 
 
+class ReturnWorld(_Tabular):
+    """A tabular MDP for learners of returns."""
+
+    def sampler(self, learner: Any, *, episodes: int, seed: int) -> ReturnSampler:
+        """Group by group."""
+        return ReturnSampler(self.environment)
+
+    def judge(self, learner: Any, marks: Ints) -> TabularJudge:
+        """Pseudo-regret, by the exact values of everybody's policy."""
+        return TabularJudge(self.environment, marks)
+
+
 class SoftmaxWorld(_Tabular):
     """A tabular MDP for policy gradients."""
 
@@ -343,6 +381,7 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (TabularMDP, Totals): TabularWorld,
     (TabularMDP, BatchQuery): TabularWorld,
     (TabularMDP, SoftmaxQuery): SoftmaxWorld,
+    (TabularMDP, ReturnQuery): ReturnWorld,
     (LossGame, LossQuery): GameWorld,
     (DoseBandit, DoseQuery): DoseWorld,
 }

@@ -28,6 +28,7 @@ from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
+from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.mechanisms.table import MECHANISMS as TABLE
 from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
 from tacit.plugins import named
@@ -38,6 +39,7 @@ from tacit.privatizers.local import Local
 from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.returns import OneBitReturns
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import ReleaseSpec
@@ -47,6 +49,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
 
 __all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
 
@@ -379,6 +382,22 @@ def _open_gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients
     return make_gradients(request.shape, _open(request), "none", request.users_per_batch, request.gradient)
 
 
+def _returns(request: PrivacyRequest) -> OneBitReturns:
+    claim, shape = make_claim(request), _sized(request)
+    require(request.calibrated == "tight", "no paper prints one-bit returns", request.calibrated, "use 'tight'")
+    if request.mechanism not in (None, RandomizedResponse.NAME):
+        raise NotSupported(f"bits about returns are sent by randomized response (rr), not with {request.mechanism}")
+
+    def made(epsilon: float) -> OneBitReturns:
+        return OneBitReturns(shape=shape, claim=claim, mechanism=RandomizedResponse(epsilon=epsilon))
+
+    return _for_unit(claim, made)
+
+
+def _open_returns(request: PrivacyRequest) -> OneBitReturns:
+    return OneBitReturns(shape=_sized(request), claim=_open(request), mechanism=None)
+
+
 PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (Totals, "none"): _unprotected,
     (Totals, "central"): _central,
@@ -394,5 +413,7 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (SoftmaxQuery, "central"): _gradients,
     (DoseQuery, "none"): _open_gradients,
     (DoseQuery, "central"): _gradients,
+    (ReturnQuery, "none"): _open_returns,
+    (ReturnQuery, "local"): _returns,
 }
 """Who answers which query under which trust model."""

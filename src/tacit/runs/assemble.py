@@ -22,11 +22,13 @@ from tacit.protocol import Learner, Privatizer, Query, Totals, World
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.count_kinds import BatchKind, CountKind
 from tacit.runs.gradient_kind import GradientKind
 from tacit.runs.kind import Chosen, Kind
 from tacit.runs.loss_kind import LossKind
+from tacit.runs.return_kind import ReturnKind
 
 __all__ = ["KINDS", "Assembled", "assemble"]
 
@@ -35,6 +37,7 @@ KINDS: Final[Mapping[type[Query], Kind]] = {
     BatchQuery: BatchKind(),
     LossQuery: LossKind(),
     SoftmaxQuery: GradientKind(),
+    ReturnQuery: ReturnKind(),
 }
 """How runs are put together, by what their learner asks for."""
 

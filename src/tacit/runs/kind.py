@@ -4,6 +4,7 @@ Totals         running totals        any tabular environment
 BatchQuery     single batches        any tabular environment
 LossQuery      counts and losses     a layered world with an adversary
 SoftmaxQuery   gradients             a tabular environment or a dose bandit
+ReturnQuery    bits about returns    any tabular environment
 
 Which trust models answer such queries stands in `tacit.privatizers.table`.
 """
