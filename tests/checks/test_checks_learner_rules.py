@@ -17,6 +17,7 @@ from tacit.policies import DeterministicPolicy
 from tacit.protocol import TOTALS, copy_state
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -34,7 +35,7 @@ def parts_of(learner: str, **changes: Any) -> tuple[Any, int]:
     elif row.asks is SoftmaxQuery:
         world = "dose-bandit" if learner == DOSES else "contextual-bandit:contexts=2,actions=2"
         asked |= {"environment": world, "batch": 8}
-    elif row.asks is BatchQuery:
+    elif row.asks in (BatchQuery, ReturnQuery):
         asked |= {"episodes": 400}
     config = RunConfig(learner=learner, seeds=(0,), **asked | changes)
     return assemble(config), config.episodes

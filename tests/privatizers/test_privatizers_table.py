@@ -22,6 +22,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
+from tacit.released.returns import ReturnQuery
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 
@@ -96,6 +97,7 @@ def test_a_mechanism_of_another_trust_model_is_refused_by_every_trust_model() ->
         (LossQuery, "shuffle", "counts and losses: released under trust none, central or local, not shuffle"),
         (SoftmaxQuery, "local", "the gradient at a softmax policy: released under trust none or central, not local"),
         (DoseQuery, "shuffle", "trust none or central, not shuffle"),
+        (ReturnQuery, "central", "one bit about returns: released under trust none or local, not central"),
     ],
 )
 def test_a_missing_pair_names_the_trust_models_that_answer(asks: Any, trust: Any, words: str) -> None:
@@ -108,6 +110,7 @@ def test_every_pair_of_the_table_answers_its_query_under_its_trust_model() -> No
     needs: dict[Any, dict[str, Any]] = {
         Totals: {},
         BatchQuery: {},
+        ReturnQuery: {},
         LossQuery: {"shape": layered, "feedback": "full"},
         SoftmaxQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)},
         DoseQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=0, staged=True, dimension=2)},

@@ -43,11 +43,13 @@ from tacit.checks.count_probe import BatchProbe, CountProbe, counts_of, ordinary
 from tacit.checks.counters import CounterProbe, Prefixes
 from tacit.checks.probes import Probe
 from tacit.checks.release_probes import DoseProbe, LossProbe, SoftmaxProbe
+from tacit.checks.return_probe import ReturnProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
 
 __all__ = ["PROBES", "RULES", "ConformanceReport", "NonConformant", "check_privatizer", "probe_of"]
 
@@ -59,6 +61,7 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     LossQuery: LossProbe,
     SoftmaxQuery: SoftmaxProbe,
     DoseQuery: DoseProbe,
+    ReturnQuery: ReturnProbe,
     Prefixes: CounterProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""

@@ -35,6 +35,7 @@ from tacit.protocol import Totals
 from tacit.released.counts import CountShape
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LayeredShape
+from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
 
@@ -90,7 +91,9 @@ def audit_learner(
     row = LEARNERS[name]
     if row.losses is not None:
         return _loss_learner(name, row.losses.feedback, trust, epsilon, delta, calibration, trials, false_alarm, seed)
-    batches, batch = trust == "shuffle" or row.asks is SoftmaxQuery, 8 if row.asks is SoftmaxQuery else None
+    batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery), None
+    if row.asks is SoftmaxQuery:
+        batch = 8
     if trust == "shuffle" and row.asks is Totals:
         batch = STAGED_USERS // 4
     config = RunConfig(
@@ -107,6 +110,8 @@ def audit_learner(
     )
     parts = assemble(config)
     given: Any = parts.learner
+    if row.asks is ReturnQuery:
+        return _return_learner(learner, parts, trials, false_alarm, seed)
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
     elif isinstance(parts.privatizer, Shuffled):
@@ -134,6 +139,15 @@ def target_of(learner: str, parts: Assembled, view: str) -> Target:
         delta=claim.delta,
         events=parts.privatizer.events(),
     )
+
+
+def _return_learner(
+    learner: str, parts: Assembled, trials: int, false_alarm: float, seed: int
+) -> tuple[Finding, ...]:
+    """Learners of returns: policies are computed from the randomized bits, which are attacked directly."""
+    found = audit_privatizer(parts.privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
+    note = "policies follow from the releases"
+    return (replace(found, kind="learner", name=learner, view=f"white-box: {found.view}", note=note),)
 
 
 def _loss_learner(
