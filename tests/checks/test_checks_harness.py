@@ -31,6 +31,7 @@ from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
 
+
 def returns() -> OneBitReturns:
     """One randomized bit about everybody's return."""
     return OneBitReturns(shape=SHAPE, claim=claim_of("local", 1.0, 0.0), mechanism=RandomizedResponse(epsilon=1.0))

@@ -141,9 +141,7 @@ def target_of(learner: str, parts: Assembled, view: str) -> Target:
     )
 
 
-def _return_learner(
-    learner: str, parts: Assembled, trials: int, false_alarm: float, seed: int
-) -> tuple[Finding, ...]:
+def _return_learner(learner: str, parts: Assembled, trials: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
     """Learners of returns: policies are computed from the randomized bits, which are attacked directly."""
     found = audit_privatizer(parts.privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
     note = "policies follow from the releases"

@@ -165,7 +165,7 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
             own = gram[-1, -1] + 1.0 / INTERCEPT_STD**2
             precision += gram[:-1, :-1] - np.outer(gram[:-1, -1], gram[:-1, -1]) / own
             shift += sums[:-1] - gram[:-1, -1] * (sums[-1] / own)
-        return np.linalg.solve(precision, shift), np.linalg.cholesky(precision)
+        return np.asarray(np.linalg.solve(precision, shift)), np.asarray(np.linalg.cholesky(precision))
 
     def _draws(self, belief: RTSBelief, count: int, coins: np.random.Generator) -> Floats:
         """[count, SA]: draws of β from the posterior, mean + L'⁻¹ z."""

@@ -59,7 +59,7 @@ def bit_chances(rewards: Floats, query: ReturnQuery) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBitReturns:
-    """Randomized bits about returns, added up by group; without a mechanism (and a trust model) the bits as they are."""
+    """Randomized bits about returns, added up by group; under trust `none` the bits as they are."""
 
     shape: CountShape
     claim: PrivacyClaim
@@ -71,7 +71,9 @@ class OneBitReturns:
 
     def __post_init__(self) -> None:
         if self.claim.trust not in ("local", "none"):
-            raise InvalidInput(f"bits about returns need a claim with trust 'local' or 'none', got {self.claim.trust!r}")
+            raise InvalidInput(
+                f"bits about returns need a claim with trust 'local' or 'none', got {self.claim.trust!r}"
+            )
         if (self.claim.trust == "none") != (self.mechanism is None):
             raise InvalidInput("bits about returns are randomized under trust 'local', and only under trust 'none' not")
 
@@ -115,7 +117,9 @@ class OneBitReturns:
         """What the exact accountant finds."""
         noise = "none" if self.mechanism is None else self.mechanism.NAME
         require_unit(self.claim.unit, several=True)
-        described = [CertifiedFamily.of(family, noise=noise, std=self.noise_std()["ones"]) for family in self.families()]
+        described = [
+            CertifiedFamily.of(family, noise=noise, std=self.noise_std()["ones"]) for family in self.families()
+        ]
         return certify(self.events(), described, self.claim, calibration=self.calibration)
 
     def begin(self) -> ReturnState:
@@ -126,11 +130,11 @@ class OneBitReturns:
         """The devices' side: [users], one randomized bit each."""
         chances = self._chances(users, query)
         if isinstance(noise, SecureNoise):
-            bits = bernoulli_each(chances, noise)
+            exact = bernoulli_each(chances, noise)
             if self.mechanism is None:
-                return np.asarray(bits, dtype=np.int64)
-            flips = bernoulli_logistic(len(bits), noise, gamma=self.mechanism.epsilon)
-            return np.asarray(bits ^ flips, dtype=np.int64)
+                return np.asarray(exact, dtype=np.int64)
+            flips = bernoulli_logistic(len(exact), noise, gamma=self.mechanism.epsilon)
+            return np.asarray(exact ^ flips, dtype=np.int64)
         bits = _rounded(chances, noise)
         return bits if self.mechanism is None else self.mechanism.randomize(bits, noise)
 
