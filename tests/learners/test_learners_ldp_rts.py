@@ -12,11 +12,11 @@ from tacit.accounting.claims import no_privacy
 from tacit.errors import InvalidInput, TacitError
 from tacit.learners.ldp_rts import (
     HALVINGS,
+    LDPRTS,
     LEVELS,
     PRIOR_STD,
     RANGE_STARTS,
     SAMPLING,
-    LDPRTS,
     RTSBelief,
     schedule,
 )
