@@ -81,7 +81,7 @@ def compare(
 def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     _known("entry of [[run]]", table, (*ENTRIES, "name"))
     learner = table.get("learner", defaults.get("learner", "auto"))
-    require(isinstance(learner, str), "the learner of a [[run]] must be text", dict(table))
+    require(isinstance(learner, str), "a [[run]] must name its learner as text, or leave it out", dict(table))
     reference = _is_reference(parse_learner(str(learner))[0])
     shared = {key: value for key, value in defaults.items() if not reference or key in SHARED_BY_ALL}
     merged = {"learner": learner, **shared, **{key: value for key, value in table.items() if key != "name"}}
