@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from tacit.runs.signature import new_keys
 from tacit.study import parts
 from tacit.study.collector import Collector
 from tacit.study.parts import NOWHERE, Head
-from tacit.study.wire import Release, Report
+from tacit.study.wire import Release, Report, sha256
 
 ROOT = Path(__file__).parents[2]
 DESIGN = FakeDesign(kind="test-stamped")
@@ -178,6 +179,12 @@ def test_a_release_is_drawn_once(place):
     assert Collector(place / "collector").release(head) == first
     assert counts(first).tolist() == [1] * 5 + [0] * 35
     collector.verify(head)
+    with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER outbox_no_update")
+        other = replace(Release.parse(first), people=4).encode()
+        connection.execute("UPDATE outbox SET bytes = ?, digest = ?", (other, sha256(other).hex()))
+    with pytest.raises(InvalidInput, match="as they were written"):
+        collector.verify(head)
 
 
 def test_order_is_kept(place):

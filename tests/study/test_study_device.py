@@ -84,14 +84,16 @@ def test_what_is_refused(tmp_path):
     refused(Device(cap=0.5), bundle_of(DESIGN), "cap")
     refused(Device(floor=5), bundle_of(DESIGN), "floor")
     refused(device, bundle_of(FakeDesign(questions=2), key=private, question=1), "asked once")
-    device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32))
+    seen = device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32)).digest
     refused(device, bundle_of(DESIGN, key=private, stage=3, head="7:" + "ab" * 32), "below stage 4")
     refused(device, bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32, name="x"), "one bundle")
-    refused(device, bundle_of(DESIGN, key=private, stage=5, head="6:" + "ab" * 32), "go back")
-    refused(device, bundle_of(DESIGN, key=private, stage=5, head="7:" + "cd" * 32), "go back")
+    later = {"key": private, "stage": 5, "previous": seen}
+    refused(device, bundle_of(DESIGN, **later, head="6:" + "ab" * 32), "go back")
+    refused(device, bundle_of(DESIGN, **later, head="7:" + "cd" * 32), "go back")
+    refused(device, bundle_of(DESIGN, **{**later, "previous": "11" * 32}, head="8:" + "ab" * 32), "the one before it")
     other = FakeDesign(name="another study")
-    refused(device, bundle_of(other, key=private, stage=5, head="8:" + "ab" * 32), "one study")
-    device.accept(bundle_of(DESIGN, key=private, stage=5, head="8:" + "cd" * 32))
+    refused(device, bundle_of(other, **later, head="8:" + "ab" * 32), "one study")
+    device.accept(bundle_of(DESIGN, **later, head="8:" + "cd" * 32))
     assert device.kept["stage"] == 5
 
 
@@ -138,9 +140,10 @@ def test_a_killed_study_falls_back_and_sends_nothing(tmp_path):
     treats = policy_to_dict(DeterministicPolicy(np.ones((2, 40), dtype=np.int64)))
     waits = policy_to_dict(DeterministicPolicy(np.zeros((2, 40), dtype=np.int64)))
     device = Device(tmp_path / "device")
-    device.accept(bundle_of(DESIGN, policies=[[treats, [1, 1]]], fallback=waits))
+    seen = device.accept(bundle_of(DESIGN, policies=[[treats, [1, 1]]], fallback=waits)).digest
     assert device.act(0, 0) == "treat"
-    device.accept(bundle_of(DESIGN, stage=1, **NOTHING, kill=True, policies=[[treats, [1, 1]]], fallback=waits))
+    entries = {"policies": [[treats, [1, 1]]], "fallback": waits, "previous": seen}
+    device.accept(bundle_of(DESIGN, stage=1, **NOTHING, kill=True, **entries))
     assert device.act(0, 0) == "wait"
     for send in (lambda: device.report(GOOD), device.cover):
         with pytest.raises(InvalidInput, match="ended"):

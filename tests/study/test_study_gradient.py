@@ -25,7 +25,7 @@ from tacit.study.channels import channel_from_dict
 from tacit.study.channels.fixed_point import from_payload
 from tacit.study.channels.gradient import GradientChannel
 from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.channels.gradient_sums import add_truncated, whole_reach
+from tacit.study.channels.gradient_sums import add_truncated, has_supremum, whole_reach
 from tacit.study.contract import StageSize
 from tacit.study.state import decode_state, encode_state
 
@@ -171,7 +171,7 @@ def test_s6_black_box_sensitivity(kind: str, reports: int, monkeypatch: pytest.M
     everybody = replace(channel, spec=replace(spec, rate=1.0))
     rng, longest, furthest = np.random.default_rng(2), 0.0, 0.0
     for trial in range(60):
-        free = spec.clip is not None or spec.baseline is None
+        free = not has_supremum(spec, shape) or spec.baseline is None
         query = question(
             kind, trial, sharp=float(rng.choice([0.0, 1.0, 40.0])), baseline=rng.random() if free else None
         )
@@ -214,9 +214,13 @@ def test_hostile_questions_are_refused_or_harmless(monkeypatch: pytest.MonkeyPat
         fair._replace(features=np.ones((3, 4, 1))),
         TOTALS,
     ]
-    for query in hostile:
-        with pytest.raises(InvalidInput):
-            exact.release(exact.begin_secret(), [body], query, SecureNoise())
+    # A loose clip does not replace the form that the smaller reach rests on.
+    loose = replace(exact, spec=replace(exact.spec, clip=5.0))
+    assert loose.whole == exact.whole
+    for channel in (exact, loose):
+        for query in hostile:
+            with pytest.raises(InvalidInput):
+                channel.release(channel.begin_secret(), [body], query, SecureNoise())
     clipped = channel_of("clipped", count=1)
     fair = question("clipped")
     for query in (fair._replace(table=1e200 * fair.table), fair._replace(baseline=np.array([1e300]))):

@@ -5,6 +5,7 @@ What is printed are numbers of reports; names of people and of their files are n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
-from tacit.errors import InvalidInput, require
+from tacit.errors import require
 
 if TYPE_CHECKING:
     from tacit.study.collector import Collector
@@ -87,9 +88,11 @@ def _add(
     found = [part for path in files for part in _inside(path)]
     require(bool(found), "there must be reports to add", "none")
     require(person is None or len(found) == 1, "--person is for a single report", len(found))
-    for path in found:
-        if path.suffix not in READERS:
-            raise InvalidInput(f"reports must be files of the kind {', '.join(READERS)}; another kind was given")
+    for number, path in enumerate(found, start=1):
+        # Names of files are names of people, so none is quoted.
+        place = f"file {number} of {len(found)}"
+        require(path.suffix in READERS, f"reports must be files of the kind {', '.join(READERS)}", place)
+        require(path.is_file() and os.access(path, os.R_OK), "reports must be files that can be read", place)
     asked = Asked(person=person, mapping=mapping)
     with progress_bar(len(found), "reports", show=not json) as advance:
         sources = [READERS[path.suffix](collector, path, asked) for path in found]

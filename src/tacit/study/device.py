@@ -1,8 +1,8 @@
 """The device: one person's side. It decides whether a bundle is worth an answer, follows its policy, and reports once.
 
 D1  Refused are a forged or unpinned signature, another study, a stage below one that was seen, another bundle for the
-    same stage, an unknown entry, an epsilon above the person's cap, fewer people than the person's floor, a ledger that
-    went back, and noise that does not keep the claim.
+    same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer people than
+    the person's floor, a ledger that went back, and noise that does not keep the claim.
 D2  A report is frozen on the disk before it is returned: asked again, the device returns the same bytes and draws
     nothing, since two reports of one trajectory have less noise than one.
 D3  A cover report has the length of a real one; whoever sends one in every stage does not show when there was nothing
@@ -156,6 +156,10 @@ class Device:
         require(found["stage"] >= seen, f"a stage must not be below stage {seen}, which was seen", found["stage"])
         same = found["stage"] > seen or found.digest == self.kept["digest"]
         require(same, "a stage has one bundle for everybody", "another one")
+        # Bundles of later questions are not for devices, so only a stage of one question is followed by its successor.
+        follows = self.bundle is not None and self.bundle["questions"] == 1 and found["stage"] == seen + 1
+        chained = not follows or found["previous"] == self.kept["digest"]
+        require(chained, "a bundle must name the one before it", "another one")
         head = Head.from_text(self.kept["head"])
         back = found.head.number < head.number or (found.head.number == head.number and found.head != head)
         require(not back, "the ledger of a study must not go back", f"record {found.head.number}")

@@ -200,8 +200,8 @@ class CentralChannel:
         return (*gaussian, *slack(self.claim, noisy, self.variance))
 
     def noise_std(self) -> dict[str, float]:
-        """The largest standard deviation of any totals of the study."""
-        std = max(math.sqrt(self.variance_at(k)) for k in range(1, self.releases + 1))
+        """The largest standard deviation of any totals of the study: that of the last, a sum of the most squares."""
+        std = math.sqrt(self.variance_at(self.releases))
         return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": std * math.sqrt(2.0), "rewards": std}
 
     def variance_at(self, release: int) -> float:

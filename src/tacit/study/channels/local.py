@@ -192,7 +192,9 @@ class LocalChannel:
     def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
         """All bodies in the order of their bytes; nothing is drawn (G1, G3)."""
         require_people(len(bodies), self.least, self.target)
-        require(query == self.query, f"this stage asks for {self.query.words()}", query)
+        require(
+            type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query.words()}", query
+        )
         for body in bodies:
             self.check(body)
         return secret, b"".join(sorted(bodies))
