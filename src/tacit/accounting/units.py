@@ -26,7 +26,7 @@ from tacit.accounting.privacy_loss import total
 from tacit.accounting.search import least_real
 from tacit.errors import NotSupported, require_count, require_real
 
-__all__ = ["in_stages", "largest_report_epsilon", "worst_exposure"]
+__all__ = ["in_stages", "largest_report_epsilon", "other_exposures", "worst_exposure"]
 
 T = TypeVar("T")
 
@@ -103,6 +103,18 @@ def worst_exposure(schedule: Sequence[Events], reports: int, delta: float) -> Ev
     alike = {kind: tuple(sorted(kind, key=repr)) for kind in kinds}
     limits = tuple((alike[kind], number) for kind, number in kinds.items() if kind)
     return _worst(limits, min(count, sum(number for _, number in limits)), float(delta))
+
+
+def other_exposures(
+    schedule: Sequence[Events], reports: int, delta: float, deltas: Sequence[float]
+) -> tuple[Events, ...]:
+    """What costs most at one of these deltas, where that is not what costs most at `delta`: each of them once.
+
+    A curve over the deltas has to cover them, too: the stage that costs most at 1e-6 need not do so at 1e-12.
+    """
+    worst = worst_exposure(schedule, reports, delta)
+    found = dict.fromkeys(worst_exposure(schedule, reports, other) for other in deltas)
+    return tuple(events for events in found if events != worst)
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ are arguments. Privatizers that release after every user also come as one kernel
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import pure_epsilon_of
+from tacit.accounting.events import Events
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, NotSupported, require
@@ -157,10 +158,12 @@ def certificate_of(
     std: Mapping[str, float],
     paper_says: str | None = None,
     several: bool = False,
+    others: Sequence[Events] = (),
 ) -> Certificate:
     """The certificate of a privatizer of counts: what the exact accountant finds for one unit's whole exposure.
 
-    `several` says that the events are those of a person with all reports of the claim's unit, at most one per stage.
+    `several` says that the events are those of a person with all reports of the claim's unit, at most one per stage;
+    `others` are those of people in stages of other kinds, where they may cost more at another delta.
     """
     # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
     families = [
@@ -178,4 +181,5 @@ def certificate_of(
         calibration=privatizer.calibration,
         paper_says=paper_says,
         paper_delta=0.0 if pure else None,
+        others=others,
     )

@@ -16,11 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.certificate import CURVE_DELTAS, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import other_exposures
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
 from tacit.data.trajectories import Trajectories
@@ -129,7 +130,14 @@ class Channeled:
             CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std.get("rewards", largest)))
             for family in self.families()
         ]
-        return certify(self.events(), families, self.claim, calibration=self.calibration)
+        return certify(self.events(), families, self.claim, calibration=self.calibration, others=self._others())
+
+    def _others(self) -> tuple[Events, ...]:
+        """What people in stages of other kinds are exposed to, where that costs more at some delta of a curve."""
+        schedule = [channel.events() for channel in self.channels]
+        if len({frozenset(events) for events in schedule}) == 1:
+            return ()
+        return other_exposures(schedule, reports_of(self.claim), self.claim.delta, CURVE_DELTAS)
 
     def begin(self) -> ChanneledState:
         """Before the first stage."""

@@ -32,12 +32,12 @@ from typing import Self
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import CURVE_DELTAS, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.accounting.units import in_stages, largest_report_epsilon, worst_exposure
+from tacit.accounting.units import in_stages, largest_report_epsilon, other_exposures, worst_exposure
 from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
@@ -200,7 +200,14 @@ class Shuffled:
             printed = f"({self.claim.epsilon:g}, {self.claim.delta:g})-SDP by tau = 96 ln(2/beta')/eps'^2 noise bits"
         # Every counter of one batch has the same noise.
         alone = {"rewards": self._worst().bit_noise.total.std} if self.protocol is None else None
-        return certificate_of(self, noise="binomial", std=alone or self.noise_std(), paper_says=printed, several=True)
+        return certificate_of(
+            self,
+            noise="binomial",
+            std=alone or self.noise_std(),
+            paper_says=printed,
+            several=True,
+            others=() if self.protocol is not None else self._others(),
+        )
 
     def reports(self) -> tuple[BatchReport, ...]:
         """Certificate and message cost of every kind of batch in the schedule, in its order."""
@@ -257,6 +264,14 @@ class Shuffled:
     def _planned(self) -> tuple[PlannedBatch, ...]:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)
         return self.batches
+
+    def _others(self) -> tuple[Events, ...]:
+        """What people in batches of other kinds are exposed to, where that costs more at some delta of a curve."""
+        kinds = dict.fromkeys(self.protocol_of(batch.users, batch.query) for batch in self._planned())
+        if len(kinds) == 1:
+            return ()
+        schedule = [self.protocol_of(batch.users, batch.query).events() for batch in self._planned()]
+        return other_exposures(schedule, self.claim.unit.reports, self.claim.delta, CURVE_DELTAS)
 
     def _worst(self) -> Shuffle:
         """The protocol of the batch that tells most."""
