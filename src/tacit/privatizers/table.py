@@ -28,7 +28,7 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require, requi
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
 from tacit.mechanisms.table import MECHANISMS as TABLE
-from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
+from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named, read_mechanism
 from tacit.plugins import named
 from tacit.privatizers.central import Central, geometric_ends
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, make_gradients
@@ -296,7 +296,12 @@ def _local(request: PrivacyRequest) -> Local:
 def _randomized(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
     encoding = _encoding(request, calibration)
     kind, epsilon, delta = randomizer_named(mechanism), claim.epsilon, claim.delta
-    if calibration == "paper":
+    row, (name, chosen) = mechanism_row("local", mechanism), read_mechanism(mechanism)
+    if chosen is not None and row.choice is not None:
+        require(calibration == "paper", f"'{mechanism}' chooses among printed noises", calibration, "use 'paper'")
+        require(not request.squares, f"{name} is not printed for squares of rewards", request.squares)
+        outcome, transition = row.choice.build(request.shape, epsilon, delta, chosen)
+    elif calibration == "paper":
         outcome, transition = kind.paper(request.shape, epsilon, delta, squares=request.squares)
     else:
         outcome, transition = kind.tight(request.shape, count_families(request.shape, encoding), epsilon, delta)
