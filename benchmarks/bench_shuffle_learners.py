@@ -46,7 +46,7 @@ def seconds(mdp: TabularMDP, learner: type[SDPPEPlus] | type[SDPPE], *, private:
         trust="shuffle",
         epsilon=1.0,
         delta=1e-6,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )
