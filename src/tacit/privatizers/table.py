@@ -231,9 +231,9 @@ def _central(request: PrivacyRequest) -> Central:
         counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, len(ends))
     elif calibration == "paper":
         require(row.printed, "the papers count with laplace-tree", mechanism, "leave the mechanism out")
-        # b = 3H ⌈log₂ K⌉ / ε in each family, padded to exactly ⌈log₂ K⌉ terms ([bai2024adversarial] Sec. 5)
+        # b = 3H ⌈log₂ K⌉ / ε in each family; the plain Binary Mechanism serves counts ([bai2024adversarial] Sec. 5.1)
         scale = 3.0 * shape.horizon * tree_levels(steps) / claim.epsilon
-        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
+        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=False)
     else:
         # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
         counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, steps - 1)
