@@ -61,7 +61,7 @@ def _reproduce(
     name: Annotated[str | None, typer.Argument(help="See 'tacit list experiments'.")] = None,
     everything: Annotated[
         bool,
-        typer.Option("--list", help="List every figure, table and theorem of the papers with its status, instead."),
+        typer.Option("--list", help="List every figure, table and theorem of the papers with its status."),
     ] = False,
     scale: Annotated[str, typer.Option(help="smoke (about a minute) or paper (full size).")] = "smoke",
     out: Out = None,

@@ -59,9 +59,9 @@ def _sections(states: Mapping[str, Currency]) -> Iterator[str]:
         yield ""
     yield "## Committed results\n"
     yield (
-        "A run is *current* if the fingerprint of the algorithm that made it (learner, privatizer, rule for the widths;\n"
-        "names, revisions and constants) is that of its configuration today, *stale* if it is not or if the reason is\n"
-        "known, and of the runs *before fingerprints* nobody knows for certain: `tacit reproduce NAME --check` tells.\n"
+        "A run is *current* if the fingerprint of the algorithm that made it (learner, privatizer, rule for the\n"
+        "widths; names, revisions and constants) is that of its configuration today, *stale* if it is not or if a\n"
+        "reason is known. Of runs *before fingerprints* nobody knows: `tacit reproduce NAME --check` tells.\n"
     )
     yield "| result | made by | state |\n|---|---|---|"
     for name, state in states.items():

@@ -42,7 +42,7 @@ STATEMENTS: Final = (
         "Table I",
         "SDP-PE has the regret of joint DP without a trusted curator, the cost of privacy is additive",
         "open",
-        "the exponents in K and in 1/epsilon are not fitted; at published sizes the printed constants eliminate nothing",
+        "the exponents in K and in 1/epsilon are not fitted; the printed constants eliminate nothing at such K",
     ),
     Statement(
         "bai2024shuffle",
@@ -353,7 +353,7 @@ STATEMENTS: Final = (
         "Figure 1",
         "LDP-OBI with Laplace noise and LDP-PSRL against UCB-VI, LDP-PSRL slightly better",
         "partly",
-        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL is better by two to three orders of magnitude",
+        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL is better by two to three orders",
         "garcelon2021local/fig1",
     ),
     Statement(
