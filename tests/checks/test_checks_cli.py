@@ -48,7 +48,11 @@ def test_a_mechanism_as_a_table_and_as_json(capsys):
         (["--mechanism", "rr", "--delta", "0", "--calibration", "loose"], "calibration"),
         (["--mechanism", "rr", "--delta", "0", "--epsilon", "nan"], "epsilon"),
         (["--mechanism", "oue", "--trust", "central", "--delta", "0"], "unknown mechanism of trust 'central' 'oue'"),
-        (["--all", "--trust", "local"], "--trust belongs to"),
+        (["--all", "--delta", "1e-6", "--trust", "local"], "--trust belongs to"),
+        (["--all"], "needs a delta, which has no default"),
+        (["--all", "--mutations"], "needs a delta, which has no default"),
+        (["--all", "--delta", "0"], "delta must be above 0 for --all"),
+        (["--all", "--delta", "2"], "delta"),
     ],
 )
 def test_bad_input_is_exit_2_and_one_line(capsys, words, says):
@@ -79,7 +83,7 @@ def rows_of(calls):
 def test_everything_is_resumable_and_becomes_a_page(capsys, monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(suite, "all_rows", lambda epsilon, delta: rows_of(calls))
-    words = ["audit", "--all", "--trials", "5000", "--out", tmp_path / "audit"]
+    words = ["audit", "--all", "--delta", "1e-6", "--trials", "5000", "--out", tmp_path / "audit"]
     code, out, _ = call(capsys, *words)
     assert code == 0
     assert "tacit report" in out
@@ -92,9 +96,11 @@ def test_everything_is_resumable_and_becomes_a_page(capsys, monkeypatch, tmp_pat
     assert call(capsys, *words)[0] == 0
     assert calls[2:] == [("oue", 0.005)]
     assert load_audit(tmp_path / "audit").to_dict()["rows"] == whole["rows"]
-    code, _, err = call(capsys, *words, "--seed", "1")
-    assert code == 2
-    assert "other settings" in err
+    assert whole["settings"]["delta"] == 1e-6
+    for other in (["--seed", "1"], ["--delta", "1e-7"]):
+        code, _, err = call(capsys, *words, *other)
+        assert code == 2
+        assert "other settings" in err
     assert call(capsys, "report", tmp_path / "audit")[0] == 0
     page = (tmp_path / "audit" / "report.html").read_text()
     assert "Mechanisms" in page

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_curator import PlainCentral, central, shuffled
+from tacit.checks.bugs_curator import PlainCentral, central
 from tacit.checks.bugs_device import HalfTheNoise
+from tacit.checks.bugs_shuffle import shuffled
 from tacit.checks.conformance import RULES, ConformanceReport, NonConformant, check_privatizer
 from tacit.checks.exposure import admitted, exposure, noise_map, own_covariance, stated_exposure
 from tacit.checks.mutations import MUTATIONS

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_curator import CURATORS, batches
+from tacit.checks.bugs_curator import CURATORS
 from tacit.checks.bugs_device import local
-from tacit.checks.bugs_release import RELEASES, counted, gradients, losses
+from tacit.checks.bugs_release import RELEASES, gradients, losses
+from tacit.checks.bugs_shuffle import SHUFFLERS
 from tacit.checks.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.checks.count_probe import ordinary_users
 from tacit.checks.harness import worst_pair
@@ -28,13 +29,13 @@ from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
 
-GENERAL = {"fields", "shift", "measured", "exposed", "coins", "length", "lattice"}
+GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", RELEASES)
 def test_every_kind_of_release_conforms(name):
-    """False alarms below 7e-6 each (seven statistical rules, seed fixed); power: the mutation suite."""
+    """False alarms below 7e-6 each (at most seven statistical rules, seed fixed); power: the mutation suite."""
     privatizer = RELEASES[name]()
     report = check_privatizer(privatizer, replicates=100)
     assert {"claim", "certificate", "families", "state", "silence", *GENERAL} <= set(report.passed)
@@ -43,14 +44,9 @@ def test_every_kind_of_release_conforms(name):
 
 def test_there_is_a_probe_for_every_query_that_anybody_answers():
     assert {asked for asked, _ in PRIVATIZERS} <= set(PROBES)
-    assert {make().answers for make in (*RELEASES.values(), *CURATORS.values(), local)} == set(PROBES)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("make", [CURATORS["shuffle binomial"], batches, counted])
-def test_secure_paths_conform(make):
-    """False alarms below 3e-6; noise of the operating system is not reproducible, so this may fail once in 300,000."""
-    assert check_privatizer(make(), replicates=100, secure=True).passed == ("measured", "exposed", "lattice")
+    assert {make().answers for make in (*RELEASES.values(), *CURATORS.values(), *SHUFFLERS.values(), local)} == set(
+        PROBES
+    )
 
 
 # ------------------------------------------------------------------------------------------------- products
@@ -89,7 +85,7 @@ def test_batches_times_stages(users, calibration):
                ((0, None), (1, 0.1), (None, None), (0, 0.1))]  # fmt: skip
     rules = ["fields", "families", "replay", "query", "silence", "shift"]
     if calibration == "tight":
-        rules += ["measured", "exposed", "lattice"]
+        rules += ["measured", "exposed", "tails", "lattice", "batch size", "messages"]
     assert len(probe_of(shuffle.planned(planned)).variants()) == 3
     check_privatizer(shuffle.planned(planned), replicates=100, only=rules)
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tacit.checks.bugs_device import DEVICES
 from tacit.checks.bugs_loop import LOOPS
+from tacit.checks.bugs_release import RELEASES
+from tacit.checks.conformance import check_privatizer
 from tacit.checks.mutations import MUTATIONS, ORIGINALS, TOTAL_FALSE_ALARM, examine
 from tacit.checks.pages import render_audit_report, render_page
 from tacit.checks.record import load_audit
@@ -36,7 +39,7 @@ def test_there_are_at_least_sixty_and_all_that_were_asked_for():
     assert len(MUTATIONS) >= 60
     assert {*ASKED, *GENERAL} <= set(MUTATIONS)
     assert all(bug.expected for bug in MUTATIONS.values())
-    assert sum(bug.secure for bug in MUTATIONS.values()) >= 5
+    assert sum(bug.secure for bug in MUTATIONS.values()) >= 8
     assert TOTAL_FALSE_ALARM <= 0.01
 
 
@@ -71,6 +74,33 @@ def test_nothing_honest_is_attacked(name):
     assert found.by == (), found.details
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Those on devices are of the registry, where every mechanism conforms (`test_checks_conformance`).
+        pytest.param(name, marks=pytest.mark.slow if name in DEVICES else ())
+        for name in ORIGINALS
+        if name not in {**LOOPS, **RELEASES}
+    ],
+)
+def test_every_original_conforms(name):
+    """All rules that apply. False alarms below 1.2e-5 each (twelve statistical rules); power: the bugs above.
+
+    Noise of the operating system is not reproducible: of a hundred thousand runs one may fail. What other releases were
+    planted in has a test of its own (`test_checks_harness`); loops have no rules.
+    """
+    original = ORIGINALS[name]
+    passed = check_privatizer(original.plant(), replicates=100, secure=original.secure).passed
+    general, counts = ("measured", "exposed", "tails", "lattice"), ("variance", "independent", "unbiased", "precise")
+    if original.secure:
+        assert passed == (*general, *(counts if "devices" in name else ()))
+        return
+    assert {*general, "families", "state", "noise source", "silence"} <= set(passed)
+    assert ({"batch size", "messages"} <= set(passed)) == ("shuffle" in name)
+    assert (set(counts) <= set(passed)) == ("shuffled batch" not in name)
+
+
 def test_an_unknown_watchman_is_refused():
     with pytest.raises(UnknownName, match="did you mean 'audit'"):
         examine("x", ORIGINALS["plan"], watchmen=("audits",))
@@ -96,7 +126,6 @@ def test_the_committed_run_is_tight():
     assert all(f.attacked <= f.certified * (1 + 1e-6) for f in COMMITTED.findings if f.calibration == "tight")
 
 
-@pytest.mark.xfail(strict=False, reason="results/audit is a run of 0.2.0 with thirty bugs: run it again for a release")
 def test_the_committed_run_caught_every_bug_and_flagged_nothing():
     assert set(COMMITTED.mutations) == set(MUTATIONS)
     assert set(COMMITTED.originals) == set(ORIGINALS)

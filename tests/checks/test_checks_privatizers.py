@@ -9,8 +9,10 @@ import pytest
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.checks.bugs_device import HalfTheNoise, local
+from tacit.checks.bugs_release import counted as counted_prefixes
 from tacit.checks.conformance import probe_of
 from tacit.checks.count_probe import counted, exact_counts
+from tacit.checks.counters import CountedPrefixes
 from tacit.checks.harness import worst_pair
 from tacit.checks.learners import LAYERED
 from tacit.checks.records import canaries, counters_of, exact_record, record_width
@@ -20,7 +22,7 @@ from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.privatizers.losses import make_adversarial
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.request import gradient_request
+from tacit.privatizers.request import PrivacyRequest, gradient_request
 from tacit.privatizers.statistics import count_families
 from tacit.privatizers.table import make_privatizer
 from tacit.released.counts import CountShape
@@ -118,6 +120,55 @@ def test_the_canaries_of_gradients_are_as_far_apart_as_stated(changes):
     pairs = [(probe, *worst_pair(probe)) for probe in probes]
     far = max(float(np.linalg.norm(probe.exact(one) - probe.exact(other))) for probe, one, other in pairs)
     assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.epochs), rel=1e-6)
+
+
+class Folded:
+    """Not a bug by itself: a correct privatizer of totals of a class that the attack does not know."""
+
+    def __init__(self, inner, scale=1.0):
+        self.inner, self.scale = inner, scale
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def release(self, state, users, query, noise):
+        after, released = self.inner.release(state, users, query, noise)
+        exact = exact_counts(self.shape, users)
+        quieter = {
+            name: getattr(exact, name) + self.scale * (getattr(released.statistics, name) - getattr(exact, name))
+            for name in ("transitions", "visits", "rewards", "squares")
+        }
+        return after, replace(released, statistics=released.statistics._replace(**quieter))
+
+
+@pytest.mark.statistical
+def test_privatizers_of_other_classes_are_attacked_through_release():
+    """False-alarm rate 0.001: honest noise holds, a tenth of it is found; kernels of totals take single users only."""
+    inner = make_privatizer(
+        PrivacyRequest(trust="local", shape=SHAPE, episodes=8, epsilon=1.0, delta=0.0, calibration=None,
+                       mechanism="laplace", users_per_batch=1)
+    )  # fmt: skip
+    right, wrong = (audit_privatizer(Folded(inner, scale), trials=2000, false_alarm=1e-3) for scale in (1.0, 0.1))
+    assert (right.verdict, wrong.verdict) == ("holds", "CERTIFICATE REFUTED")
+    assert right.view == "everything released of the user"
+
+
+class FlatteredCounter(CountedPrefixes):
+    """Broken: the accountant is told of ten times the noise."""
+
+    def events(self):
+        return replace(self.counter, scale=10.0 * self.counter.scale).events(self.family)
+
+
+@pytest.mark.statistical
+def test_counters_without_a_kernel_are_attacked():
+    """False-alarm rate 0.001: all prefixes of a right counter hold; a tenth of the stated noise is found."""
+    right, flattered = counted_prefixes(), counted_prefixes(FlatteredCounter)
+    wrong = replace(flattered, counter=replace(right.counter, scale=right.counter.scale / 10.0))
+    assert wrong.events() == right.events()
+    found = [audit_privatizer(one, trials=2000, false_alarm=1e-3) for one in (right, wrong)]
+    assert [one.verdict for one in found] == ["holds", "CERTIFICATE REFUTED"]
+    assert found[0].view == "all 7 releases"
 
 
 def test_an_unknown_privatizer_is_refused():

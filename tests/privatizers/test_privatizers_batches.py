@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from contract_calls import shown
 
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.composition import epsilon_of, pure_epsilon_of
 from tacit.accounting.events import LaplaceEvent
+from tacit.accounting.schema import certificate_schema, violations
 from tacit.checks.conformance import check_privatizer
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
@@ -26,6 +28,8 @@ from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import now_radius, precision_log_term
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 SMALL = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
@@ -176,3 +180,29 @@ def test_schedules_are_checked():
         ends = geometric_ends(episodes, first=4, growth=1.3)
         assert ends[-1] < episodes
         assert list(ends) == sorted(set(ends))
+
+
+@pytest.mark.parametrize("learner", ["sdp-pe", "sdp-bucb"])
+def test_the_curve_covers_the_batches_of_every_kind_at_every_delta(learner):
+    """The batch that costs most at the claim's delta need not do so at another one."""
+    parts = assemble(
+        RunConfig(
+            environment="riverswim",
+            learner=learner,
+            episodes=20_000,
+            seeds=(0,),
+            trust="shuffle",
+            epsilon=1.0,
+            delta=1e-6,
+        )
+    )
+    made, certificate = parts.privatizer, parts.certificate
+    kinds = {made.protocol_of(batch.users, batch.query).events() for batch in made.batches}
+    for delta, epsilon in certificate.curve:
+        assert epsilon == max(epsilon_of(events, delta) for events in kinds)
+    assert certificate.others
+    assert certificate.epsilon == epsilon_of(made.events(), 1e-6)
+    again = Certificate.from_dict(certificate.to_dict())
+    assert again == certificate
+    assert again.derived() == certificate
+    assert violations(certificate.to_dict(), certificate_schema()) == []

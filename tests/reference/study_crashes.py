@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import study_fakes
 from study_world import audit, drive, fast_directory
@@ -21,7 +22,28 @@ from tacit.study import parts
 STOPPED = 7
 
 
-def in_a_process(place: Path, design: study_fakes.FakeDesign, stop: int | None, mutant: bool) -> bool:
+REAL: dict[str, dict[str, Any]] = {
+    "shuffle": {"learner": "sdp-bucb", "trust": "shuffle", "stages": 1},
+    "central": {"learner": "sdp-pe-plus", "trust": "central", "stages": 1},
+    "local": {"learner": "psrl", "trust": "local", "stages": 1, "epsilon": 4.0, "least": 2},
+    "gradient": {"learner": "dp-ppo:epochs=2", "trust": "central", "stages": 1},
+}
+"""Studies with the channels of deployments, by the channel's kind."""
+
+
+def design_of(kind: str, mutant: bool) -> Any:
+    """A small study with this channel."""
+    if kind in REAL:
+        from tacit.study.design import plan_study
+
+        sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 1.0, "delta": 1e-6, "target": 3}
+        return plan_study(**{**sizes, **REAL[kind]})
+    questions = 2 if kind == "test-central" else 1
+    stages = 2 if kind == "test-stamped" and not mutant else 1
+    return study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions, labels=240)
+
+
+def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool) -> bool:
     """Whether the study came to its end; the process exits at edge number `stop`, without a word."""
     child = os.fork()
     if child == 0:
@@ -46,13 +68,15 @@ def in_a_process(place: Path, design: study_fakes.FakeDesign, stop: int | None, 
 
 def main(kind: str, mutant: bool) -> None:
     study_fakes.register()
-    parts.read_design = study_fakes.FakeDesign.from_dict
-    study_fakes.use_ledger()
-    questions = 2 if kind == "test-central" else 1
-    stages = 2 if kind == "test-stamped" and not mutant else 1
-    design = study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions)
+    if kind not in REAL:
+        parts.read_design = study_fakes.FakeDesign.from_dict
+    design = design_of(kind, mutant)
     found: Counter[str] = Counter()
     with fast_directory() as folder:
+        # Once without a crash: what is compiled here need not be compiled in every process.
+        warm = Path(folder) / "warm"
+        warm.mkdir()
+        drive(warm, design, lambda name: None, mutant=mutant)
         for stop in itertools.count():
             place = Path(folder) / str(stop)
             place.mkdir()

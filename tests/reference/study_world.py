@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from study_fakes import FakeDesign, body_of
+from study_fakes import body_of
 
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.parts import Head
+from tacit.study.device import Device
+from tacit.study.parts import Head, channels_of
 from tacit.study.study import Study
 from tacit.study.wire import Release, Report, sha256
 
@@ -62,7 +63,20 @@ class HandsOverFirst(Collector):
         return data
 
 
-def drive(place: Path, design: FakeDesign, edge: Any, *, mutant: bool = False) -> None:
+def answer(place: Path, bundle: bytes, label: int) -> bytes:
+    """The report of one person, frozen on a device of its own."""
+    device = Device(place / "devices" / str(label))
+    found = device.accept(bundle)
+    steps, states, actions = found["horizon"], len(found["states"]), len(found["actions"])
+    trajectory = {
+        "states": [label % states] * (steps + 1),
+        "actions": [label % actions] * steps,
+        "rewards": [found["rewards"][1]] * steps,
+    }
+    return device.report(trajectory)
+
+
+def drive(place: Path, design: Any, edge: Any, *, mutant: bool = False) -> None:
     """Carry a study from wherever it stands to its end; whoever crashes calls this again."""
     log = Log(place / "log")
     for name, kind, options in (("study", Study, {"seed": 3}), ("collector", Collector, {})):
@@ -80,22 +94,26 @@ def drive(place: Path, design: FakeDesign, edge: Any, *, mutant: bool = False) -
         collector.open(data)
         state = collector.status()["state"]
         if state == "open":
-            for i in range(design.least):
-                label = bundle["stage"] * design.least + i
-                report = report_of(collector.study, bundle["stage"], label)
+            for i in range(bundle["least"]):
+                label = bundle["stage"] * 100 + i
+                report = answer(place, data, label)
                 if collector.add(report, f"person {label}") in ("counted", "again"):
-                    log.write("acknowledged", id=Report.parse(report).id.hex())
+                    sent = Report.parse(report)
+                    log.write("acknowledged", id=sent.id.hex(), body=sent.body.hex())
             collector.close()
         head = study.head
+        release = collector.release(head)
         if not mutant:
-            release = collector.release(head)
             log.write("view", digest=sha256(release).hex(), stage=bundle["stage"], bytes=release.hex())
-        else:
-            release = collector.release(head)
         study.take(release)
 
 
-def audit(place: Path, design: FakeDesign) -> dict[str, int]:
+def tell_tale(body: bytes) -> bool:
+    """Whether a body is long and mixed enough to be looked for in files."""
+    return len(body) >= 12 and len(set(body)) >= 6
+
+
+def audit(place: Path, design: Any) -> dict[str, int]:
     """Everything that may not have happened, counted."""
     log = Log(place / "log")
     with contextlib.closing(sqlite3.connect(place / "collector" / "collector.db")) as database:
@@ -107,22 +125,23 @@ def audit(place: Path, design: FakeDesign) -> dict[str, int]:
         taken = dict(database.execute("SELECT digest, bytes FROM release").fetchall())
     views: dict[tuple[int, int], set[str]] = {}
     unpaid = uncommitted = 0
-    draws = {number: digest for number, kind, _, digest in records if kind in ("draw", "charge")}
-    commits = {json.loads(body)["digest"] for _, kind, body, _ in records if kind == "commit"}
+    draws = {number: digest for number, kind, _, digest in records if kind == "draw"}
+    commits = {json.loads(body)["release"] for _, kind, body, _ in records if kind == "commit"}
     for line in log.read("view"):
         release = Release.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])
         unpaid += draws.get(release.head.number) != release.head.digest.hex()
         uncommitted += line["digest"] not in commits
+    sent = [bytes.fromhex(line["body"]) for line in log.read("acknowledged")]
     raw = b"".join(path.read_bytes() for path in sorted((place / "collector").iterdir()))
     return {
         "two views": sum(len(found) > 1 for found in views.values()),
         "unpaid": unpaid,
         "uncommitted": uncommitted,
         "learner differs from outbox": int(taken != outbox),
-        "bodies left": bodies + raw.count(body_of(0)[4:]),
+        "bodies left": bodies + sum(body in raw for body in sent if tell_tale(body)),
         "acknowledged and lost": sum(line["id"] not in ids for line in log.read("acknowledged")),
-        "missing": design.stages * design.questions - len(outbox),
+        "missing": sum(channel.questions for channel in channels_of(design)) - len(outbox),
     }
 
 

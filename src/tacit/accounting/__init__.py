@@ -20,7 +20,8 @@ from tacit.accounting.events import (
 )
 from tacit.accounting.families import Family
 from tacit.accounting.ledger import Ledger, Receipt
-from tacit.accounting.units import largest_report_epsilon
+from tacit.accounting.people import PeopleLedger
+from tacit.accounting.units import largest_report_epsilon, worst_exposure
 
 __all__ = [
     "BinomialEvent",
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianEvent",
     "LaplaceEvent",
     "Ledger",
+    "PeopleLedger",
     "PrivacyClaim",
     "PrivacyUnit",
     "PureEvent",
@@ -50,4 +52,5 @@ __all__ = [
     "method_of",
     "no_privacy",
     "parallel",
+    "worst_exposure",
 ]

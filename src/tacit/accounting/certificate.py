@@ -20,7 +20,16 @@ from tacit.accounting.terms import Terms
 from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
 
-__all__ = ["FIRST_ENTRIES", "Calibration", "Certificate", "CertifiedFamily", "PrintedGuarantee", "certify", "shown_up"]
+__all__ = [
+    "CURVE_DELTAS",
+    "FIRST_ENTRIES",
+    "Calibration",
+    "Certificate",
+    "CertifiedFamily",
+    "PrintedGuarantee",
+    "certify",
+    "shown_up",
+]
 
 Calibration: TypeAlias = Literal["tight", "paper", "none"]
 
@@ -73,6 +82,8 @@ class Certificate:
     local_epsilon: float | None
     events: Events | None = None
     terms: Terms | None = None
+    others: tuple[Events, ...] = ()
+    """What people in stages of other kinds are exposed to, where that is more at some delta: the curve covers it."""
 
     def under(self, terms: Terms) -> Certificate:
         """The same certificate with its terms."""
@@ -151,15 +162,17 @@ class Certificate:
             "release": self.release,
             "statement": self.statement,
             "warnings": list(self.warnings),
-            "events": None if self.events is None else [[event.to_dict(), count] for event, count in self.events],
+            "events": None if self.events is None else _events_to_plain(self.events),
             "terms": None if self.terms is None else self.terms.to_dict(),
+            **({"others": [_events_to_plain(other) for other in self.others]} if self.others else {}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
         known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
-        require(set(plain) in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
+        given = set(plain) if set(plain) == known[0] else {*plain, "others"}
+        require(given in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
         events, terms = plain.get("events"), plain.get("terms")
         found = cls(
             claim=PrivacyClaim.from_dict(plain["claim"]),
@@ -171,7 +184,8 @@ class Certificate:
             calibration=plain["calibration"],
             printed=None if plain["printed"] is None else _printed_from_plain(plain["printed"]),
             local_epsilon=plain["local_epsilon"],
-            events=None if events is None else tuple((event_from_dict(event), count) for event, count in events),
+            events=None if events is None else _events_from_plain(events),
+            others=tuple(_events_from_plain(other) for other in plain.get("others", ())),
             terms=None if terms is None else Terms.from_dict(terms),
         )
         follows = found.to_dict()
@@ -192,6 +206,7 @@ class Certificate:
             paper_says=None if printed is None else printed.says,
             paper_delta=None if printed is None else printed.delta,
             local_epsilon=self.local_epsilon,
+            others=self.others,
         )
         return found if self.terms is None else found.under(self.terms)
 
@@ -233,10 +248,12 @@ def certify(
     paper_says: str | None = None,
     paper_delta: float | None = None,
     local_epsilon: float | None = None,
+    others: Sequence[Events] = (),
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
-    The events describe the change of one unit of the claim: all reports of one person.
+    The events describe the change of one unit of the claim: all reports of one person. Where people are exposed to
+    different ones, `others` are those that may cost more at another delta; every number is the largest over all.
     `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
     prints, if that is not the claim's (0 where the paper promises pure differential privacy).
 
@@ -259,16 +276,17 @@ def certify(
         epsilon, method = math.inf, "no protection"
         curve: tuple[tuple[float, float], ...] = ()
     else:
-        epsilon, method = epsilon_of(events, claim.delta), method_of(events, claim.delta)
-        deltas = sorted({*CURVE_DELTAS, claim.delta})
-        curve = tuple((delta, epsilon_of(events, delta)) for delta in deltas)
+        everybody = (events, *others)
+        largest = {delta: max(epsilon_of(one, delta) for one in everybody) for delta in {*CURVE_DELTAS, claim.delta}}
+        epsilon, method = largest[claim.delta], method_of(events, claim.delta)
+        curve = tuple(sorted(largest.items()))
         # The two views of one curve must agree on the private side: a broken accountant is not certified.
-        agreed = math.isinf(epsilon) or delta_of(events, epsilon) <= claim.delta
+        agreed = math.isinf(epsilon) or all(delta_of(one, epsilon) <= claim.delta for one in everybody)
         require(agreed, "the accountant must agree with itself", given=f"{method} at delta {claim.delta:g}")
     printed = None
     if paper_says is not None:
         at = claim.delta if paper_delta is None else paper_delta
-        certified = epsilon if at == claim.delta else epsilon_of(events, at)
+        certified = epsilon if at == claim.delta else max(epsilon_of(one, at) for one in (events, *others))
         printed = PrintedGuarantee(says=paper_says, epsilon=claim.epsilon, delta=at, certified=certified)
     return Certificate(
         claim=claim,
@@ -281,7 +299,16 @@ def certify(
         printed=printed,
         local_epsilon=local_epsilon,
         events=tuple(events),
+        others=tuple(others),
     )
+
+
+def _events_to_plain(events: Events) -> list[list[object]]:
+    return [[event.to_dict(), count] for event, count in events]
+
+
+def _events_from_plain(plain: Sequence[Any]) -> Events:
+    return tuple((event_from_dict(event), count) for event, count in plain)
 
 
 def _printed_to_plain(printed: PrintedGuarantee) -> dict[str, object]:

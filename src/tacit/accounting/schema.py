@@ -42,6 +42,7 @@ def certificate_schema() -> dict[str, Any]:
         "output": {"enum": [output for outputs in OUTPUTS.values() for output in outputs]},
     }
     event = {"type": "object", "properties": {"event": TEXT}, "required": ["event"]}
+    exposure = _list({"type": "array", "prefixItems": [event, {"type": "integer", "minimum": 0}]})
     entries: dict[str, Schema] = {
         "claim": {**_closed({**claim, "allow_large_delta": {"enum": [True]}}), "required": list(claim)},
         "epsilon": _meaning("What the accountant certifies at the claim's delta.", EPSILON),
@@ -60,14 +61,20 @@ def certificate_schema() -> dict[str, Any]:
         "warnings": _list(TEXT),
         "events": _meaning(
             "What one unit is exposed to, (event, count) each: mechanism and parameters from which epsilon follows.",
-            _list({"type": "array", "prefixItems": [event, {"type": "integer", "minimum": 0}]}),
+            exposure,
         ),
         "terms": _meaning("What the certificate depends on beside claim and events.", Terms.schema()),
+        "others": _meaning(
+            "Left out if there are none: what people in stages of other kinds are exposed to; the curve covers it.",
+            _list(exposure),
+        ),
     }
+    whole = _closed({name: dict(entry) for name, entry in entries.items()})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tacit certificate",
-        **_closed({name: dict(entry) for name, entry in entries.items()}),
+        **whole,
+        "required": [name for name in whole["required"] if name != "others"],
     }
 
 

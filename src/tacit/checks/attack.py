@@ -27,7 +27,7 @@ from tacit.accounting.events import Events
 from tacit.checks.bounds import Errors, curve_epsilon, event_epsilon, noise_factor
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_out"]
+__all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_out", "told_apart"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["mechanism", "privatizer", "messages", "learner"]
@@ -151,8 +151,7 @@ def attack(
     fit = (seen[0][held_out(first)], seen[1][held_out(second)])
     test = (seen[0][~held_out(first)], seen[1][~held_out(second)])
     each, certified = false_alarm / 3.0, target.certified  # three bounds share it
-    # Judged as if it were seen as often among the trials that count.
-    tail = _best(fit, lambda errors: event_epsilon(_larger(errors), target.delta, each))
+    tail = _surest(fit, target.delta, each)
     by_events = event_epsilon(_errors(*test, tail), target.delta, each)
     # The curve is tested twice: where the worlds are told apart best on the whole, and where they are most surely.
     middle = _best(fit, lambda errors: -_total(errors))
@@ -176,6 +175,13 @@ def attack(
     )
 
 
+def told_apart(first: Floats, second: Floats, delta: float, false_alarm: float) -> float:
+    """The epsilon that the scores of two worlds prove by events alone; the first fifth chooses the event."""
+    seen = tuple(_sortable(scores) for scores in (first, second))
+    rule = _surest((seen[0][held_out(first)], seen[1][held_out(second)]), delta, false_alarm)
+    return event_epsilon(_errors(seen[0][~held_out(first)], seen[1][~held_out(second)], rule), delta, false_alarm)
+
+
 def held_out(trials: NDArray[Any]) -> NDArray[np.bool_]:
     """Which trials choose the attack: the first fifth."""
     return np.asarray(np.arange(len(trials)) < len(trials) // HELD_OUT)
@@ -196,6 +202,11 @@ def _best(fit: tuple[Floats, Floats], worth: Callable[[Errors], float]) -> tuple
     options = [(float(t), up) for t in np.unique(pooled[places]) for up in (True, False)]
     ordered = tuple(np.sort(scores) for scores in fit)
     return max(options, key=lambda option: worth(_sorted_errors(ordered[0], ordered[1], option)))
+
+
+def _surest(fit: tuple[Floats, Floats], delta: float, false_alarm: float) -> tuple[float, bool]:
+    """The threshold that proves most, judged as if it were seen as often among the trials that count."""
+    return _best(fit, lambda errors: event_epsilon(_larger(errors), delta, false_alarm))
 
 
 def _errors(first: Floats, second: Floats, rule: tuple[float, bool]) -> Errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -128,6 +129,12 @@ class _Plain(Local):
         return release
 
 
+class _UniformNoise(_Plain):
+    def write(self, parameters: Any, message: Any, user: Walked, coins: Any) -> None:
+        # The variance of a uniform number in [-√6, √6] is 2, that of a Laplace variable of scale 1.
+        _noisy(parameters, message, coins.uniform(-math.sqrt(6.0), math.sqrt(6.0), message.size), user)
+
+
 class _SharedNoise(_Plain):
     def write(self, parameters: Any, message: Any, user: Walked, coins: Any) -> None:
         _noisy(parameters, message, coins.laplace(), user)
@@ -245,6 +252,10 @@ DEVICE_BUGS: Final[dict[str, Mutation]] = {
     "shared noise": bug(
         "one draw of noise covers all counters of a user: differences are exact",
         lambda: local(_SharedNoise), rules=("independent", "exposed"),
+    ),
+    "noise of another shape": bug(
+        "devices draw uniform noise with the variance of the stated Laplace noise",
+        lambda: local(_UniformNoise), rules=("tails",),
     ),
     "noise shared by pairs": bug(
         "two neighbouring counters have the same noise", lambda: local(_PairsShareNoise), rules=("independent",)

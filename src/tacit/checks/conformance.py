@@ -10,13 +10,14 @@ told every rule that it breaks. It can be pointed at any privatizer whose type o
     query         queries of another type are refused                                       all              no
     noise source  neither seeded nor secure is a TypeError                                  all              no
     silence       nothing raises on data; nothing is printed, logged or told                all              no
-    batch size    batches that are too small (or large) for the noise are refused           fixed batches    no
+    batch size    batches that are too small (or large) for the noise are refused           batches          no
     events        no linear distinguisher is better than the events admit                   totals           no
     continual     a counter's noise over time is as stated, and so is what it gives away    counters         no
     spent         a counter publishes nothing after the last release that was paid for      counters         no
     shapes        longer trajectories are refused                                           totals           no
-    messages      shuffled messages are single bits, as many from everybody                 shuffled totals  no
-    fields, shift, measured, exposed, coins, length, lattice: see `tacit.checks.harness`    all              yes
+    messages      shuffled messages are single bits, as many from everybody                 shuffled counts  no
+    fields, shift, measured, exposed, tails,
+    coins, length, lattice        see `tacit.checks.harness`                                all              yes
     variance      every counter has the stated noise                                        totals           yes
     independent   it is shared neither between counters nor between releases                totals           yes
     unbiased      its mean is zero                                                          totals           yes
@@ -31,7 +32,7 @@ at raw data, a side channel), and a continual counter beyond its first 64 releas
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -81,6 +82,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "shift": harness.shift,
     "measured": harness.measured,
     "exposed": harness.exposed,
+    "tails": harness.tails,
     "coins": harness.coins,
     "length": harness.length,
     "lattice": harness.lattice,
@@ -101,12 +103,15 @@ _NEEDS: Final[Mapping[str, str]] = {
     "messages": "protocol",
 }
 """Rules that apply only to privatizers with this attribute."""
-_TOTALS: Final = ("events", "continual", "shapes", "spent", "messages", *STATISTICAL, "paths")
+_TOTALS: Final = ("events", "continual", "shapes", "spent", *STATISTICAL, "paths")
 """Rules about running totals."""
+_SHUFFLED: Final = ("batch size", "messages")
+"""Rules that nobody who claims shuffle trust over counts is spared: one that cannot look is broken."""
 _UNPROTECTED: Final = ("claim", "certificate", "replay", "state", "query", "shapes", "silence", "fields")
 """The rules for trust `none`, which promises nothing but good manners."""
-_SECURE: Final = ("measured", "exposed", "lattice")
-"""The rules that look at noise from the operating system, which cannot be replayed."""
+_SECURE: Final = ("measured", "exposed", "tails", "lattice")
+"""The rules that look at noise from the operating system, which cannot be replayed; those of `STATISTICAL` do so, too,
+but for shuffled batches, whose secure bits are too many."""
 
 
 class NonConformant(TacitError):
@@ -189,8 +194,11 @@ def check_privatizer(
             raise UnknownName(f"rule of conformance for {name}", asked, rules)
     rules = {rule: check for rule, check in rules.items() if only is None or rule in only}
     violations: dict[tuple[str, str], None] = {}
+    variants = probe.variants() if set(rules) - set(_UNPROTECTED) else ()
+    # What is looked at several times shares the rate.
+    shared = [replace(variant, false_alarm=false_alarm / len(variants)) for variant in variants]
     for rule, check in rules.items():
-        for variant in (probe,) if rule in _UNPROTECTED else probe.variants():
+        for variant in (probe,) if rule in _UNPROTECTED else shared:
             try:
                 for wrong in check(variant):
                     violations[rule, wrong] = None
@@ -208,21 +216,24 @@ def _rules(probe: Probe) -> dict[str, Rule]:
     if trust == "none":
         every = {name: rule for name, rule in every.items() if name in _UNPROTECTED}
     if probe.secure:
-        every = {name: rule for name, rule in every.items() if name in _SECURE}
+        few = isinstance(probe, CountProbe) and probe.bits == 0
+        every = {name: rule for name, rule in every.items() if name in _SECURE or (few and name in STATISTICAL)}
     totals = type(probe) is CountProbe
-    # Who claims shuffle trust must show the messages: a rule that cannot look is broken, not spared.
-    shown = ("protocol", "users_per_batch") if totals and trust == "shuffle" else ()
-    return {
-        name: rule
-        for name, rule in every.items()
-        if (totals or name not in _TOTALS)
-        and (name not in _NEEDS or _NEEDS[name] in shown or hasattr(probe.privatizer, _NEEDS[name]))
-    }
+    due = set(_SHUFFLED) if isinstance(probe, CountProbe) and trust == "shuffle" else set[str]()
+    if isinstance(probe, BatchProbe):
+        due.add("batch size")  # the schedule says how many users each batch has
+
+    def applies(name: str) -> bool:
+        has = name not in _NEEDS or name in due or hasattr(probe.privatizer, _NEEDS[name])
+        return has and (totals or name not in _TOTALS)
+
+    return {name: rule for name, rule in every.items() if applies(name)}
 
 
 def _statistical(probe: CountProbe) -> dict[str, Rule]:
     """The statistical rules over shared samples of both paths, drawn when first needed."""
-    kinds: tuple[noise.Path, ...] = ("messages",) if hasattr(probe.privatizer, "counter") else ("messages", "aggregate")
+    alone = probe.secure or hasattr(probe.privatizer, "counter")  # sums are drawn at once in simulations only
+    kinds: tuple[noise.Path, ...] = ("messages",) if alone else ("messages", "aggregate")
     drawn: dict[str, noise.Sample] = {}
 
     def samples() -> list[noise.Sample]:

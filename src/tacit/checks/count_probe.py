@@ -137,10 +137,16 @@ class CountProbe(Probe):
         return 1.0 if self.randomizer is None else self.randomizer.unit
 
     @property
+    def protocol(self) -> Any:
+        """The shuffle protocol of the batch that is examined."""
+        return self.privatizer.protocol
+
+    @property
     def bits(self) -> int:
         """How many bits a shuffled batch draws, with what handling them costs; 0 where nothing is shuffled."""
-        protocol = getattr(self.privatizer, "protocol", None)
-        return 0 if protocol is None else self.batch_size * (int(protocol.transport().noise_bits) + 5000)
+        if self.privatizer.claim.trust != "shuffle":
+            return 0
+        return self.batch_size * (int(self.protocol.transport().noise_bits) + 5000)
 
     def users(self) -> Trajectories:
         """Users of every kind; only the corners of the ordinary ones where each of them costs a million bits."""
@@ -203,12 +209,9 @@ class BatchProbe(CountProbe):
         return int(self.privatizer.batches[0].users)
 
     @property
-    def bits(self) -> int:
-        """How many bits the batch draws, with what handling them costs; 0 where nothing is shuffled."""
-        if self.privatizer.claim.trust != "shuffle":
-            return 0
-        protocol = self.privatizer.protocol_of(self.batch_size, self.asked(0))
-        return self.batch_size * (int(protocol.transport().noise_bits) + 5000)
+    def protocol(self) -> Any:
+        """That of the first batch."""
+        return self.privatizer.protocol_of(self.batch_size, self.asked(0))
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """The counters of the stated families; visits that are sums of transitions are no release of their own."""

@@ -5,6 +5,7 @@
     shift      at replayed noise a user moves the same numbers by the same amounts                no
     measured   every number has the exact mean and the stated noise variance                      yes
     exposed    with the noise as measured, no linear distinguisher is better than the events admit   yes
+    tails      extreme numbers come no more often for one user than for another than is certified   yes
     coins      who is sampled is drawn anew for every release, at the stated rate                 yes
     length     one sampled user adds no more than the sampled events say                          yes
     lattice    digits and residues of released numbers say no more about data than is certified   yes
@@ -15,10 +16,12 @@ all: the variance of a fixed combination w·x of released numbers is at least th
     Var(w·x) ≥ (w·d)² / admitted(events)        d = what the replaced user moves
 
 and is refuted below (1 − √(2κ ln(m/α)/N)) times that (Lemma K1 (too little noise)); w is fixed, or chosen on other
-releases. Participation of one user in two releases is compared by Fisher's exact test. A residue of a number, any digit
-from the tens to the eleventh decimal, is an event like any other: (ε, δ)-privacy bounds how much more often it can come
-in one world than in the other, and Clopper-Pearson bounds say when it does (`tacit.checks.bounds`, G1). So no lattice
-is assumed, and a right certificate is never refuted more often than stated.
+releases. Participation of one user in two releases is compared by Fisher's exact test, and what one sampled user adds
+by Lemma K4 (length by regression). A residue of a number, any digit from the tens to the eleventh decimal, is an event
+like any other: (ε, δ)-privacy bounds how much more often it can come in one world than in the other, and bounds by
+Clopper and Pearson say when it does (Lemma K5 (residues)). So no lattice is assumed, and a right certificate is never
+refuted more often than stated. The same for extremes, which show whether the noise has the stated distribution where it
+has the stated variance: noise that cannot be larger than something gives away whoever is beyond it.
 """
 
 from __future__ import annotations
@@ -33,12 +36,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
+from tacit.checks.attack import held_out, told_apart
 from tacit.checks.bounds import Errors, event_epsilon
 from tacit.checks.exposure import admitted
 from tacit.checks.probes import Probe
 from tacit.errors import InvalidInput
 
-__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "worst_pair"]
+__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "tails", "worst_pair"]
 
 Floats = NDArray[np.float64]
 
@@ -138,6 +142,28 @@ def exposed(probe: Probe) -> Iterator[str]:
             )
 
 
+def tails(probe: Probe) -> Iterator[str]:
+    """The distribution of the noise far out: no extreme of the moved counters is a better event than is certified."""
+    pair, claim, count = worst_pair(probe), probe.privatizer.claim, probe.affordable(5 * probe.replicates)
+    certified = epsilon_of(probe.privatizer.events(), claim.delta)
+    was, became = (_counters(probe, probe.exact(who)[np.newaxis])[0] for who in pair)
+    used = np.flatnonzero(was != became)
+    if len(used) == 0:
+        return
+    sign = np.sign(became - was)[used]
+    seen = [
+        _counters(probe, probe.transcripts(who, count, first=40_000 + i * count))[:, used] * sign
+        for i, who in enumerate(pair)
+    ]
+    pilot = np.concatenate([values[held_out(values)] for values in seen])
+    scaled = [(values - pilot.mean(axis=0)) / np.maximum(pilot.std(axis=0), 1e-300) for values in seen]
+    for extreme in (np.max, np.min):
+        first, second = (np.asarray(extreme(values, axis=1)) for values in scaled)
+        if told_apart(first, second, claim.delta, probe.false_alarm / 2) > certified:
+            yield "the extremes of released numbers tell users apart"
+            return
+
+
 def coins(probe: Probe) -> Iterator[str]:
     """Where users are sampled, each release draws its own sample, at most at the stated rate."""
     if probe.sampled is None:
@@ -160,26 +186,25 @@ def length(probe: Probe) -> Iterator[str]:
     """One sampled user adds at most the stated length, whatever public number the release begins with.
 
     All users of a batch do the same. Replayed with another crowd, the difference of two releases counts how many took
-    part, n; the slope of the release in n is what one of them adds: least squares with Gaussian residuals.
+    part, n; the slope of the release in n is what one of them adds (Lemma K4 (length by regression)).
     """
     if probe.sampled is None:
         return
-    rate, most = probe.sampled
+    _, most = probe.sampled
     corners = _corners(probe)
     # The longest by a few releases; only that one is judged, on others.
-    _, person, weights = max((_slope(probe, one, 9000, _PILOT) for one in corners), key=lambda found: found[0])
-    count = probe.affordable(4 * probe.replicates)
-    found, _, _ = _slope(probe, person, 20_000, count, weights)
-    spread = 1.0 / math.sqrt(count * rate * (1.0 - rate) * probe.batch_size)
-    sure = spread * math.sqrt(2.0 * math.log(2.0 / probe.false_alarm)) * 1.1  # the spread of n is an estimate, too
-    if not found - sure <= most * (1.0 + _TOLERANCE):
+    pilots = [(one, *_slope(probe, one, 9000, _PILOT)) for one in corners]
+    person, _, _, weights = max(pilots, key=lambda found: found[1])
+    found, spread, _ = _slope(probe, person, 20_000, probe.affordable(4 * probe.replicates), weights)
+    # b ~ N(w·u, spread²) and w·u ≤ |u| ≤ most: the slope exceeds this with probability at most α
+    if not found <= most * (1.0 + _TOLERANCE) + spread * math.sqrt(2.0 * math.log(1.0 / probe.false_alarm)):
         yield f"a user adds {found:.4g} times the noise to a release, the sampled events say {most:.4g}"
 
 
 def _slope(
     probe: Probe, person: Any, first: int, count: int, weights: Floats | None = None
-) -> tuple[float, Any, Floats]:
-    """What one user adds to a release, in units of its noise, along `weights` or along what is found."""
+) -> tuple[float, float, Floats]:
+    """What one user adds to a release, in units of its noise, along `weights` or along what is found; its deviation."""
     plain, other = probe.seeded(), max(
         _corners(probe), key=lambda one: float(np.abs(_expected(probe, person, one)).max())
     )  # fmt: skip
@@ -188,22 +213,24 @@ def _slope(
     moves = (_moved(probe, person, other, number)[0] * whitened for number in range(_SEEDS))
     step = next((move for move in moves if np.any(move)), None)
     if step is None:
-        return 0.0, person, whitened
+        return 0.0, 0.0, whitened
     shown = [
         whitened * plain.transcripts(one, count, first=first, everybody=True, releases=1)[:, 0]
         for one in (person, other)
     ]
     came = (shown[1] - shown[0]) @ step / float(step @ step)
     came -= came.mean()
-    slope = came @ (shown[0] - shown[0].mean(axis=0)) / max(float(came @ came), 1e-300)
+    # b = Σ (n − n̄)(x − x̄) / Σ (n − n̄)²
+    total = max(float(came @ came), 1e-300)
+    slope, spread = came @ (shown[0] - shown[0].mean(axis=0)) / total, 1.0 / math.sqrt(total)
     if weights is None:
         norm = float(np.linalg.norm(slope))
-        return norm, person, slope / max(norm, 1e-300)
-    return float(slope @ weights), person, weights
+        return norm, spread, slope / max(norm, 1e-300)
+    return float(slope @ weights), spread, weights
 
 
 def lattice(probe: Probe) -> Iterator[str]:
-    """No digit and no residue of a released number says more about data than is certified."""
+    """No digit and no residue of a released number says more about data than is certified (Lemma K5 (residues))."""
     claim, count = probe.privatizer.claim, probe.affordable(probe.replicates)
     certified = epsilon_of(probe.privatizer.events(), claim.delta)
     corners = _corners(probe)
@@ -239,6 +266,13 @@ def worst_pair(probe: Probe) -> tuple[Any, Any]:
     far = [float((((exact[i] - exact[j]) ** 2) / stated).sum()) for i, j in pairs]
     i, j = pairs[int(np.argmax(far))]
     return persons[i], persons[j]
+
+
+def _counters(probe: Probe, transcripts: Floats) -> Floats:
+    """[count, counters]: transcripts by the counters of the families, each of which has noise of its own."""
+    return np.array(
+        [np.concatenate([part for row in rows for part in probe.parts(row).values()]) for rows in transcripts]
+    )
 
 
 def _corners(probe: Probe) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.checks.count_probe import CountProbe, counts_of, hostile_users, one_user, ordinary_users, stacked
+from tacit.checks.count_probe import BatchProbe, CountProbe, counts_of, hostile_users, one_user, ordinary_users, stacked
 from tacit.checks.probes import CANARY, Probe
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent, TacitError
@@ -75,8 +75,14 @@ def shapes(probe: CountProbe) -> Iterator[str]:
 
 
 def batch_size(probe: Probe) -> Iterator[str]:
-    """A batch of another size than planned is refused, where the noise depends on the size."""
-    privatizer, planned = probe.privatizer, probe.privatizer.users_per_batch
+    """A batch of another size than planned is refused, where the noise depends on the size.
+
+    Single batches have the size that the schedule says, everything else that of `users_per_batch`.
+    """
+    privatizer, planned = probe.privatizer, probe.batch_size
+    if not isinstance(probe, BatchProbe) and planned != privatizer.users_per_batch:
+        yield "the size of a batch is not stated"
+        return
     whole = probe.given(probe.persons()[0], 0)
     parts = tuple(whole) if isinstance(whole, tuple) else (whole.states, whole.actions, whole.rewards)
     crowd = [np.concatenate([part, part]) for part in parts]
@@ -113,7 +119,7 @@ def spent(probe: CountProbe) -> Iterator[str]:
 
 def messages(probe: CountProbe) -> Iterator[str]:
     """Shuffled messages are single bits, as many from everybody, and come out in another order."""
-    protocol = probe.privatizer.protocol
+    protocol = probe.protocol
     users = stacked([ordinary_users(probe.shape, 4, probe.seed), hostile_users(probe.shape)])
     rows = zip(users.states, users.actions, users.rewards, strict=True)
     reports = [protocol.encode(Trajectory(*row), probe.noise(i)) for i, row in enumerate(rows)]

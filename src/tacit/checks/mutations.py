@@ -6,8 +6,8 @@
 
 A bug that nobody catches is a hole in the watch. The honest originals go through the same watchmen and must not be
 flagged. Every statistical rule alarms on a correct configuration with probability at most `false_alarm`, every attack
-with ten times that; at the default, all originals together (at most twelve statistical rules and two attacks each) are
-flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`).
+with ten times that; at the default, all originals together (at most twelve statistical rules and two attacks each, of
+those with secure noise eight rules) are flagged by mistake with probability below 0.01 (`TOTAL_FALSE_ALARM`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,34 @@ from typing import Any, Final
 from tacit.accounting.composition import epsilon_of
 from tacit.checks.attack import attack
 from tacit.checks.bugs_curator import CURATOR_BUGS, CURATORS
+from tacit.checks.bugs_deployed import DEPLOYED, DEPLOYED_BUGS
 from tacit.checks.bugs_device import DEVICE_BUGS, DEVICES
 from tacit.checks.bugs_loop import LOOP_BUGS, LOOPS, Leak
 from tacit.checks.bugs_release import RELEASE_BUGS, RELEASES
+from tacit.checks.bugs_shuffle import SHUFFLE_BUGS, SHUFFLERS
 from tacit.checks.conformance import NonConformant, check_privatizer
-from tacit.checks.counters import CountedPrefixes
 from tacit.checks.messages import audit_messages
 from tacit.checks.planted import WATCHMEN, Mutation, Watchman
 from tacit.checks.views import audit_privatizer
 from tacit.errors import UnknownName
 from tacit.privatizers.shuffle.privatizer import Shuffled
 
-__all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine"]
+__all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine", "total_false_alarm"]
 
-MUTATIONS: Final[Mapping[str, Mutation]] = {**DEVICE_BUGS, **CURATOR_BUGS, **RELEASE_BUGS, **LOOP_BUGS}
+MUTATIONS: Final[Mapping[str, Mutation]] = {
+    **DEVICE_BUGS, **DEPLOYED_BUGS, **CURATOR_BUGS, **SHUFFLE_BUGS, **RELEASE_BUGS, **LOOP_BUGS
+}  # fmt: skip
 """Bugs by name."""
+
+SECURE: Final = ", secure"
+"""How the names of originals end whose noise comes from the operating system."""
+COUNTED: Final = {"counted prefixes": RELEASES["counted prefixes"]}
 
 ORIGINALS: Final[Mapping[str, Mutation]] = {
     name: Mutation(what="correct", plant=plant, expected=(), secure=secure)
     for secure, honest in (
-        (False, {**DEVICES, **CURATORS, **RELEASES, **LOOPS}),
-        (True, {f"{name}, secure": CURATORS[name] for name in ("shuffle binomial", "shuffled batch of a layer")}),
-        (True, {"counted prefixes, secure": RELEASES["counted prefixes"]}),
+        (False, {**DEVICES, **CURATORS, **SHUFFLERS, **RELEASES, **LOOPS}),
+        (True, {f"{name}{SECURE}": plant for name, plant in {**DEPLOYED, **SHUFFLERS, **COUNTED}.items()}),
     )
     for name, plant in honest.items()
 }
@@ -48,8 +54,15 @@ ORIGINALS: Final[Mapping[str, Mutation]] = {
 
 FALSE_ALARM: Final = 1e-5
 """Of one statistical rule on one original; attacks alarm ten times as often."""
-TOTAL_FALSE_ALARM: Final = (12 + 2 * 10) * FALSE_ALARM * len(ORIGINALS)
-"""At most so probable is it that any honest original is flagged: twelve statistical rules and two attacks each."""
+
+
+def total_false_alarm(originals: Collection[str]) -> float:
+    """The probability that any is flagged is below this: twelve rules and two attacks each, secure ones eight rules."""
+    return FALSE_ALARM * sum(8 if name.endswith(SECURE) else 12 + 2 * 10 for name in originals)
+
+
+TOTAL_FALSE_ALARM: Final = total_false_alarm(ORIGINALS)
+"""Of all originals."""
 
 _ACCOUNTANTS_RULE: Final = "certificate"
 """The rule of the conformance suite that asks the accountant."""
@@ -91,7 +104,7 @@ def examine(
                 found["audit"] = _proof(judged.attacked, judged.certified)
     else:
         _accounted(subject, mutation, found, watchmen, false_alarm, seed, rules)
-        if "audit" in watchmen and not mutation.secure and not isinstance(subject, CountedPrefixes):
+        if "audit" in watchmen and not mutation.secure:
             _attacked(subject, found, trials, false_alarm, seed)
     by = tuple(watchman for watchman in WATCHMEN if watchman in found)
     return Caught(name=name, what=mutation.what, by=by, details=tuple(f"{who}: {found[who]}" for who in by))
@@ -124,9 +137,12 @@ def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm
     judged = audit_privatizer(subject, trials=trials, false_alarm=10.0 * false_alarm, seed=seed)
     if judged.verdict != "holds":
         found["audit"] = _proof(judged.attacked, judged.certified)
-    elif isinstance(subject, Shuffled) and subject.protocol is not None:
+    elif isinstance(subject, Shuffled):
+        protocol = subject.protocol
+        if protocol is None:
+            protocol = subject.protocol_of(subject.batches[0].users, subject.batches[0].query)
         told = audit_messages(
-            subject.protocol, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
+            protocol, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
             false_alarm=10.0 * false_alarm, seed=seed, name="messages",
         )  # fmt: skip
         if told.verdict != "holds":

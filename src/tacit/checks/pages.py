@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tacit.checks.attack import Kind
+from tacit.checks.mutations import total_false_alarm
 from tacit.checks.record import (
     FINDING_HEAD,
     MUTATION_HEAD,
@@ -46,8 +47,7 @@ def render_page(record: AuditRecord) -> str:
         page=COMMAND,
         trials=f"{record.settings.trials:,}",
         false_alarm=f"{record.settings.false_alarm:g}",
-        epsilon=f"{record.settings.epsilon:g}",
-        delta=f"{record.settings.delta:g}",
+        claims=_claims(record),
         rows=len(record.findings),
         refuted=listed or "Nothing was refuted.",
         mechanisms=_part(record, "mechanism"),
@@ -58,7 +58,15 @@ def render_page(record: AuditRecord) -> str:
         mutations=_table(MUTATION_HEAD, mutation_rows(record)),
         originals=", ".join(record.originals),
         flagged=f"flagged: {', '.join(flagged)}" if flagged else "none of them was flagged",
+        mistaken=f"{total_false_alarm(record.originals):.3g}",
     )
+
+
+def _claims(record: AuditRecord) -> str:
+    asked = record.settings
+    if asked.delta is None:
+        return "those of the planted bugs"
+    return f"epsilon {asked.epsilon:g}, delta {asked.delta:g} where it cannot be 0"
 
 
 def _part(record: AuditRecord, kind: Kind) -> str:
@@ -79,7 +87,7 @@ A claim that nobody attacked is a hope. This page is generated, not written, fro
     {command}
     {page}
 
-and compared with that run by a test. Claims: epsilon {epsilon}, delta {delta} where it cannot be 0. {trials} trials of
+and compared with that run by a test. Claims: {claims}. {trials} trials of
 every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
 {false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).
 
@@ -113,9 +121,10 @@ Two counters differ, one up, one down; for continual counters the first of eight
 
 ## Privatizers
 
-The adversary sees what its column says. That is everything that is released, with one exception: of a batch of
-gradients the noisy gradient is attacked, not the noisy mean reward that is released beside it for a baseline. `paper`
-is the noise as printed.
+The adversary sees what its column says: every released number that depends on users. Of losses these are the counts of
+transitions and visits beside the losses, of a batch of gradients the mean reward beside every gradient. Numbers that
+must not depend on users (variances, how many users there are) are not attacked but compared, by the rule `fields` of
+the conformance suite. `paper` is the noise as printed.
 
 {privatizers}
 
@@ -140,13 +149,16 @@ against the claim), the conformance suite (by the rules that fire) or the audit.
 
 {mutations}
 
-The honest originals ({originals}) went through the same three watchmen: {flagged}.
+The honest originals ({originals}) went through the same three watchmen: {flagged}. At the false-alarm rates of the
+watchmen, any of them is flagged by mistake with probability at most {mistaken}. Those called secure draw their noise
+from the operating system: it is measured and cannot be replayed, so only the conformance suite looks at it.
 
 ## What an audit cannot say
 
 An attack that finds nothing proves nothing: the attacked epsilon is a lower bound, the certificate an upper one, and
-the truth lies between. Audited are the samplers of simulations; a deployment's exact samplers have tests of their own.
-Timing, traffic outside the protocol and a dishonest shuffler or curator are outside every claim on this page.
+the truth lies between. Attacked are the samplers of simulations; the exact samplers of a deployment are measured (the
+originals called secure) and have tests of their own. Timing, traffic outside the protocol and a dishonest shuffler or
+curator are outside every claim on this page.
 """
 
 

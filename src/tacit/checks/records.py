@@ -20,7 +20,15 @@ from tacit.protocol import copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
-__all__ = ["Record", "canaries", "counters_of", "exact_record", "record_releases", "record_width"]
+__all__ = [
+    "Record",
+    "canaries",
+    "counters_of",
+    "exact_record",
+    "record_answers",
+    "record_releases",
+    "record_width",
+]
 
 Floats = NDArray[np.float64]
 Record = Callable[[Any, int, SimulationNoise], Floats]
@@ -104,6 +112,22 @@ def _writing(release: Callable[..., None]) -> Callable[..., None]:
 def _writer(release: Callable[..., None]) -> Callable[..., None]:
     """The same, compiled."""
     return kernel(_writing(release))
+
+
+def record_answers(privatizer: Any, queries: Sequence[Any]) -> Record:
+    """The same by what every privatizer has, `release`: for those without a kernel, or whose kernel takes one user."""
+
+    def record(users: Sequence[Any], trials: int, noise: SimulationNoise) -> Floats:
+        rows = []
+        for _ in range(trials):
+            state = privatizer.begin()
+            for given, query in zip(users, queries, strict=True):
+                state, released = privatizer.release(state, given, query, noise)
+                shown = [part.ravel() for part in released.statistics if part.dtype == np.float64]
+                rows.append(np.concatenate(shown))
+        return np.array(rows).reshape(trials, len(queries), -1)
+
+    return record
 
 
 def record_width(shape: CountShape) -> int:

@@ -10,6 +10,7 @@ first state with the first action, and the largest reward either way (Lemma S4 (
     shuffle    the sums of all bits of the batch         the aggregate path    exact (messages: `messages`)
     losses     all counts and losses of the user         the release kernel    linear or clipped, by measured noise
     gradients  all gradients and rewards of the batch    the release kernel    linear or clipped, by measured noise
+    others     every number of every release             `release` itself      linear or clipped, by measured noise
 
 G1  A privatizer that is as stated is called refuted with probability at most `false_alarm`.
 G2  Half the noise is found in every row (a test plants it).
@@ -28,7 +29,15 @@ from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
 from tacit.checks.harness import worst_pair
 from tacit.checks.probes import Probe
-from tacit.checks.records import Record, canaries, counters_of, exact_record, record_releases, record_width
+from tacit.checks.records import (
+    Record,
+    canaries,
+    counters_of,
+    exact_record,
+    record_answers,
+    record_releases,
+    record_width,
+)
 from tacit.checks.streams import stream_score
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
@@ -231,19 +240,18 @@ def _measured(probe: Probe) -> View:
     """Every number of every release, by the score that tells two worlds of a pilot apart best; see `_scores`."""
     found = [(variant, worst_pair(variant)) for variant in probe.variants()]
     probe, pair = max(found, key=lambda one: float(np.linalg.norm(one[0].exact(one[1][1]) - one[0].exact(one[1][0]))))
-    worlds = tuple(tuple(_flat(probe, probe.given(one, k)) for k in range(probe.releases)) for one in pair)
-    record = record_releases(probe.privatizer, probe.asked(0))
+    worlds, record = _recorded(probe, pair)
     coins = SimulationNoise(np.random.default_rng([probe.seed, 23]))
     pilot = [record(users, _PILOT, coins) for users in worlds]
 
     def apart(score: Callable[[Floats], Floats]) -> float:
         one, other = (score(records) for records in pilot)
-        return float((other.mean() - one.mean()) / max(float(one.std() + other.std()), 1e-300))
+        return float(other.mean() - one.mean()) / max(float(one.std() + other.std()), 1e-300)
 
     width = sum(part.size for part in probe.privatizer.begin().released)
     return View(
         seen="everything released of the user" if probe.releases == 1 else f"all {probe.releases} releases",
-        worlds=(worlds[0], worlds[1]),
+        worlds=worlds,
         record=record,
         score=max(_scores(probe, probe.exact(pair[0]), probe.exact(pair[1]), pilot[0]), key=apart),
         width=width * probe.releases,
@@ -273,10 +281,16 @@ def _scores(probe: Probe, was: Floats, became: Floats, pilot: Floats) -> Iterato
     yield clipped
 
 
-def _flat(probe: Probe, users: Any) -> Any:
-    """Users as the kernel takes them."""
-    convert = getattr(probe.privatizer, "kernel_users", None)
-    return users if convert is None else convert(users)
+def _recorded(probe: Probe, pair: tuple[Any, Any]) -> tuple[tuple[Any, Any], Record]:
+    """The users of all releases in both worlds, and what records them: the kernel if it takes whole batches."""
+    privatizer, whole = probe.privatizer, range(probe.releases)
+    convert = getattr(privatizer, "kernel_users", lambda users: users)
+    one, other = (tuple(probe.given(person, k) for k in whole) for person in pair)
+    flat = (tuple(map(convert, one)), tuple(map(convert, other)))
+    # Kernels of totals take one user at a time, as arrays: a batch of them goes through `release`.
+    if privatizer.kernel is not None and all(isinstance(users, tuple) for world in flat for users in world):
+        return flat, record_releases(privatizer, probe.asked(0))
+    return (one, other), record_answers(privatizer, [probe.asked(k) for k in whole])
 
 
 def _chunks(trials: int, width: int) -> Iterator[int]:

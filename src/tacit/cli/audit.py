@@ -7,12 +7,12 @@ since what the papers print is in the table to be refuted), or that a planted bu
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tacit.cli.common import AsJson, Out, command_line, print_json, print_table, say, tell
-from tacit.errors import InvalidInput, require, require_real
+from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tacit.checks.record import AuditRecord
 
 __all__ = ["register"]
-
-SUITE_DELTA: Final = 1e-6
-"""The delta of `--all`, for what cannot be pure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +37,9 @@ def _audit(
     epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")] = 1.0,
     delta: Annotated[
         float | None,
-        typer.Option(help="The claim's delta; --all has its own."),
+        typer.Option(
+            help="The claim's delta; with --all that of whatever cannot be pure. Planted bugs bring their own."
+        ),
     ] = None,
     environment: Annotated[str | None, typer.Option(help="Where the learner runs; a small world by default.")] = None,
     episodes: Annotated[int | None, typer.Option(help="How many users come.")] = None,
@@ -64,19 +63,14 @@ def _audit(
         "nothing" if asked == 0 else "several",
     )
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
-    if delta is None and (learner is not None or mechanism is not None):
+    if delta is None and not (mutations and not everything):
         raise InvalidInput(
-            "a claim needs a delta, which has no default: 0 is pure differential privacy, else for instance 1e-6 "
-            "(--all attacks every configuration at the suite's own settings)"
+            "a claim needs a delta, which has no default: say --delta 1e-6, for instance, or --delta 0 for pure "
+            "differential privacy (with --all it is claimed by whatever cannot be pure; what can claims 0)"
         )
-    chosen = SUITE_DELTA if delta is None else delta
-    settings = AuditSettings(
-        epsilon=epsilon,
-        delta=require_real("delta", chosen, low=0.0, high=1.0),
-        trials=trials,
-        false_alarm=false_alarm,
-        seed=seed,
-    )
+    if everything:
+        require(delta != 0.0, "delta must be above 0 for --all: some of what is attacked cannot be pure", delta)
+    settings = AuditSettings(epsilon=epsilon, delta=delta, trials=trials, false_alarm=false_alarm, seed=seed)
     record = AuditRecord(settings=settings, command=command_line(context))
     if everything or learner is not None or mechanism is not None:
         rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.common import AsJson, print_json, say
-from tacit.cli.files import OutFile, Pinned, read_bytes, write_bytes
+from tacit.cli.files import OutFile, Pinned, check_out, read_bytes, write_bytes
 from tacit.errors import InvalidInput
 
 __all__ = ["register"]
@@ -38,9 +38,14 @@ def _report(
     json: AsJson = False,
 ) -> None:
     """Encode one trajectory for the stage of a bundle; asked again, the same report comes out."""
+    from tacit.study.bundle import Bundle
+    from tacit.study.device import trajectory_from
+
     made = _device(state, cap, floor, key)
-    found = _trajectory(trajectory)
-    made.accept(read_bytes(bundle))
+    found, data = _trajectory(trajectory), read_bytes(bundle)
+    trajectory_from(Bundle.parse(data), found)  # refused before anything is kept
+    check_out(out, made.sent())
+    made.accept(data)
     _send(made, made.report(found), state, out, json)
 
 
@@ -56,7 +61,9 @@ def _cover(
 ) -> None:
     """Make a report that says nothing and looks like any other."""
     made = _device(state, cap, floor, key)
-    made.accept(read_bytes(bundle))
+    data = read_bytes(bundle)
+    check_out(out, made.sent())
+    made.accept(data)
     _send(made, made.cover(), state, out, json)
 
 

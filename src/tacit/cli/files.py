@@ -11,7 +11,7 @@ import typer
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
-__all__ = ["Key", "OutFile", "Pinned", "read_bytes", "read_design_file", "write_bytes"]
+__all__ = ["Key", "OutFile", "Pinned", "check_out", "read_bytes", "read_design_file", "write_bytes"]
 
 Key: TypeAlias = Annotated[Path | None, typer.Option(help="The private key that signs (see 'tacit keys new').")]
 Pinned: TypeAlias = Annotated[Path | None, typer.Option(help="The public key that must have signed.")]
@@ -28,11 +28,19 @@ def read_bytes(path: Path) -> bytes:
         raise InvalidInput(f"{path} must be a readable file: {error.strerror}") from error
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file; one that is there must be the same."""
+def check_out(path: Path | None, made: bytes) -> None:
+    """Refuse a file that could not be written before anything happens; `made` is what may stand in it already."""
+    if path is None:
+        return
     check_writable(path.parent)
     if path.exists():
-        require(path.is_file() and path.read_bytes() == content, f"{path} must be new or the same", "another file")
+        require(path.is_file() and path.read_bytes() == made, f"{path} must be new or the same", "another file")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file; one that is there must be the same."""
+    check_out(path, content)
+    if path.exists():
         return
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.cli.files import Key, OutFile, Pinned, read_bytes, read_design_file, write_bytes
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
 from tacit.errors import InvalidInput, require
 
 __all__ = ["register", "study"]
@@ -43,6 +43,7 @@ def _new(
     least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,
     reports_per_person: Annotated[int, typer.Option(help="How often one person reports at most, over all.")] = 1,
     mechanism: Annotated[str | None, typer.Option(help="The mechanism; that of the trust model by default.")] = None,
+    honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
     constants: Annotated[str | None, typer.Option(help="theory or practical widths.")] = None,
     z: Annotated[float | None, typer.Option(help="Width of practical confidence intervals.")] = None,
     json: AsJson = False,
@@ -66,8 +67,9 @@ def _new(
             rewards=rewards,
             learner=learner,
             least=least,
-            reports=reports_per_person,
+            reports_per_person=reports_per_person,
             mechanism=mechanism,
+            honest_fraction=honest_fraction,
             constants=constants,
             z=z,
         )
@@ -82,42 +84,35 @@ def _new(
 
 def _planned(**options: Any) -> Any:
     """The design that options amount to."""
-    from importlib import import_module
-
-    from tacit.accounting.claims import PrivacyUnit
+    from tacit.study.design import plan_study
 
     low, _, high = options.pop("rewards").partition(",")
     try:
         bounds = (float(low), float(high))
     except ValueError as error:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
-    unit = PrivacyUnit(reports=options.pop("reports"), per_stage=1)
-    plan_study = import_module("tacit.study.design").plan_study
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
     chosen = {option: value for option, value in options.items() if value is not None}
-    return plan_study(**chosen, rewards=bounds, unit=unit)
+    return plan_study(**chosen, rewards=bounds)
 
 
-def _names(part: str, text: str) -> tuple[str, ...]:
-    """Names with commas, or so many numbered ones."""
+def _names(part: str, text: str) -> int | tuple[str, ...]:
+    """Names with commas, or how many there are."""
     if text.strip().isdigit():
-        count = int(text)
-        require(1 <= count <= 65_535, f"{part} must be 1 to 65535", count)
-        return tuple(f"{part[0]}{i}" for i in range(count))
+        require(1 <= int(text) <= 65_535, f"{part} must be 1 to 65535", int(text))
+        return int(text)
     return tuple(name.strip() for name in text.split(","))
 
 
 @study.command("plan")
 def _plan(directory: Directory, out: OutFile = None, key: Key = None, json: AsJson = False) -> None:
     """Write the bundle of the open stage; asked again, the same bytes come out."""
-    from tacit.runs.storage import check_writable
     from tacit.study.bundle import Bundle
     from tacit.study.study import Study
 
     made = Study(directory, key=key)
-    if out is not None:
-        check_writable(out.parent)
+    check_out(out, made.made())
     data = made.plan()
     bundle = Bundle.parse(data)
     target = out or directory / f"bundle-{bundle['stage']}-{bundle['question']}.json"
@@ -240,3 +235,47 @@ def _kill(
     made = Study(directory)
     made.kill(reason)
     print_json(made.status()) if json else say("ended: write the last bundle with 'plan' and hand it to everybody")
+
+
+@study.command("demo")
+def _demo(
+    out: Annotated[Path, typer.Option(help="A new directory for the files of the study.")] = Path("tacit-study-demo"),
+    trust: Annotated[str, typer.Option(help="central, shuffle or local.")] = "shuffle",
+    epsilon: Annotated[float, typer.Option(help="What a person may lose.")] = 2.0,
+    people: Annotated[int, typer.Option(help="How many simulated people take part.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Moves the people; the noise cannot be seeded.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """Run a whole study with simulated people over real files: bundles, reports, ledger, certificate, policy."""
+    from typing import get_args
+
+    from tacit.accounting.claims import Trust
+    from tacit.errors import UnknownName
+    from tacit.study.demo import run_demo
+
+    known = [name for name in get_args(Trust) if name != "none"]
+    if trust not in known:
+        raise UnknownName("trust model", trust, known)
+    found = run_demo(out, trust=trust, epsilon=epsilon, people=people, seed=seed, say=None if json else tell)  # type: ignore[arg-type]
+    status, certificate = found.collector.status(), found.collector.certificate()
+    if json:
+        print_json(
+            {
+                "stages": list(found.stages),
+                "ledger": status,
+                "certificate": certificate.to_dict(),
+                "policy": found.policy.to_dict(),
+                "file": str(found.file),
+                "signature": found.signature,
+            }
+        )
+        return
+    steps = [f"step {h}" for h in range(found.design.horizon)]
+    print_table(["state", *steps], [list(row) for row in found.policy.table()])
+    say(certificate.render())
+    spent, budget = status["spent"], status["budget"]
+    say(
+        f"ledger: {status['people']} people, spent epsilon {spent['epsilon']:.4g} of {budget['epsilon']:g}, delta "
+        f"{spent['delta']:g} of {budget['delta']:g}; refused: {status['refused'] or 'nobody'}"
+    )
+    say(f"policy: {found.file} ({found.signature}); the people were simulated, the noise was not")

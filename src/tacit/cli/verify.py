@@ -16,7 +16,7 @@ from tacit.errors import require
 
 __all__ = ["register"]
 
-keys = typer.Typer(help="Keys that sign bundles and certificates (Ed25519).", rich_markup_mode=None)
+keys = typer.Typer(help="Keys that sign bundles, certificates and directories (Ed25519).", rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
@@ -45,13 +45,29 @@ def _verify(
     from tacit.runs.verify import verify
 
     del schema  # it has answered already
-    found = verify(path, key=key)
+    learned = _learned(path)
+    if learned is None:
+        found = verify(path, key=key)
+    else:
+        from tacit.study.learned import verify_learned
+
+        found = verify_learned(learned, key=key)
     if json:
         print_json(found.to_dict())
     else:
         say(found.line)
     if not found.true:
         raise typer.Exit(1)
+
+
+def _learned(path: Path) -> Path | None:
+    """The file of `tacit learn`, if that is what stands here."""
+    from tacit.runs.storage import read_json
+
+    place = path / "learned.json" if path.is_dir() else path
+    if not place.is_file() or place.suffix != ".json":
+        return None
+    return place if read_json(place).get("format") == "tacit-learned" else None
 
 
 @keys.command("new")
@@ -66,17 +82,26 @@ def _new(directory: Annotated[Path, typer.Argument(help="Where private.pem and p
 
 @keys.command("sign")
 def _sign(
-    file: Annotated[Path, typer.Argument(help="A bundle or a certificate (JSON), which is signed in place.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A bundle or certificate (JSON), signed in place; or a directory, which gets signature.json."
+        ),
+    ],
     key: Annotated[Path, typer.Option(help="The private key.")],
 ) -> None:
-    """Sign a bundle or a certificate that is true; what is false is not signed."""
+    """Sign a bundle, a certificate, a run, a comparison or results that are true; what is false is not signed."""
+    from tacit.runs.sealing import kept_signature, sign_directory
     from tacit.runs.signature import sign
     from tacit.runs.storage import read_json, write_json
     from tacit.runs.verify import verify
 
-    content = read_json(file)
-    found = verify(file) if "signature" not in content else None
-    require(found is not None, f"{file} must not be signed yet", "a signature")
-    require(found is not None and found.true, f"{file} must be true to be signed", "" if found is None else found.why)
-    write_json(file, sign(content, key))
-    say(f"signed: {file}")
+    content = kept_signature(path) if path.is_dir() else read_json(path)
+    require("signature" not in content, f"{path} must not be signed yet", "a signature")
+    found = verify(path)
+    require(found.true, f"{path} must be true to be signed", found.why)
+    if path.is_dir():
+        path = sign_directory(path, key)
+    else:
+        write_json(path, sign(content, key))
+    say(f"signed: {path}")

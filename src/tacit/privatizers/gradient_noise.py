@@ -144,7 +144,7 @@ def open_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim,
 def tight_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """The least noise for the claim."""
     bounds, reach, weight = reached(spec, shape, *weight_interval(spec))
-    sigma = least_sigma(reach, claim, spec.epochs, spec.rate) / (spec.rate * users)
+    sigma = least_sigma(reach, claim, spec.epochs * claim.unit.reports, spec.rate) / (spec.rate * users)
     return Calibrated(bounds, reach, sigma=sigma, reward_weight=weight, says=None)
 
 
@@ -196,7 +196,7 @@ def weight_interval(spec: GradientSpec) -> tuple[float, float]:
 
 
 def least_sigma(reach: Reach, claim: PrivacyClaim, epochs: int, rate: float) -> float:
-    """The least noise in the sum that is private for `epochs` uses of a batch, rounded up."""
+    """The least noise in the sum that is private for `epochs` uses of a person's batches, rounded up."""
     # μ = √K Δ/σ for K Gaussian releases of the same users
     sigma = math.sqrt(epochs) * reach.shift / gaussian_mu(claim.epsilon, claim.delta) * (1.0 + 1e-12)
     if rate == 1.0:

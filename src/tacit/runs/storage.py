@@ -8,6 +8,7 @@
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
     digests.json     SHA-256 of the other files, but for the seconds
+    signature.json   who vouches for these digests, where somebody does (`sealing`)
     environment.npz  the model, where it was handed over and has no name
 
 Parquet is read by DuckDB, Polars and pandas alike.
@@ -41,6 +42,7 @@ __all__ = [
     "COLUMNS",
     "DIGESTS",
     "RESULTS",
+    "RUN_FILES",
     "RunDirectory",
     "check_writable",
     "read_json",
@@ -77,6 +79,8 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, MODEL = (
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, MODEL, RESULTS)
+"""The files of a finished run that have digests; a run without a model of its own lacks that one."""
 TEMPORARY: Final = ".tmp-"
 
 
@@ -178,7 +182,7 @@ class RunDirectory:
             write_json(self.path / POLICIES, policies, indent=None)
             write_json(self.path / TIMING, details)
             rows = _parquet_bytes(pa.concat_tables(parts))
-            kept = [self.path / name for name in (CONFIG, PRIVACY, POLICIES, MODEL) if (self.path / name).is_file()]
+            kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
             digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
             write_json(self.path / DIGESTS, {**digests, RESULTS: hashlib.sha256(rows).hexdigest()})
             write_whole(self.path / RESULTS, rows)

@@ -1,8 +1,8 @@
 """Verification for whoever does not trust the writer: derive the certificate again and compare, believe nothing.
 
-    a run's directory      from its configuration, beside the digests of its files
-    a comparison           every run of it
-    cells.json             from the recorded command of every run
+    a run's directory      from its configuration, beside digests and signature of its files
+    a comparison           every run of it, beside its signature
+    cells.json             from the recorded command of every run, beside its signature
     a bundle               from its configuration, beside digest and signature
     a certificate          from its own events; what they belong to only a configuration can tell
 
@@ -33,13 +33,14 @@ from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.result import resolve
+from tacit.runs.sealing import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.signature import Signed, digest, examine
 from tacit.runs.storage import DIGESTS, RunDirectory, read_json
 
 __all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "verify"]
 
 TOLERANCE: Final = 1e-6
-CELLS, INDEX = "cells.json", "comparison.json"
+CELLS = "cells.json"
 WHERE_IT_RUNS: Final = ("workers", "out", "json")
 """Options of `tacit run` that are no part of a configuration."""
 
@@ -68,24 +69,32 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
     """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on."""
     place = Path(path)
     if place.is_dir():
-        if RunDirectory(place).begun:
-            return _judged(place, "run", doubts_about_run(place), _certificate_words(place), {}, key)
-        if (place / INDEX).is_file():
-            runs = [place / one for one in read_json(place / INDEX)["runs"]]
-            wrong = [f"{run.relative_to(place)}: {line}" for run in runs for line in doubts_about_run(run)]
-            return _judged(place, "comparison", wrong, f"all {len(runs)} runs are what they state", {}, key)
-        place = place / CELLS
+        return _directory(place, key)
     content = read_json(place)
     if content.get("format") == "tacit-bundle":
         return _bundle(place, content, key)
     if "runs" in content and "experiment" in content:
-        wrong, derived = _cells(content["runs"])
-        return _judged(place, "results", wrong, f"{derived} of {len(content['runs'])} epsilons derived again", {}, key)
+        return _judged(place, "results", *_cells(content["runs"]), content, key)
     stated = content if set(FIRST_ENTRIES) <= set(content) else content.get("certificate")
     if not isinstance(stated, dict):
         raise InvalidInput(f"{path} must be a run, a comparison, results, a bundle or a certificate of tacit")
     plain = {name: part for name, part in stated.items() if name not in ("signature", "digest")}
     return _judged(place, "certificate", *_alone(plain, content), content, key)
+
+
+def _directory(place: Path, key: str | Path | None) -> Verdict:
+    """A run, a comparison or results: what it states, and whether it is what was signed."""
+    if RunDirectory(place).begun:
+        kind, wrong, right = "run", doubts_about_run(place), _certificate_words(place)
+    elif (place / INDEX).is_file():
+        runs = runs_of(place)
+        wrong = [f"{run.relative_to(place)}: {line}" for run in runs for line in doubts_about_run(run)]
+        kind, right = "comparison", f"all {len(runs)} runs are what they state"
+    else:
+        content = read_json(place / CELLS)
+        require("runs" in content, f"{place} must be a run, a comparison or results of tacit", "another directory")
+        kind, (wrong, right) = "results", _cells(content["runs"])
+    return _judged(place, kind, [*wrong, *doubts_about_signature(place)], right, kept_signature(place), key)
 
 
 def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
@@ -200,7 +209,7 @@ def _bundle(place: Path, content: dict[str, Any], key: str | Path | None) -> Ver
     return _judged(place, "bundle", wrong, "its certificate is what its configuration gives", content, key)
 
 
-def _cells(runs: list[dict[str, Any]]) -> tuple[list[str], int]:
+def _cells(runs: list[dict[str, Any]]) -> tuple[list[str], str]:
     """Committed results: the certified epsilon of every run whose command can be read."""
     wrong, derived = [], 0
     for run in runs:
@@ -214,7 +223,7 @@ def _cells(runs: list[dict[str, Any]]) -> tuple[list[str], int]:
         fits = math.isinf(now) if stated is None else stated >= now * (1.0 - TOLERANCE)
         if not fits or run["delta"] != found.delta:
             wrong.append(f"{run['run']}: epsilon {_short(stated)} is stated, {_short(now)} is derived")
-    return wrong, derived
+    return wrong, f"{derived} of {len(runs)} epsilons derived again"
 
 
 def _from_command(command: str) -> RunConfig | None:

@@ -16,11 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.certificate import CURVE_DELTAS, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import other_exposures
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
 from tacit.data.trajectories import Trajectories
@@ -31,6 +32,7 @@ from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.study.channels.common import reports_of
+from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Basis, Channel
 
 __all__ = ["Channeled", "ChanneledState"]
@@ -83,6 +85,13 @@ class Channeled:
         return self.basis.shape
 
     @property
+    def honest_fraction(self) -> float:
+        """Trust shuffle: the least share of a stage's devices whose noise is counted on."""
+        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleChannel)]
+        require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
+        return min(channel.honest / channel.least for channel in shuffled)
+
+    @property
     def answers(self) -> type[Query]:
         """The queries of the channels."""
         return type(self.channels[0].query)
@@ -121,7 +130,14 @@ class Channeled:
             CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std.get("rewards", largest)))
             for family in self.families()
         ]
-        return certify(self.events(), families, self.claim, calibration=self.calibration)
+        return certify(self.events(), families, self.claim, calibration=self.calibration, others=self._others())
+
+    def _others(self) -> tuple[Events, ...]:
+        """What people in stages of other kinds are exposed to, where that costs more at some delta of a curve."""
+        schedule = [channel.events() for channel in self.channels]
+        if len({frozenset(events) for events in schedule}) == 1:
+            return ()
+        return other_exposures(schedule, reports_of(self.claim), self.claim.delta, CURVE_DELTAS)
 
     def begin(self) -> ChanneledState:
         """Before the first stage."""

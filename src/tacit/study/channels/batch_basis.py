@@ -19,6 +19,7 @@ import numpy as np
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_count
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.batches import batch_spec
@@ -92,6 +93,12 @@ class CentralBatchBasis:
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter; it does not depend on how many report."""
         return self._channel(query, users, 1).std
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every stage of all layers: the stages' variances, and no covariance."""
+        del following
+        everything = BatchQuery(layer=None, failure_prob=None)
+        return np.diag([self.batch_std(users, everything) ** 2 for users in sizes])
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
