@@ -138,7 +138,7 @@ STATEMENTS: Final = (
         "Remark 3",
         "the online run is jointly private by the billboard lemma",
         "reproduced",
-        "Lemma P8; `tacit certify` prints the claim that is implied",
+        "Lemma P8 (billboard); `tacit certify` prints the claim that is implied",
     ),
     Statement(
         "he2025policy",
