@@ -34,7 +34,10 @@ def _new(
     actions: Annotated[str | None, typer.Option(help="Names of the actions, with commas, or how many.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
     rewards: Annotated[str, typer.Option(help="Public bounds of rewards: LOW,HIGH.")] = "0,1",
-    learner: Annotated[str, typer.Option(help="Who learns (see 'tacit list learners').")] = "sdp-bucb",
+    learner: Annotated[str, typer.Option(help="Who learns (see 'tacit list learners').")] = "auto",
+    stationary: Annotated[
+        bool, typer.Option("--stationary", help="Declare that transitions and rewards do not depend on the step.")
+    ] = False,
     trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="What a person may lose.")] = None,
     delta: Annotated[float | None, typer.Option(help="The probability of losing more.")] = None,
@@ -66,6 +69,7 @@ def _new(
             name=name,
             rewards=rewards,
             learner=learner,
+            stationary=stationary,
             least=least,
             reports_per_person=reports_per_person,
             mechanism=mechanism,
@@ -78,6 +82,8 @@ def _new(
     if json:
         print_json({**made.status(), "design": planned.to_dict(), "certificate": made.certificate().to_dict()})
         return
+    if planned.choice is not None:
+        say(planned.choice)
     say(made.certificate().render())
     say(f"study {planned.digest[:16]}: {directory}; hand {directory / DESIGN} to the collector")
 

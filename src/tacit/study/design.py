@@ -27,6 +27,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.learners.contract import StageRequest
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
@@ -84,6 +85,10 @@ class StudyDesign:
     """The policy of whoever gets no plan: before the first stage, and after the kill switch."""
     channels: tuple[Mapping[str, Any], ...]
     """One for every stage that reports, with the exact numbers of its noise."""
+    stationary: bool
+    """The public declaration that transitions and rewards do not depend on the step."""
+    because: str | None
+    """Why `auto` chose the learner; None where it was named."""
     version: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,12 +120,19 @@ class StudyDesign:
         for what, names in (("states", self.states), ("actions", self.actions)):
             _require_names(what, names)
         require_count("horizon", self.horizon)
+        require(isinstance(self.stationary, bool), "stationary must be true or false", type(self.stationary).__name__)
+        require(isinstance(self.because, str | None), "because must be text", type(self.because).__name__)
         require(self.trust in TRUSTS, f"trust must be one of {', '.join(TRUSTS)}", self.trust)
         require_count("stages", self.stages)
         least = require_count("least", self.least)
         require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         self.policy_of_last_resort()
+
+    @property
+    def choice(self) -> str | None:
+        """What `auto` chose, and why; None where the learner was named."""
+        return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
     def digest(self) -> str:
@@ -172,12 +184,13 @@ def plan_study(
     states: Sequence[str] | int,
     actions: Sequence[str] | int,
     horizon: int,
-    learner: str,
     trust: Trust,
     epsilon: float,
     delta: float,
     stages: int,
     target: int,
+    learner: str = AUTO,
+    stationary: bool = False,
     least: int | None = None,
     reports_per_person: int = 1,
     rewards: tuple[float, float] = (0.0, 1.0),
@@ -191,12 +204,13 @@ def plan_study(
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
     States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
-    target by default; one under local trust, where no noise depends on others).
+    target by default; one under local trust, where no noise depends on others). `stationary` declares in public that
+    transitions and rewards do not depend on the step; `auto`, the default learner, then pools the steps.
 
-    >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, learner="sdp-bucb", trust="shuffle",
-    ...                     epsilon=1.0, delta=1e-6, stages=10, target=1000)
-    >>> design.least, len(design.channels), design.parts().certificate.holds
-    (900, 10, True)
+    >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
+    ...                     delta=1e-6, stages=10, target=1000, stationary=True)
+    >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
+    ('bucb:pooled=true', 900, 10, True)
     """
     H = require_count("horizon", horizon)
     named = (_names("state", states), _names("action", actions))
@@ -224,11 +238,37 @@ def plan_study(
         honest_fraction=honest_fraction,
         fallback=policy_to_dict(resort),
         channels=(),
+        stationary=stationary,
+        because=None,
         version=__version__,
     )
+    draft = _resolved(draft)
     parts = draft.parts()
     require(parts.certificate.holds, "a study must keep its claim", parts.certificate.verdict)
     return replace(draft, channels=tuple(channel.to_dict() for channel in parts.channels))
+
+
+def _resolved(draft: StudyDesign) -> StudyDesign:
+    """The design with the learner that `auto` stands for."""
+    name, options = parse_learner(draft.learner)
+    if name != AUTO:
+        return draft
+    require(not options, "auto takes no options", draft.learner, "name a learner to give it options")
+    choice = choose_learner(
+        Situation(
+            trust=draft.trust,
+            episodes=draft.stages * draft.target,
+            horizon=draft.horizon,
+            states=len(draft.states),
+            actions=len(draft.actions),
+            stationary=draft.stationary,
+            epsilon=draft.epsilon,
+            delta=draft.delta,
+            constants=draft.constants,
+            mechanism=draft.mechanism,
+        )
+    )
+    return replace(draft, learner=choice.learner, because=choice.because)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
