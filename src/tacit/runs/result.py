@@ -27,6 +27,7 @@ from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.loss_report import adversarial_lines, losses_json
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Result:
     experiment: str
     label: str
     version: str
+    algorithm: str
+    """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
     doubt: str | None = None
     """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
@@ -167,6 +170,7 @@ class Result:
         speed = f"{self.seconds_per_episode * 1e6:.3g} µs per episode"
         across = f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]"
         lines = (
+            *((self.config.choice,) if self.config.choice else ()),
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             f"regret (simulation only): {across}{share}",
@@ -182,6 +186,7 @@ class Result:
             "environment": self.config.world_name,
             "adversary": self.config.adversary_name,
             "learner": self.config.learner,
+            "because": self.config.because,
             "episodes": self.config.episodes,
             "seeds": len(self.seeds),
             "seed_list": list(self.seeds),
@@ -314,5 +319,6 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         experiment=experiment,
         label=label,
         version=__version__,
+        algorithm=fingerprint_of(parts),
         command=command,
     )
