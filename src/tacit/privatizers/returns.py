@@ -80,7 +80,7 @@ class OneBitReturns:
     @property
     def name(self) -> str:
         """For tables."""
-        return "none (one-bit returns)" if self.mechanism is None else "local/one-bit returns"
+        return "none (one-bit returns)" if self.mechanism is None else f"local/{self.mechanism.NAME} (one-bit returns)"
 
     @property
     def calibration(self) -> Calibration:

@@ -16,6 +16,7 @@ from tacit.protocol import Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
 from tacit.runs.revisions import LEARNERS, MECHANISMS, PRIVATIZERS, RULES, revision_of
@@ -31,6 +32,7 @@ ANSWERS: Final[Mapping[type[Query], str]] = {
     LossQuery: "losses",
     SoftmaxQuery: "gradients",
     DoseQuery: "gradients",
+    ReturnQuery: "returns",
 }
 
 NOT_TUNED: Final = ("z", "effective_support")

@@ -23,6 +23,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "private-ucb-po": (),
     "pucb": (),
     "ldp-psrl": (),
+    "ldp-rts": (),
     "psrl": (),
     "sdp-pe": (),
     "sdp-pe-plus": (),
@@ -76,6 +77,9 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
     "gradients, none": (),
     "gradients, central, tight": (),
     "gradients, central, paper": (),
+    "returns, none": (),
+    "returns, local, tight": (),
+    "returns, local, paper": (),
 }
 
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "none": ()}
