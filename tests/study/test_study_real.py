@@ -342,7 +342,7 @@ def test_a_clock_that_goes_back_changes_nothing(place, monkeypatch):
     assert ledger_of(collector).count("draw") == 2
 
 
-@pytest.mark.parametrize("kind", ["shuffle batches", "factorization"])
+@pytest.mark.parametrize("kind", ["shuffle batches", pytest.param("factorization", marks=pytest.mark.slow)])
 def test_s12_eight_processes_ask_for_one_release(kind, place):
     study, collector = parties(place, design_of(kind))
     add(collector, open_stage(study, collector), range(3))

@@ -247,7 +247,7 @@ def test_an_honest_share_counts_on_fewer_devices():
     assert event.bits == 760 * channel.bits_per_user
 
 
-@pytest.mark.parametrize("reports", [1, 2, 3])
+@pytest.mark.parametrize("reports", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_stages_of_several_sizes_keep_the_claim_of_a_returning_person(reports):
     """Whatever stages a person reports in: their worst choice, found by comparing all, is within epsilon."""
     basis = shuffle_basis(SMALL, reports=reports)
