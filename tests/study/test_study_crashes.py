@@ -29,6 +29,7 @@ def crashes(*words: str) -> dict:
         "shuffle",
         "local",
         pytest.param("central", marks=pytest.mark.slow),
+        pytest.param("factorization", marks=pytest.mark.slow),
         pytest.param("test-stamped", marks=pytest.mark.slow),
         pytest.param("gradient", marks=pytest.mark.slow),
         pytest.param("test-local", marks=pytest.mark.slow),
