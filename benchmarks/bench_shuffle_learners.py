@@ -62,7 +62,7 @@ def seconds(
         trust="shuffle",
         epsilon=1.0,
         delta=1e-6,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )

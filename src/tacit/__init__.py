@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tacit.errors import TacitError
     from tacit.loop.simulate import simulate
     from tacit.papers.catalogue import reproduce
+    from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
     from tacit.runs.config import RunConfig
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
     from tacit.runs.result import Result
     from tacit.runs.runner import run
     from tacit.runs.verify import verify
+    from tacit.study.episodes import data_check, read_episodes
+    from tacit.study.mapping import EpisodeMapping
 
 __all__ = [
     "Bundle",
     "Certificate",
     "Comparison",
+    "EpisodeMapping",
+    "NamedPolicy",
     "PrivacyClaim",
     "PrivacyUnit",
     "Result",
@@ -43,11 +48,13 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "data_check",
     "export_bundle",
     "list_environments",
     "load",
     "load_bundle",
     "make_environment",
+    "read_episodes",
     "reproduce",
     "run",
     "simulate",
@@ -58,6 +65,8 @@ _HOMES = {
     "Bundle": ("tacit.runs.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
     "Comparison": ("tacit.runs.comparison", "Comparison"),
+    "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
+    "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
     "PrivacyUnit": ("tacit.accounting.claims", "PrivacyUnit"),
     "Result": ("tacit.runs.result", "Result"),
@@ -66,11 +75,13 @@ _HOMES = {
     "TacitError": ("tacit.errors", "TacitError"),
     "certify": ("tacit.accounting.certificate", "certify"),
     "compare": ("tacit.runs.files", "compare"),
+    "data_check": ("tacit.study.episodes", "data_check"),
     "export_bundle": ("tacit.runs.bundle", "export_bundle"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
     "load": ("tacit.runs.comparison", "load"),
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
+    "read_episodes": ("tacit.study.episodes", "read_episodes"),
     "reproduce": ("tacit.papers.catalogue", "reproduce"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),

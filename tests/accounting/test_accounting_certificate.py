@@ -34,7 +34,7 @@ def claim(trust: Any = "shuffle", epsilon: float = 1.0, delta: float = 1e-6) -> 
         trust=trust,
         epsilon=epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUT[trust],  # type: ignore[arg-type]
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tacit.accounting.claims import LARGEST_DELTA, OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.errors import InvalidInput, NotSupported
 
-ONE = PrivacyUnit(trajectories=1)
+ONE = PrivacyUnit(reports=1, per_stage=1)
 
 
 def make(**changes: Any) -> PrivacyClaim:
@@ -51,7 +51,7 @@ def test_no_field_has_a_default() -> None:
             PrivacyClaim(**{key: value for key, value in complete.items() if key != name})
     with pytest.raises(TypeError):
         PrivacyClaim("local", 1.0, 0.0, ONE, "replace-one", "every-message")  # type: ignore[misc]
-    with pytest.raises(TypeError, match="trajectories"):
+    with pytest.raises(TypeError, match="reports"):
         PrivacyUnit()  # type: ignore[call-arg]
 
 
@@ -96,10 +96,46 @@ def test_contradictory_claims_are_refused(changes: dict[str, Any]) -> None:
         make(**changes)
 
 
-def test_units_count_trajectories() -> None:
+def test_units_count_reports() -> None:
     for bad in (0, -1, 1.5, True, "one"):
-        with pytest.raises(InvalidInput, match="trajectories"):
-            PrivacyUnit(trajectories=bad)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="reports"):
+            PrivacyUnit(reports=bad, per_stage=1)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="per stage"):
+            PrivacyUnit(reports=3, per_stage=bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="at most the 2 reports"):
+        PrivacyUnit(reports=2, per_stage=3)
+    with pytest.raises(TypeError, match="per_stage"):
+        PrivacyUnit(reports=1)  # type: ignore[call-arg]
+
+
+def test_a_unit_of_an_earlier_version_is_read_as_any_trajectories() -> None:
+    for g in (1, 3):
+        plain = JDP.to_dict() | {"unit": {"trajectories": g}}
+        read = PrivacyClaim.from_dict(json.loads(json.dumps(plain)))
+        assert read == make(unit=PrivacyUnit(reports=g, per_stage=g))
+        assert read.to_dict()["unit"] == {"reports": g, "per_stage": g}
+    for wrong in ({}, {"reports": 1}, {"reports": 1, "per_stage": 1, "trajectories": 1}, 1, [1, 1]):
+        with pytest.raises(InvalidInput, match="unit of a claim"):
+            PrivacyUnit.from_dict(wrong)
+
+
+def _most(unit: PrivacyUnit, stages: int) -> set[tuple[int, ...]]:
+    """Every way to spread reports over stages that the unit allows."""
+    counts = itertools.product(range(unit.per_stage + 1), repeat=stages)
+    return {spread for spread in counts if sum(spread) <= unit.reports}
+
+
+def test_units_cover_multiply_and_split_as_sets_of_reports_do() -> None:
+    units = [PrivacyUnit(reports=g, per_stage=p) for g in (1, 2, 3, 4) for p in range(1, g + 1)]
+    for one, other in itertools.product(units, units):
+        assert one.covers(other) is (_most(other, 4) <= _most(one, 4))
+        # Sums of that many spreads of `other` reach every spread of `one`.
+        reached, parts = {(0,) * 4}, one.parts(other)
+        for _ in range(parts):
+            reached = {tuple(map(sum, zip(a, b, strict=True))) for a in reached for b in _most(other, 4)}
+            reached = {spread for spread in reached if spread in _most(one, 4)}
+        assert reached == _most(one, 4)
+        assert other.times(parts).covers(one)
 
 
 def test_notions() -> None:
@@ -131,7 +167,10 @@ def test_descriptions_are_one_sentence_and_name_what_matters() -> None:
         assert "1e-06" in words
         assert "2.72" in words  # e^1
     assert "except" not in make(delta=0.0).describe()
-    assert "3 trajectories" in make(unit=PrivacyUnit(trajectories=3)).describe()
+    assert "any 3 reports of the same person:" in make(unit=PrivacyUnit(reports=3, per_stage=3)).describe()
+    assert "3 reports of the same person, at most 2 per" in make(unit=PrivacyUnit(reports=3, per_stage=2)).describe()
+    assert "3 reports of the same person, at most one per" in make(unit=PrivacyUnit(reports=3, per_stage=1)).describe()
+    assert "replacing one trajectory:" in make().describe()
     assert "leaving out" in make(neighbours="zero-out").describe()
     assert "e^1000" in make(epsilon=1000.0).describe()
 
@@ -155,9 +194,11 @@ def test_implication_needs_every_parameter() -> None:
     assert not LDP.implies(make(epsilon=0.9))
     assert LDP.implies(make(delta=1e-5))
     assert not LDP.implies(make(delta=0.0))
-    group = make(unit=PrivacyUnit(trajectories=2))
-    assert group.implies(JDP)
-    assert not JDP.implies(group)
+    group, spread = make(unit=PrivacyUnit(reports=2, per_stage=2)), make(unit=PrivacyUnit(reports=2, per_stage=1))
+    assert group.implies(spread)
+    assert spread.implies(JDP)
+    assert not JDP.implies(spread)
+    assert not spread.implies(group)
     zero_out = make(neighbours="zero-out")
     assert JDP.implies(zero_out)
     # Replace = two zero-outs: the parameters would double, so it is not implied, not even at twice the epsilon here.
@@ -166,17 +207,18 @@ def test_implication_needs_every_parameter() -> None:
 
 
 claims = st.builds(
-    lambda output, epsilon, delta, size, neighbours: make(
+    lambda output, epsilon, delta, size, per_stage, neighbours: make(
         trust=next(trust for trust, outputs in OUTPUTS.items() if output in outputs),
         output=output,
         epsilon=math.inf if output == "nothing-protected" else epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=size),
+        unit=PrivacyUnit(reports=size, per_stage=min(size, per_stage)),
         neighbours=neighbours,
     ),
     st.sampled_from([output for outputs in OUTPUTS.values() for output in outputs]),
     st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from([0.0, 1e-6, LARGEST_DELTA]),
+    st.integers(1, 3),
     st.integers(1, 3),
     st.sampled_from(["replace-one", "zero-out"]),
 )
@@ -208,7 +250,7 @@ def test_group_privacy_rounds_up_to_the_exact_formula(epsilon: float, delta: flo
         person = make(epsilon=epsilon, delta=delta).group(g)
         assert exact_epsilon <= person.epsilon <= exact_epsilon * (1 + mpmath.mpf(2) ** -51)
         assert exact_delta <= person.delta <= exact_delta * (1 + mpmath.mpf(2) ** -40)
-    assert person.unit.trajectories == g
+    assert person.unit == PrivacyUnit(reports=g, per_stage=g)
 
 
 def test_group_privacy_composes_and_keeps_pure() -> None:
@@ -216,7 +258,7 @@ def test_group_privacy_composes_and_keeps_pure() -> None:
     assert pure.group(6) == pure.group(2).group(3)
     assert pure.group(4).pure
     assert JDP.group(1) == JDP
-    assert no_privacy().group(5).unit.trajectories == 5
+    assert no_privacy().group(5).unit.reports == 5
     with pytest.raises(InvalidInput):
         JDP.group(0)
 

@@ -193,7 +193,7 @@ def _claim(epsilon: float, delta: float, size: int = 1) -> PrivacyClaim:
         trust="shuffle",
         epsilon=epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=size),
+        unit=PrivacyUnit(reports=size, per_stage=1),
         neighbours="replace-one",
         output="shuffled-transcript",
     )

@@ -28,7 +28,7 @@ def make(epsilon: float = 1.0, delta: float = 1e-6, **changes: Any) -> PrivacyCl
         "trust": "shuffle",
         "epsilon": epsilon,
         "delta": delta,
-        "unit": PrivacyUnit(trajectories=1),
+        "unit": PrivacyUnit(reports=1, per_stage=1),
         "neighbours": "replace-one",
         "output": "shuffled-transcript",
     }
@@ -147,7 +147,7 @@ def test_l3_gaussian_charges_add_squares_not_epsilons(path: Path) -> None:
 
 
 def test_l3_a_person_of_several_trajectories_pays_as_a_group(path: Path) -> None:
-    ledger = Ledger.open(path, make(1.0, 1e-5, unit=PrivacyUnit(trajectories=3)))
+    ledger = Ledger.open(path, make(1.0, 1e-5, unit=PrivacyUnit(reports=3, per_stage=3)))
     with pytest.raises(BudgetSpent):
         charge(ledger, range(10), make(0.4, 0.0))
     charge(ledger, range(10), make(0.3, 1e-6))

@@ -141,8 +141,8 @@ def test_a_delta_above_one_over_the_users_is_warned_about():
 def test_the_sentence_scales_with_epsilon():
     def words(epsilon: float) -> str:
         return PrivacyClaim(
-            trust="local", epsilon=epsilon, delta=0.0, unit=PrivacyUnit(trajectories=1), neighbours="replace-one",
-            output="every-message",
+            trust="local", epsilon=epsilon, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),
+            neighbours="replace-one", output="every-message",
         ).describe()  # fmt: skip
 
     assert "can hardly tell" in words(1.0)
@@ -156,7 +156,7 @@ def test_the_sentence_scales_with_epsilon():
 def test_groups_and_public_declarations_are_said():
     terms = certificate(**KINDS["losses"]).terms
     assert terms.public["losses"] == "public: declared to be nobody's data"
-    assert terms.unit["trajectories"] == 1
+    assert (terms.unit["reports"], terms.unit["per_stage"]) == (1, 1)
     assert terms.unit["groups"][0] == {"size": 2, "epsilon": 4.0, "delta": 0.0}
     assert certificate(**KINDS["central"]).terms.public["losses"] == "none are released"
     batches = certificate(**KINDS["central batches"]).terms

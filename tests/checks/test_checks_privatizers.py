@@ -78,7 +78,7 @@ def test_G2_half_the_noise_is_found():
 def test_losses_hold_when_tight_and_the_printed_ones_are_refuted():
     """False-alarm rate 0.001; [bai2024adversarial] prints epsilon for what costs 2 epsilon."""
     claim = PrivacyClaim(
-        trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(trajectories=1), neighbours="replace-one",
+        trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1), neighbours="replace-one",
         output=OUTPUTS["local"][0],
     )  # fmt: skip
     made = {

@@ -47,7 +47,7 @@ def refused(capsys, words: str) -> str:
 def test_shuffle_meets_its_numbers(capsys):
     found = certify(capsys, SHUFFLE)
     assert found["claim"]["neighbours"] == "replace-one"
-    assert found["claim"]["unit"] == {"trajectories": 1}
+    assert found["claim"]["unit"] == {"reports": 1, "per_stage": 1}
     assert found["certificate"]["epsilon"] <= 1.0
     assert found["certificate"]["delta"] == 1e-6
     assert found["certificate"]["method"].startswith("PLD")

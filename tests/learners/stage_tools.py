@@ -28,7 +28,7 @@ def claim(epsilon: float) -> PrivacyClaim:
         trust="shuffle",
         epsilon=epsilon,
         delta=1e-6,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )

@@ -99,7 +99,7 @@ def test_users_are_charged_once_and_before_the_first_one_comes(parts, tmp_path) 
                          ids=[n for n, p in EVERY if p.claim.trust == "none"])  # fmt: skip
 def test_without_privacy_no_budget_is_enough_and_nobody_comes(parts, tmp_path) -> None:
     budget = PrivacyClaim(
-        trust="central", epsilon=100.0, delta=1e-3, unit=PrivacyUnit(trajectories=1), neighbours="replace-one",
+        trust="central", epsilon=100.0, delta=1e-3, unit=PrivacyUnit(reports=1, per_stage=1), neighbours="replace-one",
         output=OUTPUTS["central"][0], allow_large_delta=True,
     )  # fmt: skip
     ledger = Ledger.open(tmp_path / "ledger.sqlite", budget)

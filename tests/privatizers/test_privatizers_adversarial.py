@@ -35,7 +35,7 @@ def claim_of(trust: str, epsilon: float = 1.0, delta: float = 0.0) -> PrivacyCla
         trust=trust,
         epsilon=epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS[trust][0],
     )

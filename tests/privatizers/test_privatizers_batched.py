@@ -40,7 +40,7 @@ def shuffle(calibration="tight", epsilon=1.0):
         trust="shuffle",
         epsilon=epsilon,
         delta=1e-6,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )

@@ -172,7 +172,7 @@ def test_a_paper_calibration_says_what_the_paper_prints() -> None:
 def test_a_claim_has_no_defaults_but_is_complete() -> None:
     claim = make_claim(request("local"))
     assert (claim.trust, claim.epsilon, claim.delta) == ("local", 1.0, 0.0)
-    assert (claim.neighbours, claim.unit.trajectories, claim.output) == ("replace-one", 1, "every-message")
+    assert (claim.neighbours, claim.unit.reports, claim.output) == ("replace-one", 1, "every-message")
 
 
 def test_equal_requests_share_their_calibration() -> None:

@@ -25,7 +25,7 @@ LOCAL = PrivacyClaim(
     trust="local",
     epsilon=1.0,
     delta=0.0,
-    unit=PrivacyUnit(trajectories=1),
+    unit=PrivacyUnit(reports=1, per_stage=1),
     neighbours="replace-one",
     output="every-message",
 )
@@ -92,7 +92,7 @@ def test_no_privatizer_certifies_a_person_who_contributes_several_trajectories(t
             users_per_batch=500 if trust == "shuffle" else 1,
         )
     )
-    group = replace(privatizer.claim, unit=PrivacyUnit(trajectories=3))
+    group = replace(privatizer.claim, unit=PrivacyUnit(reports=3, per_stage=3))
     with pytest.raises(NotSupported, match="group"):
         replace(privatizer, claim=group).certificate()
 

@@ -125,6 +125,26 @@ def test_every_edit_of_a_certificate_is_named(kept, capsys, change, words):
     assert words in out
 
 
+def spelled_as_before(content):
+    """The unit as versions before 0.4 wrote it."""
+    for claim in (content["claim"], content["certificate"]["claim"]):
+        assert claim["unit"] == {"reports": 1, "per_stage": 1}
+        claim["unit"] = {"trajectories": 1}
+    unit = content["certificate"]["terms"]["unit"]
+    content["certificate"]["terms"]["unit"] = {"trajectories": unit["reports"], "groups": unit["groups"]}
+
+
+def test_a_unit_spelled_as_before_is_the_same_unit_and_another_one_is_not(kept, capsys):
+    edit(kept / "privacy.json", spelled_as_before)
+    (kept / DIGESTS).unlink()
+    code, out = verdict(capsys, kept)
+    assert (code, out.split(":")[0]) == (0, "true")
+    assert tacit.load(kept).doubt is None
+    edit(kept / "privacy.json", lambda content: content["certificate"]["claim"].update(unit={"trajectories": 2}))
+    code, out = verdict(capsys, kept)
+    assert (code, out.split(":")[0]) == (1, "FALSE")
+
+
 @pytest.mark.parametrize("name", ["config.json", "privacy.json", "results.parquet", "policies.json"])
 def test_every_file_has_a_digest(kept, capsys, name):
     (kept / name).write_bytes((kept / name).read_bytes() + b"\n")

@@ -15,10 +15,12 @@ from tacit.accounting.events import (
     LaplaceEvent,
     PureEvent,
     SampledGaussianEvent,
+    Slack,
     UnprotectedEvent,
 )
 from tacit.accounting.families import Family
 from tacit.accounting.ledger import Ledger, Receipt
+from tacit.accounting.units import largest_report_epsilon
 
 __all__ = [
     "BinomialEvent",
@@ -36,6 +38,7 @@ __all__ = [
     "PureEvent",
     "Receipt",
     "SampledGaussianEvent",
+    "Slack",
     "UnprotectedEvent",
     "basic",
     "calibrate",
@@ -43,6 +46,7 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "events_of",
+    "largest_report_epsilon",
     "method_of",
     "no_privacy",
     "parallel",

@@ -199,8 +199,7 @@ class Certificate:
         """The certificate as a plain text table."""
         claim = self.claim
         stated = f"epsilon {shown_up(claim.epsilon)}, delta {claim.delta:g}"
-        count = claim.unit.trajectories
-        unit = f"unit {count} {'trajectory' if count == 1 else 'trajectories'}, {claim.neighbours}"
+        unit = f"unit {claim.unit.describe()}, {claim.neighbours}"
         lines = [
             f"claim        {claim.notion}: {stated} ({unit})",
             f"certified    epsilon {shown_up(self.epsilon)} at delta {self.delta:g} ({self.method})",
@@ -237,13 +236,13 @@ def certify(
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
-    The events describe the change of one unit of the claim; for a unit of g trajectories, shifts are g times as large.
+    The events describe the change of one unit of the claim: all reports of one person.
     `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
     prints, if that is not the claim's (0 where the paper promises pure differential privacy).
 
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import LaplaceEvent
-    >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(trajectories=1),
+    >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="every-message")
     >>> found = certify(((LaplaceEvent(scale=36.0, shift=1.0, discrete=False), 34),), (), claim, calibration="paper",
     ...                 paper_says="epsilon 1 by Laplace noise of scale 6H")

@@ -99,12 +99,73 @@ _COVERS: Final[Mapping[Output, frozenset[Output]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyUnit:
-    """Whom the claim protects: a person who contributes this many trajectories (more than one: group privacy)."""
+    """Whom the claim protects: a person with at most `reports` reports in all and `per_stage` in any one stage.
 
-    trajectories: int
+    A report is one trajectory. A stage is a batch whose users are fixed beforehand; where there are no batches, every
+    user is a stage. One report per stage is far cheaper to protect than several, since the stages have noise of their
+    own.
+
+    >>> PrivacyUnit(reports=5, per_stage=1).describe()
+    'any 5 reports of the same person, at most one per stage'
+    """
+
+    reports: int
+    per_stage: int
 
     def __post_init__(self) -> None:
-        require_count("trajectories of the privacy unit", self.trajectories)
+        reports = require_count("reports of the privacy unit", self.reports)
+        per_stage = require_count("reports per stage of the privacy unit", self.per_stage)
+        require(per_stage <= reports, f"reports per stage must be at most the {reports} reports in all", per_stage)
+
+    @property
+    def one(self) -> bool:
+        """Whether a person is one trajectory."""
+        return self.reports == 1
+
+    def describe(self) -> str:
+        """The unit in words."""
+        if self.one:
+            return "one trajectory"
+        many = f"any {self.reports} reports of the same person"
+        if self.per_stage == self.reports:
+            return many
+        return f"{many}, at most {'one' if self.per_stage == 1 else self.per_stage} per stage"
+
+    def covers(self, other: PrivacyUnit) -> bool:
+        """Whether every set of reports that `other` allows is allowed here."""
+        return self.reports >= other.reports and self.per_stage >= other.per_stage
+
+    def times(self, size: int) -> PrivacyUnit:
+        """The unit of `size` such persons, who may meet in one stage."""
+        return PrivacyUnit(reports=size * self.reports, per_stage=size * self.per_stage)
+
+    def parts(self, other: PrivacyUnit) -> int:
+        """The number of units like `other` that make up this one.
+
+        Deal the reports, stage after stage, in turn to k = max(⌈reports/reports'⌉, ⌈per_stage/per_stage'⌉) units: each
+        gets at most ⌈reports/k⌉ in all and ⌈per_stage/k⌉ of a stage, which `other` allows.
+
+        >>> PrivacyUnit(reports=5, per_stage=1).parts(PrivacyUnit(reports=2, per_stage=1))
+        3
+        """
+        return max(-(-self.reports // other.reports), -(-self.per_stage // other.per_stage))
+
+    def to_dict(self) -> dict[str, int]:
+        """JSON-ready values."""
+        return {"reports": self.reports, "per_stage": self.per_stage}
+
+    @classmethod
+    def from_dict(cls, plain: object) -> PrivacyUnit:
+        """The unit that `to_dict` wrote, or {"trajectories": g} of versions before 0.4: any g, wherever they are.
+
+        >>> PrivacyUnit.from_dict({"trajectories": 3})
+        PrivacyUnit(reports=3, per_stage=3)
+        """
+        if isinstance(plain, Mapping) and set(plain) == {"trajectories"}:
+            return cls(reports=plain["trajectories"], per_stage=plain["trajectories"])
+        if not isinstance(plain, Mapping) or set(plain) != {"reports", "per_stage"}:
+            raise InvalidInput(f"the unit of a claim is {{'reports': g, 'per_stage': p}}, got {plain!r}")
+        return cls(reports=plain["reports"], per_stage=plain["per_stage"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +176,7 @@ class PrivacyClaim:
     the full pattern of changes, which dominates the half that an empty trajectory makes); "zero-out" compares a
     trajectory with the empty one only. A delta above 1e-3 takes `allow_large_delta=True`.
 
-    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="shuffled-transcript")
     >>> claim.notion
     'SDP'
@@ -178,8 +239,7 @@ class PrivacyClaim:
         """
         if self.trust == "none":
             return "Nothing is protected: whoever runs this sees the data as they are."
-        count = self.unit.trajectories
-        unit = "one trajectory" if count == 1 else f"any {count} trajectories of the same person"
+        unit = self.unit.describe()
         change = "replacing" if self.neighbours == "replace-one" else "leaving out"
         failure = "" if self.pure else f", except with probability {self.delta:g}"
         return (
@@ -190,7 +250,7 @@ class PrivacyClaim:
     def implies(self, other: PrivacyClaim) -> bool:
         """Whether whoever has this guarantee has `other`, too.
 
-        >>> here = dict(epsilon=1.0, delta=0.0, unit=PrivacyUnit(trajectories=1), neighbours="replace-one")
+        >>> here = dict(epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1), neighbours="replace-one")
         >>> local = PrivacyClaim(trust="local", output="every-message", **here)
         >>> joint = PrivacyClaim(trust="central", output="other-users-actions", **here)
         >>> local.implies(joint), joint.implies(local)
@@ -202,7 +262,7 @@ class PrivacyClaim:
             other.output in _COVERS[self.output]
             and self.epsilon <= other.epsilon
             and self.delta <= other.delta
-            and self.unit.trajectories >= other.unit.trajectories
+            and self.unit.covers(other.unit)
             # Zero-out gives replace-one only with doubled parameters: that is another claim.
             and (self.neighbours == other.neighbours or self.neighbours == "replace-one")
         )
@@ -210,13 +270,13 @@ class PrivacyClaim:
     def group(self, size: int) -> PrivacyClaim:
         """What this claim gives to a person who contributes `size` units: group privacy, rounded up.
 
-        >>> person = PrivacyClaim(trust="local", epsilon=0.5, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+        >>> person = PrivacyClaim(trust="local", epsilon=0.5, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
         ...                       neighbours="replace-one", output="every-message").group(3)
-        >>> person.epsilon, round(person.delta, 9), person.unit.trajectories
+        >>> person.epsilon, round(person.delta, 9), person.unit.reports
         (1.5, 5.367e-06, 3)
         """
         g = require_count("size of the group", size)
-        unit = PrivacyUnit(trajectories=g * self.unit.trajectories)
+        unit = self.unit.times(g)
         if g == 1 or self.trust == "none":
             return replace(self, unit=unit, allow_large_delta=True)
         # Change one unit after the other: ε_g = gε, δ_g = δ (1 + e^ε + ... + e^((g-1)ε)) = δ (e^(gε) - 1)/(e^ε - 1).
@@ -230,7 +290,7 @@ class PrivacyClaim:
         if delta >= 1.0:
             raise NotSupported(
                 f"a group of {g} has no guarantee left under epsilon={self.epsilon:g}, delta={self.delta:g}: "
-                "its delta would reach 1; claim a smaller epsilon or delta per trajectory"
+                "its delta would reach 1; claim a smaller epsilon or delta per unit"
             )
         return replace(self, epsilon=epsilon, delta=delta, unit=unit, allow_large_delta=True)
 
@@ -240,7 +300,7 @@ class PrivacyClaim:
             "trust": self.trust,
             "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
-            "unit": {"trajectories": self.unit.trajectories},
+            "unit": self.unit.to_dict(),
             "neighbours": self.neighbours,
             "output": self.output,
         }
@@ -257,14 +317,11 @@ class PrivacyClaim:
             f"a claim has exactly the entries {', '.join(sorted(names))}",
             given=sorted(plain),
         )
-        unit = plain["unit"]
-        if not isinstance(unit, Mapping) or set(unit) != {"trajectories"}:
-            raise InvalidInput(f"the unit of a claim is {{'trajectories': g}}, got {unit!r}")
         return cls(
             trust=plain["trust"],  # type: ignore[arg-type]
             epsilon=math.inf if plain["epsilon"] == "inf" else plain["epsilon"],  # type: ignore[arg-type]
             delta=plain["delta"],  # type: ignore[arg-type]
-            unit=PrivacyUnit(trajectories=unit["trajectories"]),
+            unit=PrivacyUnit.from_dict(plain["unit"]),
             neighbours=plain["neighbours"],  # type: ignore[arg-type]
             output=plain["output"],  # type: ignore[arg-type]
             allow_large_delta=plain.get("allow_large_delta") is True,
@@ -281,7 +338,7 @@ def no_privacy() -> PrivacyClaim:
         trust="none",
         epsilon=math.inf,
         delta=0.0,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output="nothing-protected",
     )

@@ -5,6 +5,8 @@
     Laplace                       Σ shift/scale, exactly    the smaller of Σ shift/scale and the PLD
     continuous Gaussian only      never private             analytic: μ² = Σ (shift/σ)²
     all others, and mixtures      never private             PLD by FFT, an upper bound to about six digits
+    slack beside any of these     never private             what is left at δ minus the slack, if that is a δ, and ε
+                                                            does not exceed what the slack was priced for
 
 Every answer is rounded up. An event brings its own curve (`tacit.accounting.events`); here they only add up. Counts are
 multiplied in one line of tacit, `tacit.accounting.privacy_loss.total`; so `n` times an event costs what the event
@@ -51,7 +53,12 @@ __all__ = [
 ]
 
 Method: TypeAlias = Literal[
-    "nothing released", "no protection", "pure composition", "analytic Gaussian", "PLD (FFT, pessimistic)"
+    "nothing released",
+    "no protection",
+    "pure composition",
+    "analytic Gaussian",
+    "PLD (FFT, pessimistic)",
+    "total variation",
 ]
 
 
@@ -65,13 +72,10 @@ def epsilon_of(events: Events, delta: float) -> float:
     1.0
     """
     require_real("delta", delta, low=0.0, high=1.0)
-    events = merged(events)
-    pure = _pure(events)
-    if delta == 0.0 or not events or unprotected(events):
-        return pure
-    if all_gaussian(events):
-        return gaussian_epsilon(delta, _mu(events))
-    return min(pure, _composed(events).epsilon(delta))
+    events, slack, up_to = _apart(merged(events))
+    left = _rounded_down(Fraction(delta) - slack)
+    found = _epsilon(events, left) if left >= 0.0 else math.inf
+    return found if found <= up_to else math.inf
 
 
 def delta_of(events: Events, epsilon: float) -> float:
@@ -82,14 +86,11 @@ def delta_of(events: Events, epsilon: float) -> float:
     0.0
     """
     require_real("epsilon", epsilon, low=0.0)
-    events = merged(events)
-    if _pure(events) <= epsilon:
-        return 0.0
-    if unprotected(events):
+    events, slack, up_to = _apart(merged(events))
+    if epsilon > up_to:
         return 1.0
-    if all_gaussian(events):
-        return gaussian_delta(epsilon, _mu(events))
-    return _composed(events).delta(epsilon)
+    # δ(ε) + Σ (1 + e^up_to) tv: Lemma P13 (close laws)
+    return min(1.0, rounded_up(Fraction(_delta(events, epsilon)) + slack))
 
 
 def method_of(events: Events, delta: float) -> Method:
@@ -99,9 +100,10 @@ def method_of(events: Events, delta: float) -> Method:
     >>> method_of(((GaussianEvent(sigma=2.0, shift=1.0), 3),), 1e-6)
     'analytic Gaussian'
     """
-    events = merged(events)
+    events, slack, _ = _apart(merged(events))
+    delta = max(0.0, _rounded_down(Fraction(delta) - slack))
     if not events:
-        return "nothing released"
+        return "total variation" if slack else "nothing released"
     if unprotected(events):
         return "no protection"
     if delta > 0.0 and all_gaussian(events):
@@ -160,7 +162,7 @@ def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     """What these claims about the same users give together: epsilons and deltas add, rounded up.
 
     >>> from tacit.accounting.claims import PrivacyUnit
-    >>> tenth = PrivacyClaim(trust="local", epsilon=0.1, delta=1e-7, unit=PrivacyUnit(trajectories=1),
+    >>> tenth = PrivacyClaim(trust="local", epsilon=0.1, delta=1e-7, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="every-message")
     >>> basic([tenth] * 10).epsilon, basic([tenth] * 10).delta
     (1.0, 1e-06)
@@ -176,7 +178,7 @@ def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
     """What these claims about disjoint users give together: the worst of them (Lemma P7 (parallel composition)).
 
     >>> from tacit.accounting.claims import PrivacyUnit
-    >>> batch = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+    >>> batch = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="shuffled-transcript")
     >>> parallel([batch] * 1000) == batch
     True
@@ -200,6 +202,39 @@ def added_up(values: Iterable[float]) -> float:
     exact = sum(map(Fraction, printed), Fraction(0))
     near = float(exact)
     return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
+
+
+def _epsilon(events: Events, delta: float) -> float:
+    """`epsilon_of` for merged events that have a curve."""
+    pure = _pure(events)
+    if delta == 0.0 or not events or unprotected(events):
+        return pure
+    if all_gaussian(events):
+        return gaussian_epsilon(delta, _mu(events))
+    return min(pure, _composed(events).epsilon(delta))
+
+
+def _delta(events: Events, epsilon: float) -> float:
+    """`delta_of` for merged events that have a curve."""
+    if _pure(events) <= epsilon:
+        return 0.0
+    if unprotected(events):
+        return 1.0
+    if all_gaussian(events):
+        return gaussian_delta(epsilon, _mu(events))
+    return _composed(events).delta(epsilon)
+
+
+def _apart(events: Events) -> tuple[Events, Fraction, float]:
+    """The events that have a curve, what all slacks add to δ, and the least of the ε that they were priced for."""
+    curves = tuple((event, count) for event, count in events if event.slack() is None)
+    slacks = [(slack, count) for event, count in events if (slack := event.slack()) is not None]
+    added = Fraction(total(slacks, lambda slack: slack[0]))
+    return curves, added, min((slack[1] for slack, _ in slacks), default=math.inf)
+
+
+def _rounded_down(exact: Fraction) -> float:
+    return -rounded_up(-exact)
 
 
 def _pure(events: Events) -> float:

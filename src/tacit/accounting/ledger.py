@@ -61,7 +61,7 @@ class Ledger:
 
     >>> import tempfile
     >>> from tacit.accounting.claims import PrivacyUnit
-    >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(trajectories=1),
+    >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="every-message")
     >>> release = dict(claim=claim, events=None, recipient="learner", what="visits", noise="secure")
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -208,7 +208,7 @@ class Ledger:
 
     def _total(self, charges: list[tuple[PrivacyClaim, Events | None]]) -> tuple[float, float]:
         """What these charges on the same user add up to (L3)."""
-        same_unit = all(claim.unit.trajectories >= self.budget.unit.trajectories for claim, _ in charges)
+        same_unit = all(claim.unit.covers(self.budget.unit) for claim, _ in charges)
         if len(charges) > 1 and same_unit and all(events and all_gaussian(events) for _, events in charges):
             together = tuple(pair for _, events in charges for pair in events or ())
             return epsilon_of(together, self.budget.delta), self.budget.delta
@@ -247,5 +247,5 @@ def _events_from_plain(plain: list[Any]) -> Events:
 
 
 def _for_unit(claim: PrivacyClaim, budget: PrivacyClaim) -> PrivacyClaim:
-    """The claim for a person of the budget's unit: group privacy if the claim protects fewer trajectories."""
-    return claim.group(-(-budget.unit.trajectories // claim.unit.trajectories))
+    """The claim for a person of the budget's unit: group privacy if the claim protects fewer reports."""
+    return claim.group(budget.unit.parts(claim.unit))

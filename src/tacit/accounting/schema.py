@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 from tacit.accounting.certificate import Calibration
 from tacit.accounting.claims import OUTPUTS, Neighbours
 from tacit.accounting.families import CertifiedFamily
-from tacit.accounting.terms import Terms
+from tacit.accounting.terms import UNIT, Terms
 from tacit.errors import InvalidInput
 
 __all__ = ["certificate_schema", "violations"]
@@ -37,7 +37,7 @@ def certificate_schema() -> dict[str, Any]:
         "trust": {"enum": list(OUTPUTS)},
         "epsilon": EPSILON,
         "delta": DELTA,
-        "unit": _closed({"trajectories": {"type": "integer", "minimum": 1}}),
+        "unit": _closed(UNIT),
         "neighbours": {"enum": list(get_args(Neighbours))},
         "output": {"enum": [output for outputs in OUTPUTS.values() for output in outputs]},
     }

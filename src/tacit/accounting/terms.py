@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 from tacit._version import __version__
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.errors import NotSupported, require
 
 __all__ = ["NOISE_KINDS", "NoiseKind", "Setting", "Terms", "terms_of"]
@@ -117,7 +117,7 @@ def _unit(setting: Setting) -> dict[str, Any]:
             groups.append({"size": size, "epsilon": found.epsilon, "delta": found.delta})
         except NotSupported:
             groups.append({"size": size, "epsilon": None, "delta": None})
-    return {"trajectories": claim.unit.trajectories, "groups": groups}
+    return {**claim.unit.to_dict(), "groups": groups}
 
 
 def _today(setting: Setting) -> str:
@@ -127,6 +127,8 @@ def _today(setting: Setting) -> str:
     return now.date().isoformat()
 
 
+UNIT: Final = {name: {"type": "integer", "minimum": 1} for name in ("reports", "per_stage")}
+"""The JSON of a unit."""
 _NUMBER: Final = {"type": ["number", "null"]}
 _GROUP: Final = {
     "type": "object",
@@ -169,16 +171,16 @@ class Terms:
         {"type": "string"},
     )
     unit: Mapping[str, Any] = term(
-        "How many trajectories of one person the claim protects, and what a group of some of them is left with (null: "
-        "nothing).",
+        "Whom the claim protects, a person with so many reports in all and so many in a stage, and what a group of "
+        "such persons is left with (null: nothing).",
         _unit,
         {
             "type": "object",
             "properties": {
-                "trajectories": {"type": "integer", "minimum": 1},
+                **UNIT,
                 "groups": {"type": "array", "items": _GROUP},
             },
-            "required": ["trajectories", "groups"],
+            "required": [*UNIT, "groups"],
             "additionalProperties": False,
         },
     )
@@ -204,7 +206,11 @@ class Terms:
         """The terms that `to_dict` wrote; anything missing or unknown is an error."""
         names = {item.name for item in fields(cls)}
         require(set(plain) == names, f"the terms of a certificate are {', '.join(sorted(names))}", sorted(plain))
-        return cls(**plain)
+        unit = plain["unit"]
+        if isinstance(unit, Mapping) and "trajectories" in unit:  # before 0.4
+            kept = {name: part for name, part in unit.items() if name != "trajectories"}
+            unit = {**PrivacyUnit.from_dict({"trajectories": unit["trajectories"]}).to_dict(), **kept}
+        return cls(**{**plain, "unit": unit})
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

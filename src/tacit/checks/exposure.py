@@ -61,7 +61,7 @@ def claim(probe: Probe) -> Iterator[str]:
         return
     if stated.trust != "none" and not 0.0 < stated.epsilon < math.inf:
         yield "the claim has no finite epsilon"
-    if stated.unit.trajectories != 1:
+    if not stated.unit.one:
         yield "the claim protects several trajectories, but families and events describe the change of one"
     if (stated.trust == "none") != (probe.privatizer.calibration == "none"):
         yield "calibration 'none' and trust 'none' go together"

@@ -64,7 +64,7 @@ def claim_of(trust: Trust, epsilon: float, delta: float) -> PrivacyClaim:
         trust=trust,
         epsilon=epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS[trust][0],
     )

@@ -254,7 +254,7 @@ def _claim(trust: Trust, epsilon: float, delta: float) -> PrivacyClaim:
         trust=trust,
         epsilon=epsilon,
         delta=delta,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS[trust][0],
     )

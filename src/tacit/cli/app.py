@@ -7,11 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from tacit._version import __version__
-from tacit.cli import audit, certify, compare, demo, listing, run, show, verify
+from tacit.cli import audit, certify, compare, demo, listing, policy, run, show, verify
 
 __all__ = ["app"]
 
-GROUPS: Final = (listing, run, certify, audit, compare, show, verify, demo)
+GROUPS: Final = (listing, run, certify, audit, compare, show, verify, policy, demo)
 
 app = typer.Typer(
     add_completion=False,

@@ -149,9 +149,9 @@ def certificate_of(
     ]
     events, claim = privatizer.events(), privatizer.claim
     # The events are those of one replaced trajectory; a claim about more of them is a claim that nothing here supports.
-    if claim.unit.trajectories > 1:
+    if not claim.unit.one:
         raise NotSupported(
-            f"a privatizer claims privacy for one trajectory, got a unit of {claim.unit.trajectories}; claim one, and "
+            f"a privatizer claims privacy for one trajectory, got a unit of {claim.unit.reports}; claim one, and "
             "state what a person with several gets by claim.group(size)"
         )
     # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.

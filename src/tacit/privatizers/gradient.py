@@ -256,7 +256,7 @@ class GradientPrivatizer(Generic[Users, Asked]):
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
-        one = self.claim.unit.trajectories == 1
+        one = self.claim.unit.one
         require(one, "a privatizer claims privacy for one trajectory", self.claim.unit, "see claim.group(size)")
         noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
         families = [CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families()]

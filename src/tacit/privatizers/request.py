@@ -70,7 +70,7 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
         trust=request.trust,
         epsilon=request.epsilon,
         delta=request.delta,
-        unit=PrivacyUnit(trajectories=1),
+        unit=PrivacyUnit(reports=1, per_stage=1),
         neighbours="replace-one",
         output=OUTPUTS[request.trust][0] if output is None else output,
         allow_large_delta=request.allow_large_delta,

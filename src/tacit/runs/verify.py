@@ -25,8 +25,10 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
+from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.schema import certificate_schema, violations
+from tacit.accounting.terms import Terms
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds
@@ -127,6 +129,7 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
         Certificate.from_dict(stated)
     except (TacitError, KeyError, TypeError, ValueError) as error:
         return [f"the certificate contradicts itself: {error}"]
+    stated = _respelled(stated)
     gives = json.loads(json.dumps(derived.to_dict()))
     if version != __version__:
         return _promises_more(stated, derived, gives, version)
@@ -135,6 +138,13 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
             gives["terms"] = {**(gives["terms"] or {}), "date": stated["terms"]["date"]}
         return violations(dict(stated), certificate_schema()) + _differing(stated, gives, gives)
     return _differing(stated, gives, FIRST_ENTRIES)
+
+
+def _respelled(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The certificate with its unit as it is spelled now; before 0.4 it was {"trajectories": g}."""
+    claim, terms = stated["claim"], stated.get("terms")
+    found = {**stated, "claim": {**claim, "unit": PrivacyUnit.from_dict(claim["unit"]).to_dict()}}
+    return found if terms is None else {**found, "terms": Terms.from_dict(terms).to_dict()}
 
 
 def _differing(stated: Mapping[str, Any], gives: Mapping[str, Any], names: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from tacit.accounting.events.laplace import LaplaceEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
 from tacit.accounting.events.pure import PureEvent
 from tacit.accounting.events.sampled import SampledGaussianEvent
+from tacit.accounting.events.slack import Slack
 from tacit.accounting.events.unprotected import UnprotectedEvent
 from tacit.errors import UnknownName, require
 
@@ -33,6 +34,7 @@ __all__ = [
     "LaplaceEvent",
     "PureEvent",
     "SampledGaussianEvent",
+    "Slack",
     "UnprotectedEvent",
     "event_class",
     "event_from_dict",
@@ -47,6 +49,7 @@ EVENTS: Final[Mapping[str, type[Event]]] = {
     "laplace": LaplaceEvent,
     "pure": PureEvent,
     "sampled-gaussian": SampledGaussianEvent,
+    "slack": Slack,
     "unprotected": UnprotectedEvent,
 }
 """Every event of tacit by the name that it has on disk."""

@@ -63,6 +63,10 @@ class Event(Protocol):
         """The exact μ² if the event is as private as telling N(0, 1) from N(μ, 1), in both directions; None if not."""
         return None
 
+    def slack(self) -> tuple[Fraction, float] | None:
+        """What the event adds to delta, and the largest epsilon at which it says so; None if it has a curve instead."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON-ready values: its name under "event", and its fields."""
         return {"event": self.NAME, **asdict(self)}  # type: ignore[call-overload]

@@ -90,7 +90,7 @@ class ReshuffledReports:
             trust="local",
             epsilon=claimed,
             delta=0.0,
-            unit=PrivacyUnit(trajectories=1),
+            unit=PrivacyUnit(reports=1, per_stage=1),
             neighbours="replace-one",
             output="every-message",
         )

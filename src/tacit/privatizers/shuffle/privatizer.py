@@ -60,7 +60,7 @@ class Shuffled:
     """Batches through the shuffler; without `protocol` and `batches` it only says how much noise batches would carry.
 
     >>> from tacit.accounting.claims import OUTPUTS, PrivacyUnit
-    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(trajectories=1),
+    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output=OUTPUTS["shuffle"][0])
     >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
     >>> shuffle = Shuffled(shape=shape, claim=claim, calibration="tight")

@@ -1,0 +1,108 @@
+"""`tacit policy`: a policy that somebody can use, as a table of names or one answer at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+
+if TYPE_CHECKING:
+    from tacit.policies.named import NamedPolicy
+
+__all__ = ["load_named", "register"]
+
+policies = typer.Typer(help="Policies by name: show one, or ask it what to do.", rich_markup_mode=None)
+
+File = Annotated[Path, typer.Argument(help="A policy: of 'tacit learn', of a study, or a bundle of a run (JSON).")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(policies, name="policy")
+
+
+@policies.command("show")
+def _show(file: File, json: AsJson = False) -> None:
+    """Print a policy as a table: what to do in which state at which step."""
+    named, vouched = load_named(file)
+    if json:
+        steps = [[row[1 + h] for row in named.table()] for h in range(named.horizon)]
+        print_json({**named.to_dict(), "signature": vouched, "table": steps})
+        return
+    if named.killed:
+        say("KILLED: the fall-back policy answers")
+    print_table(["state", *(f"step {h}" for h in range(named.horizon))], named.table())
+    fallback = "none" if named.fallback is None else "carried along"
+    say(f"{len(named.states)} states, {len(named.actions)} actions, {named.horizon} steps; fall-back: {fallback}")
+    say(f"signature: {vouched}")
+
+
+@policies.command("act")
+def _act(
+    file: File,
+    step: Annotated[int, typer.Option(help="The step of the episode, from 0.")],
+    state: Annotated[str, typer.Option(help="The name of the state.")],
+    json: AsJson = False,
+) -> None:
+    """Print what to do in a state at a step; where the policy draws lots, they are drawn here and now."""
+    import numpy as np
+
+    named, _ = load_named(file)
+    action = named.act(step, state, np.random.default_rng())
+    if json:
+        print_json({"step": step, "state": state, "action": action, "killed": named.killed})
+    else:
+        say(action)
+
+
+def load_named(path: Path) -> tuple[NamedPolicy, str]:
+    """The policy of a file, whatever wrote it, and who vouches for the file in words."""
+    from tacit.policies.named import POLICY_FORMAT, NamedPolicy
+    from tacit.runs.signature import digest, examine
+    from tacit.runs.storage import read_json
+
+    content = read_json(path)
+    kind = content.get("format")
+    if "digest" in content:
+        fits = content["digest"] == digest(content)
+        require(fits, f"{path} must be as it was written: its digest must fit", "another digest")
+    signed = examine(content, None)
+    forged = content.get("signature") is not None and not signed.valid
+    require(not forged, f"{path} must have a signature that fits", signed.words)
+    if kind == POLICY_FORMAT:
+        kept = {name: part for name, part in content.items() if name not in ("signature", "digest")}
+        return NamedPolicy.from_dict(kept), signed.words
+    if kind == "tacit-bundle":
+        return _of_bundle(path, content), signed.words
+    inner = content.get("policy")
+    if isinstance(inner, dict) and inner.get("format") == POLICY_FORMAT:
+        return NamedPolicy.from_dict(inner), signed.words
+    raise UnknownName("format of a policy", str(kind), (POLICY_FORMAT, "tacit-bundle", "tacit-learned"))
+
+
+def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
+    """The policy of a run's bundle, with the names of its environment."""
+    from tacit.environments.registry import make_environment
+    from tacit.environments.tabular import TabularMDP
+    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+    from tacit.policies.named import NamedPolicy
+
+    try:
+        policy, name = policy_from_dict(content["policy"]), content["config"]["environment"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
+    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+        raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
+    environment = make_environment(name) if isinstance(name, str) else None
+    if isinstance(environment, TabularMDP):
+        return NamedPolicy(policy=policy, states=environment.state_names, actions=environment.action_names)
+    # A model that was handed over has no names here: states and actions are called by their numbers.
+    if isinstance(policy, DeterministicPolicy):
+        S, A = policy.actions.shape[1], int(policy.actions.max(initial=0)) + 1
+    else:
+        S, A = policy.table.shape[1:]
+    return NamedPolicy(policy=policy, states=tuple(map(str, range(S))), actions=tuple(map(str, range(A))))

@@ -1,0 +1,74 @@
+"""Pessimistic planning: the policy that is best by what the released counts support, for data that nobody can extend.
+
+A learner who may try again is optimistic; whoever learns from a log once must not count on what the log does not show.
+So rows (h,s,a) are worth their estimate minus its width, rows without counts worth the name are worth nothing, and
+no value is negative:
+
+    Q̲_h(s,a) = max(0, r̂ - b + Σ_s' P̂(s'|s,a) V̲_{h+1}(s')),    unknown rows: 0,    π_h(s) = argmax_a Q̲_h(s,a)
+
+Where several actions have the same Q̲ (mostly 0, where widths exceed estimates), a known row comes before an unknown
+one, then the larger estimate r̂ + P̂V counts, then the smaller number. A state without a known row gets the default
+action, and is reported as such. Everything is post-processing of what was released; widths and model are those of
+`tacit.planning.widths`, with one parameter z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.arrays import Floats, Ints
+from tacit.errors import require, require_real
+from tacit.planning.widths import DEFAULT_Z, confidence_model, first_states
+from tacit.released.counts import CountStatistics
+
+__all__ = ["PessimisticPlan", "pessimistic_plan"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PessimisticPlan:
+    """A policy with what the model says about it."""
+
+    actions: Ints
+    """[H,S]"""
+    supported: NDArray[np.bool_]
+    """[H,S]: whether the log knows the chosen action there; elsewhere it is the default."""
+    value: float
+    """The estimate of an episode's rewards under the policy, each in [0, 1]."""
+    floor: float
+    """The same at its most pessimistic."""
+
+
+def pessimistic_plan(counts: CountStatistics, *, z: float = DEFAULT_Z, default: int = 0) -> PessimisticPlan:
+    """The policy that is best by lower confidence bounds of stage-wise counts.
+
+    >>> from tacit.released.counts import CountShape, empty_counts
+    >>> counts = empty_counts(CountShape(horizon=1, num_states=1, num_actions=3, staged=True))
+    >>> counts.visits[0, 0, :2], counts.rewards[0, 0, :2] = [1000.0, 1000.0], [200.0, 700.0]
+    >>> plan = pessimistic_plan(counts)
+    >>> plan.actions.tolist(), round(plan.value, 2), plan.floor < plan.value
+    ([[1]], 0.7, True)
+    """
+    require_real("z", z, low=0.0)
+    H, S, A = counts.visits.shape
+    require(0 <= default < A, f"the default action must be below {A}", default)
+    rho = first_states(counts)
+    model = confidence_model(counts, rho, z)
+    actions: Ints = np.full((H, S), default, dtype=np.int64)
+    supported = np.zeros((H, S), dtype=np.bool_)
+    low, middle = np.zeros(S), np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        known = model.n[h] > 0.0
+        # The last step has no successor: its rows of P̂ are zero, as are those that are unknown.
+        below = np.where(known, np.clip(model.lower[h] + model.P[h] @ low, 0.0, H - h), 0.0)
+        estimate: Floats = np.where(known, np.minimum(model.r[h] + model.P[h] @ middle, H - h), 0.0)
+        for s in range(S):
+            supported[h, s] = bool(known[s].any())
+            if supported[h, s]:
+                ranks = [(below[s, a], known[s, a], estimate[s, a], -a) for a in range(A)]
+                actions[h, s] = ranks.index(max(ranks))
+        chosen = np.arange(S), actions[h]
+        low, middle = below[chosen], estimate[chosen]
+    return PessimisticPlan(actions=actions, supported=supported, value=float(rho @ middle), floor=float(rho @ low))

@@ -1,0 +1,87 @@
+"""Episodes of real people, read from a log in long format, and the check that says what is wrong with it.
+
+    person, episode, step, state columns, action, reward[, propensity]      one row per step, in any order
+
+Everything here runs on the trusted side, before anything is released: `Episodes` is sensitive. G1 to G3 hold for every
+message, table and exception.
+
+G1  No value of the file is ever printed: a `DataCheck` holds numbers of rows and episodes by reason, and nothing else.
+G2  A log with one bad row is refused as a whole: what is dropped silently would be chosen by what people did.
+G3  Ids of persons and episodes are forgotten once they are counted: `Episodes.persons` numbers people from 0.
+
+An episode is a pair (person, episode), so episode numbers may begin anew with every person. Memory is that of the
+trajectories (H steps per episode) and of the ids; the text of the file is streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import InvalidInput, require, require_count
+from tacit.study.findings import DataCheck, Episodes
+from tacit.study.gathering import Gathered
+from tacit.study.mapping import EpisodeMapping
+from tacit.study.rows import read_rows
+
+__all__ = ["DataCheck", "Episodes", "Progress", "as_mapping", "check_log", "data_check", "read_episodes"]
+
+Progress = Callable[[int], None]
+"""Told how many rows were read."""
+
+
+def read_episodes(
+    path: str | Path,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    progress: Progress | None = None,
+) -> Episodes:
+    """Episodes of a log (.csv or .parquet) by a public mapping; a log that fails its check is refused (G2)."""
+    check, episodes = check_log(path, mapping, progress=progress)
+    if episodes is None:
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+    return episodes
+
+
+def data_check(
+    path: str | Path,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    reports_per_person: int | None = None,
+    progress: Progress | None = None,
+) -> DataCheck:
+    """Numbers of bad rows and episodes by reason; with a cap, also how many episodes are above it."""
+    return check_log(path, mapping, reports_per_person=reports_per_person, progress=progress)[0]
+
+
+def check_log(
+    path: str | Path,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    reports_per_person: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[DataCheck, Episodes | None]:
+    """Read a log once: the check, and the episodes if it found nothing bad."""
+    known = as_mapping(mapping)
+    if reports_per_person is not None:
+        require_count("reports_per_person", reports_per_person)
+    gathered = Gathered(known)
+    rows = 0
+    for chunk in read_rows(path, known):
+        for row in chunk:
+            gathered.take(row)
+        rows += len(chunk)
+        if progress is not None:
+            progress(rows)
+    require(rows > 0, "the log must have a row", 0)
+    return gathered.finish(rows, reports_per_person)
+
+
+def as_mapping(mapping: EpisodeMapping | Mapping[str, Any] | str | Path) -> EpisodeMapping:
+    """The mapping itself, or the one in a file or in JSON-ready values."""
+    if isinstance(mapping, EpisodeMapping):
+        return mapping
+    if isinstance(mapping, Mapping):
+        return EpisodeMapping.from_dict(mapping)
+    return EpisodeMapping.read(mapping)

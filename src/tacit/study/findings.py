@@ -1,0 +1,106 @@
+"""`Episodes`, sensitive, and `DataCheck`, which says in numbers what is wrong with a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tacit.arrays import Floats, Ints
+from tacit.data.trajectories import Trajectories
+from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.study.mapping import EpisodeMapping
+
+__all__ = ["NOTES", "REASONS", "DataCheck", "Episodes"]
+
+REASONS: Final[Mapping[str, str]] = {
+    "ragged row": "rows with another number of fields than the header",
+    "no person": "rows without a person",
+    "no episode": "rows without an episode",
+    "bad step": "rows whose step is no whole number from the first step on",
+    "too long": "rows after the last step of the horizon",
+    "duplicate step": "rows with a step that its episode has already",
+    "unknown state": "rows with a state that the mapping does not have",
+    "unknown action": "rows with an action that the mapping does not have",
+    "reward is no number": "rows whose reward is missing, NaN or a text",
+    "reward out of bounds": "rows whose reward is outside of the public bounds",
+    "bad propensity": "rows whose propensity is no number in (0, 1]",
+    "missing step": "episodes with a gap between two steps, or without the first one",
+    "too short": "episodes with fewer steps than the horizon, which the mapping does not pad",
+    "propensities above one": "(step, state) pairs whose actions have propensities of more than one together",
+}
+"""Why a log is refused, and what is counted."""
+
+NOTES: Final[Mapping[str, str]] = {
+    "padded": "episodes that were padded by the public rule",
+    "cut": "rows after the horizon that were cut off by the public rule",
+    "people over the cap": "people with more episodes than count",
+    "episodes over the cap": "episodes that do not count",
+    "propensity varies": "(step, state, action) triples whose propensity is not one number",
+}
+"""What is worth knowing about a log that is not wrong."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Episodes:
+    """Sensitive: complete trajectories with rewards in [0, 1], whose they are, and how likely their actions were."""
+
+    trajectories: Trajectories
+    """states, actions and rewards, [n,H] each."""
+    persons: Ints
+    """[n]: the number of the person, from 0."""
+    propensities: Floats | None
+    """[n,H], 1 on padded steps; None where nobody knows them."""
+    mapping: EpisodeMapping
+
+    def __repr__(self) -> str:
+        return f"Episodes({len(self)} of {self.people} people)"  # never their contents
+
+    def __len__(self) -> int:
+        return len(self.persons)
+
+    @property
+    def people(self) -> int:
+        """How many people there are."""
+        return int(self.persons.max(initial=-1)) + 1
+
+    def trajectory(self, number: int) -> Trajectory:
+        """One episode, as a device encodes it."""
+        t = self.trajectories
+        return Trajectory(t.states[number], t.actions[number], t.rewards[number])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCheck:
+    """What is wrong with a log, in numbers: for the trusted side, which has the log anyway."""
+
+    rows: int
+    episodes: int
+    people: int
+    bad: Mapping[str, int]
+    """How many, by reason (`REASONS`); empty if the log can be used."""
+    notes: Mapping[str, int]
+    """How many, by what is worth knowing (`NOTES`)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the log can be used."""
+        return not self.bad
+
+    @property
+    def line(self) -> str:
+        """What is wrong, in one line."""
+        if self.ok:
+            return f"nothing is wrong with {self.episodes} episodes"
+        return "; ".join(f"{reason}: {count}" for reason, count in self.bad.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        sizes = {"rows": self.rows, "episodes": self.episodes, "people": self.people}
+        return {"ok": self.ok, **sizes, "bad": dict(self.bad), "notes": dict(self.notes)}
+
+    def table(self) -> tuple[tuple[str, str, str], ...]:
+        """Rows (finding, how many, what is counted) for a table."""
+        found = [("bad: " + name, f"{count:,}", REASONS[name]) for name, count in self.bad.items()]
+        found += [("note: " + name, f"{count:,}", NOTES[name]) for name, count in self.notes.items()]
+        return tuple(found)
