@@ -18,7 +18,7 @@ import numpy as np
 from tacit.errors import InvalidInput, NotSupported
 from tacit.kernels import lean_kernel
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
-from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Query, Totals, copy_state
+from tacit.protocol import TOTALS, Constants, Learner, LearnerKernels, Plan, Private, Query, Totals, copy_state
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
@@ -30,7 +30,9 @@ __all__ = [
     "PlanningLearner",
     "StageRequest",
     "ask_nothing",
+    "own_widths",
     "plan_nothing",
+    "require_widths",
     "statistics_of",
 ]
 
@@ -40,6 +42,17 @@ Statistics = TypeVar("Statistics")
 
 DEFAULT_CONSTANTS: Final = "practical"
 """The widths of every learner that has some, under every trust model: those of theory learn nothing at usual sizes."""
+
+
+def own_widths(given: Constants | None) -> Constants | None:
+    """The constants that a learner of counts is asked for: to have 'none' is no request, but see `require_widths`."""
+    return None if given == "none" else given
+
+
+def require_widths(learner: Learner[Belief, Asked, Statistics], name: str, given: Constants | None) -> None:
+    """Raise where constants 'none' were chosen for a learner that has confidence widths."""
+    if given == "none" and learner.constants != "none":
+        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
