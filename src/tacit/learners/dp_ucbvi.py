@@ -29,8 +29,8 @@ import math
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -47,9 +47,6 @@ Rows = Literal["projected", "kept"]
 """Rows of the practical rule: by the closed form on their best total, or cells above half a deviation as in UCBVI."""
 
 BERNSTEIN, PRACTICAL = 0, 1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):

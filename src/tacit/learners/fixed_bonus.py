@@ -14,8 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import KernelLearner
@@ -32,9 +32,6 @@ __all__ = [
     "is_news",
     "plan_with_fixed_bonus",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class FixedBonusParameters(NamedTuple):

@@ -23,8 +23,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -37,9 +37,6 @@ from tacit.released.precision import CountPrecision, exact_counts, now_radius, p
 __all__ = ["PrivateUCBPO", "make_private_ucb_po"]
 
 HOEFFDING, PRACTICAL = 0, 1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -35,9 +36,6 @@ __all__ = ["UCBVI", "Bonus", "make_ucbvi", "practical_ucbvi"]
 Bonus = Literal["hoeffding", "bernstein"]
 HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
 N, N_LAST, REWARD, BONUS, BONUS_LAST, SEEN = range(6)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import require_count
 from tacit.kernels import kernel
 
@@ -26,8 +26,6 @@ __all__ = [
     "softmax_table",
     "tabular_features",
 ]
-
-Floats = NDArray[np.float64]
 
 
 def tabular_features() -> Floats:
