@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from tacit.accounting.claims import Trust
+from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events
+from tacit.accounting.families import Family
 from tacit.errors import require, require_count
 from tacit.privatizers.shuffle.roles import TrajectoryLike
 from tacit.protocol import Noise, Private, Query
@@ -55,6 +56,26 @@ class Channel(Protocol):
     CHARGED_AT: ClassVar[ChargedAt]
 
     @property
+    def name(self) -> str:
+        """Trust model and mechanism, for tables."""
+        ...
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What the study promises a person, over all reports that the claim's unit allows."""
+        ...
+
+    @property
+    def query(self) -> Query:
+        """What is asked, as far as it is fixed beforehand."""
+        ...
+
+    @property
+    def questions(self) -> int:
+        """How many times the same people are asked: `release` and `read` are called so often, on the same bodies."""
+        ...
+
+    @property
     def target(self) -> int:
         """How many people are wanted."""
         ...
@@ -78,8 +99,16 @@ class Channel(Protocol):
         """The channel that `to_dict` wrote; anything missing, unknown or out of range is `InvalidInput`."""
         ...
 
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change, at the worst."""
+        ...
+
+    def noise_std(self) -> dict[str, float]:
+        """The standard deviation of the noise in each released family, at its largest: when `target` people report."""
+        ...
+
     def events(self) -> Events:
-        """What one report of one person costs, at `least` people (G3)."""
+        """What one report of one person costs, at `least` people (G3), over all questions."""
         ...
 
     def events_at(self, people: int) -> Events:
@@ -99,7 +128,10 @@ class Channel(Protocol):
         ...
 
     def release(self, secret: Any, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[Any, bytes]:
-        """The collector: draw the noise that it owes, once, and hand out the payload; refuses fewer than `least`."""
+        """The collector: draw the noise that it owes, once, and hand out the payload.
+
+        Fewer than `least` bodies are `Unsupportable`, more than `target` or another query `InvalidInput`.
+        """
         ...
 
     def begin_memory(self) -> Any:

@@ -90,6 +90,8 @@ class Transport:
     bits_per_user: int
     probability: float
     overflow_prob: float
+    fixed_block: int | None = None
+    """B where it is written down; it must hold all noise ones of all users but for `overflow_prob`. None: the least."""
 
     def __post_init__(self) -> None:
         if self.kind not in MESSAGE_KINDS:
@@ -102,6 +104,13 @@ class Transport:
             "overflow_prob must be 0 when every bit travels",
             self.overflow_prob,
         )
+        if self.fixed_block is not None:
+            block = require_count("block", self.fixed_block)
+            require(block <= self.noise_bits, f"a block holds at most all {self.noise_bits} noise bits", block)
+            missing = self.users * binomial_tail(block, self.noise_bits, self.probability)
+            # The tail is a float, right to about twelve digits.
+            fits = missing <= self.overflow_prob * (1.0 + 1e-9)
+            require(fits, f"a block of {block} must not overflow with more than the stated probability", missing)
 
     @property
     def dummy(self) -> int:
@@ -116,6 +125,8 @@ class Transport:
     @property
     def block(self) -> int:
         """Slots for noise ones: B."""
+        if self.fixed_block is not None:
+            return self.fixed_block
         if self.overflow_prob == 0.0:
             return self.noise_bits
         return _least_block(self.users, self.noise_bits, self.probability, self.overflow_prob)

@@ -38,10 +38,19 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
 from tacit.privatizers.contract import Batch, certificate_of, require_answer, require_shape
-from tacit.privatizers.shuffle.batches import BatchState, batch_kind, batch_spec, batch_statistics, next_users
+from tacit.privatizers.shuffle.batches import (
+    STATISTICS,
+    BatchState,
+    added_totals,
+    batch_kind,
+    batch_spec,
+    batch_statistics,
+    next_users,
+    statistic_std,
+    total_std,
+)
 from tacit.privatizers.shuffle.noise import PaperVariant
 from tacit.privatizers.shuffle.protocol import Shuffle
-from tacit.privatizers.shuffle.spec import NoisyCounts
 from tacit.protocol import Calibration, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
@@ -52,7 +61,6 @@ __all__ = ["LEAST_USERS", "Shuffled"]
 
 LEAST_USERS = 2
 """A shuffler with a single user hides nobody."""
-STATISTICS = ("transitions", "visits", "rewards")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +161,8 @@ class Shuffled:
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic: of what one batch adds to totals, or of the worst batch."""
         if self.protocol is not None:
-            std, H = _all_std(self.protocol), self.shape.horizon
-            # How many layers add up; transitions of the last one are never part of the totals.
-            layers = (min(1, H - 1), 1, 1) if self.shape.staged else (H - 1, H, H)
-            return {name: std[name] * count**0.5 for name, count in zip(STATISTICS, layers, strict=True)}
-        stds = [_all_std(self.protocol_of(batch.users, batch.query)) for batch in self._planned()]
+            return total_std(self.protocol, self.shape)
+        stds = [statistic_std(self.protocol_of(batch.users, batch.query)) for batch in self._planned()]
         return {name: max(std[name] for std in stds) for name in STATISTICS}
 
     def precision(self) -> None:
@@ -226,26 +231,11 @@ class Shuffled:
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         came = protocol.bit_noise.users
         if isinstance(query, BatchQuery):
-            variance, E = np.square([*_all_std(protocol).values()]), self.batch_precision(came, query)
+            variance, E = np.square([*statistic_std(protocol).values()]), self.batch_precision(came, query)
             released = batch_statistics(noisy, variance, came, query, protocol.spec, E)
         else:
-            released = self._added(state.released, noisy, came)
+            released = added_totals(state.released, noisy, protocol, self.shape)
         return BatchState(released=released, done=state.done + 1), Private(released, self.claim)
-
-    def _added(self, totals: CountStatistics, noisy: NoisyCounts, came: int) -> CountStatistics:
-        """New totals with one batch added."""
-        noisy.transitions[-1] = 0.0  # `paper` also sends the successors of the last step, which nobody uses
-        transitions, visits, rewards = noisy
-        if not self.shape.staged:
-            transitions, visits, rewards = (part.sum(axis=0, keepdims=True) for part in noisy)
-        return CountStatistics(
-            transitions=totals.transitions + transitions,
-            visits=totals.visits + visits,
-            rewards=totals.rewards + rewards,
-            squares=totals.squares + rewards,
-            variance=totals.variance + np.square([*self.noise_std().values()]),
-            users=totals.users + came,
-        )
 
     def _planned(self) -> tuple[PlannedBatch, ...]:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)
@@ -279,11 +269,6 @@ def _protocol(
         first = _protocol(shape, claim, calibration, variant, honest, users, 0)
         return replace(first, spec=spec)
     return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, honest_fraction=honest)
-
-
-def _all_std(protocol: Shuffle) -> dict[str, float]:
-    std = protocol.noise_std()
-    return {name: std.get(name, 0.0) for name in STATISTICS}
 
 
 @lru_cache(maxsize=4096)

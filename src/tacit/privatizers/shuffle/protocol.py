@@ -26,6 +26,7 @@ import numpy as np
 
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require, require_real
@@ -184,8 +185,13 @@ class Shuffle:
         Rewards must be counts of ones, rounded as the encoder does. With `constant_rewards` (every visit of a cell
         earned the same reward R/N) the rounding happens here: Binomial(N, R/N) is its exact law.
         """
-        generator = require_simulation(noise)
         require_complete(exact.users, self.bit_noise.users)
+        sums = self.exact_sums(exact, noise, constant_rewards=constant_rewards)
+        return self.spec.arrays(sums + self.bit_noise.total.sample(len(sums), noise))
+
+    def exact_sums(self, exact: ExactCounts, noise: SimulationNoise, *, constant_rewards: bool) -> Ints:
+        """The counters without noise, but with rewards rounded: what all data bits of a simulated batch add up to."""
+        generator = require_simulation(noise)
         rewards = np.rint(exact.rewards).astype(np.int64)
         if constant_rewards:
             mean = np.clip(exact.rewards / np.maximum(exact.visits, 1), 0.0, 1.0)
@@ -195,5 +201,4 @@ class Shuffle:
                 "aggregated rewards must be counts of ones, got fractions; "
                 "round each user's rewards first, or say constant_rewards=True"
             )
-        sums = self.spec.counters(exact.transitions, exact.visits, rewards)
-        return self.spec.arrays(sums + self.bit_noise.total.sample(len(sums), noise))
+        return self.spec.counters(exact.transitions, exact.visits, rewards)

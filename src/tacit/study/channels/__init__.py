@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.errors import UnknownName
+from tacit.study.channels.local import LocalChannel
+from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
 
 __all__ = ["CHANNELS", "channel_from_dict"]
 
-CHANNELS: Final[Mapping[str, type[Channel]]] = {}
+CHANNELS: Final[Mapping[str, type[Channel]]] = {
+    "shuffle": ShuffleChannel,
+    "local": LocalChannel,
+}
 """Channels by kind."""
 
 
