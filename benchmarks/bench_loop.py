@@ -269,14 +269,14 @@ def long_run_row() -> Row:
     sampler, judge = world.sampler(learner, episodes=places * stride, seed=0), world.judge(learner, marks)
     kernels = kernels_of(learner, privatizer, sampler, judge)
     assert kernels is not None
-    advance = fused(kernels)
+    advance = fused(kernels, 1)
 
     def learn(run: Any, done: int, episodes: int) -> None:
         belief, state, tally, streams = run
         advance(
             learner.parameters, belief, learner.query(belief), privatizer.parameters, state,
             sampler.arrays(done, episodes), sampler.buffers, judge.truth, tally, judge.curves, marks, done, episodes, 1,
-            1, places * stride, streams.world, streams.learner, streams.noise,
+            places * stride, streams.world, streams.learner, streams.noise,
         )  # fmt: skip
 
     run = (learner.begin(), privatizer.begin(), judge.tally, seed_streams(0))
