@@ -7,19 +7,27 @@ with secure noise, tables of the samplers built before.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
-from tacit.privatizers.request import PrivacyRequest
+from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.mechanisms.continual.factorization import SquareRootFactorization
+from tacit.privatizers.request import PrivacyRequest, gradient_request
 from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.privatizers.statistics import count_families
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.gradients import GradientShape, SoftmaxQuery
+from tacit.study.channels.batch_basis import CentralBatchBasis
+from tacit.study.channels.central_basis import CentralBasis
+from tacit.study.channels.gradient_basis import GradientBasis
 from tacit.study.channels.local_basis import LocalBasis
 from tacit.study.channels.shuffle_basis import ShuffleBasis
 from tacit.study.contract import Channel, StageSize
@@ -29,12 +37,14 @@ EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 TARGET, LEAST = 1000, 900
 MOST_SECONDS = 1e-3
 MOST_NOISE = 1.005
+STAGES = 16
+MANY, MOST_STAGE = 10_000, 5.0
 DELTAS = {"subset": 0.0, "oue": 0.0, "rr": 0.0, "laplace": 0.0, "gaussian": 1e-6}
 
 
 def run() -> list[dict[str, object]]:
     """Rows {name, ratio, target, better, detail}."""
-    return [*_encoding(), *_deviations()]
+    return [*_encoding(), *_deviations(), *_curator()]
 
 
 def channels() -> dict[str, Channel]:
@@ -47,7 +57,61 @@ def channels() -> dict[str, Channel]:
     for mechanism in DELTAS:
         basis = LocalBasis.of(_request("local", DELTAS[mechanism], mechanism=mechanism))
         found[f"local, {mechanism}"] = basis.channel(StageSize(target=TARGET, least=1, query=TOTALS))
+    return found | central_channels(TARGET)
+
+
+def central_channels(target: int) -> dict[str, Channel]:
+    """The channels of a curator: running totals over sixteen stages, a batch, gradients of a tabular policy."""
+    found: dict[str, Channel] = {}
+    for mechanism in ("factorization", "batched"):
+        request = _request("central", 1e-6, mechanism=mechanism)
+        basis = CentralBasis.of(request, least=Fraction(9, 10), releases=STAGES)
+        stage = StageSize(target=target, least=basis.least_of(target), query=TOTALS)
+        found[f"central, {mechanism}"] = basis.channels([stage])[0]
+    single = CentralBatchBasis.of(_request("central", 1e-6, asks=BatchQuery), least=Fraction(9, 10))
+    stage = StageSize(target=target, least=single.least_of(target), query=EVERYTHING)
+    found["central, a batch"] = single.channels([stage])[0]
+    gradient = GradientBasis.of(_gradients(target), least=Fraction(9, 10))
+    stage = StageSize(target=target, least=gradient.least_of(target), query=SoftmaxQuery)
+    found["central, gradient"] = gradient.channels([stage])[0]
     return found
+
+
+def _gradients(people: int) -> PrivacyRequest:
+    return gradient_request(
+        shape=GradientShape(horizon=6, num_states=4, num_actions=2, staged=True, dimension=48),
+        trust="central",
+        epsilon=1.0,
+        delta=1e-6,
+        calibration="tight",
+        users_per_batch=people,
+        clip=1.0,
+        tabular=True,
+        baseline=None,
+    )
+
+
+def _curator() -> list[dict[str, object]]:
+    """CPU of the curator for one stage of 10,000 reports, secure noise: decoding, sums and noise."""
+    rng, noise = np.random.default_rng(1), SecureNoise()
+    rows: list[dict[str, object]] = []
+    for name, channel in central_channels(MANY).items():
+        one = [Trajectory(rng.integers(0, 4, 7), rng.integers(0, 2, 6), rng.random(6)) for _ in range(100)]
+        bodies = [channel.encode(one[i % 100], noise) for i in range(MANY)]
+        secret = channel.begin_secret()
+        channel.release(secret, bodies, channel.query, noise)  # compiles
+        work = lambda channel=channel, bodies=bodies: channel.release(secret, bodies, channel.query, noise)  # noqa: B023, E731
+        seconds = _seconds(work, rounds=3, repeats=1)
+        rows.append(
+            {
+                "name": f"stage of {MANY:,} reports, {name}",
+                "ratio": seconds / MOST_STAGE,
+                "target": 1.0,
+                "better": "lower",
+                "detail": f"{seconds * 1e3:,.0f} ms of {MOST_STAGE:g} s CPU",
+            }
+        )
+    return rows
 
 
 def _request(trust: str, delta: float, *, asks: type = Totals, mechanism: str | None = None) -> PrivacyRequest:
@@ -93,6 +157,9 @@ def _deviations() -> list[dict[str, object]]:
         if trust == "local":
             continuous = make_privatizer(_request("local", DELTAS[mechanism], mechanism=mechanism)).noise_std()
             exact = channel.noise_std()
+        elif trust == "central":
+            exact = channel.noise_std()
+            continuous = _continuous(mechanism)
         else:
             # Totals and a batch of everything have the same counters. Noise of the 900 needed; that 1,000 bring theirs
             # is the price of drop-outs, sqrt(1000/900) in the deviation.
@@ -111,6 +178,18 @@ def _deviations() -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def _continuous(mechanism: str) -> dict[str, float]:
+    """The deviation of the continuous mechanism of the same certificate, by the name of the channel."""
+    families = count_families(SHAPE, "complement")
+    fresh = math.sqrt(sum(family.l2_squared for family in families)) / gaussian_mu(1.0, 1e-6)
+    return {
+        "factorization": {"rewards": SquareRootFactorization.calibrate(families, 1.0, 1e-6, STAGES).max_std},
+        "batched": {"rewards": fresh * math.sqrt(STAGES)},
+        "a batch": {"rewards": fresh},
+        "gradient": {"gradient": make_privatizer(_gradients(LEAST)).sigma},
+    }[mechanism]
 
 
 def _seconds(work: Callable[[], object], rounds: int = 5, repeats: int = 100) -> float:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tacit.runs.runner import run
     from tacit.runs.verify import verify
     from tacit.study.episodes import data_check, read_episodes
+    from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "compare",
     "data_check",
     "export_bundle",
+    "learn",
     "list_environments",
     "load",
     "load_bundle",
@@ -77,6 +79,7 @@ _HOMES = {
     "compare": ("tacit.runs.files", "compare"),
     "data_check": ("tacit.study.episodes", "data_check"),
     "export_bundle": ("tacit.runs.bundle", "export_bundle"),
+    "learn": ("tacit.study.learning", "learn"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
     "load": ("tacit.runs.comparison", "load"),
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),

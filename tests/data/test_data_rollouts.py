@@ -206,3 +206,14 @@ def test_sensitive_values_do_not_show():
     batch = roll_out(prepare_world(small_mdp()), small_policy(), 10, np.random.default_rng(0))
     assert repr(batch) == "Trajectories(10 users)"
     assert repr(count_trajectories(batch, 3, 2)) == "ExactCounts(10 users)"
+
+
+def test_states_without_a_last_successor_are_counted():
+    """They were read beyond the array once."""
+    states, actions = np.array([[0, 1], [1, 1]]), np.array([[0, 0], [1, 0]])
+    with_last = Trajectories(np.append(states, states[:, -1:], axis=1), actions, np.zeros((2, 2)))
+    without = Trajectories(states, actions, np.zeros((2, 2)))
+    one, two = (count_trajectories(batch, 2, 2) for batch in (without, with_last))
+    assert np.array_equal(one.transitions, two.transitions)
+    with pytest.raises(InvalidInput, match="must have 2 steps"):
+        count_trajectories(Trajectories(states[:, :1], actions, np.zeros((2, 2))), 2, 2)

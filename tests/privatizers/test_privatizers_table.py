@@ -92,8 +92,7 @@ def test_a_mechanism_of_another_trust_model_is_refused_by_every_trust_model() ->
 @pytest.mark.parametrize(
     ("asks", "trust", "words"),
     [
-        (BatchQuery, "central", "counts of single batches: released under trust none or shuffle, not central"),
-        (BatchQuery, "local", "trust none or shuffle, not local"),
+        (BatchQuery, "local", "counts of single batches: released under trust none, central or shuffle, not local"),
         (LossQuery, "shuffle", "counts and losses: released under trust none, central or local, not shuffle"),
         (SoftmaxQuery, "local", "the gradient at a softmax policy: released under trust none or central, not local"),
         (DoseQuery, "shuffle", "trust none or central, not shuffle"),

@@ -11,7 +11,7 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.study.episodes import check_log, data_check, read_episodes
+from tacit.study.episodes import check_log, data_check, read_episodes, read_people
 from tacit.study.findings import NOTES, REASONS
 from tacit.study.mapping import EpisodeMapping
 
@@ -107,6 +107,7 @@ def test_short_episodes_are_absorbed_by_the_public_rule(tmp_path, own, states):
     assert found.trajectories.actions[0].tolist() == [0, 1, 1]
     np.testing.assert_allclose(found.trajectories.rewards[0, 1:], 0.5)
     assert dict(check.notes) == {"padded": 1}
+    assert found.lengths.tolist() == [1, 3]
 
 
 def test_padding_has_propensity_one_and_long_episodes_are_cut_where_the_mapping_says_so(tmp_path):
@@ -233,6 +234,20 @@ def test_bytes_that_are_no_utf8_keep_two_people_apart(tmp_path):
     path = log.write(tmp_path / "log.csv")
     path.write_bytes(path.read_bytes().replace(b"Qanna", b"Q\xe4").replace(b"Qbert", b"Q\xf6"))
     assert read_episodes(path, log.mapping()).people == 2
+
+
+def test_two_spellings_of_one_name_are_one_person(tmp_path):
+    rows = [[["Zo\u00eb", "Zoe\u0308 "][i // 3], *row[1:]] for i, row in enumerate(log.ROWS)]
+    assert read_episodes(log.write(tmp_path / "log.csv", rows), log.mapping()).people == 1
+
+
+def test_a_collector_gets_the_ids_in_the_order_of_the_numbers(tmp_path):
+    episodes, ids = read_people(log.write(tmp_path / "log.csv", log.ROWS[3:] + log.ROWS[:3]), log.mapping())
+    assert ids == ("Qbert", "Qanna")
+    assert episodes.lengths.tolist() == [3, 3]
+    with pytest.raises(InvalidInput, match="data check") as refusal:
+        read_people(log.write(tmp_path / "bad.csv", log.ROWS[:2]), log.mapping())
+    assert "Qanna" not in str(refusal.value)
 
 
 def test_progress_hears_of_every_row_and_large_logs_grow(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -230,8 +231,10 @@ def test_events_are_those_of_the_privatizer_calibrated_at_least(query):
     full = epsilon_of(channel.events_at(1000), 1e-6)
     assert full < epsilon_of(channel.events(), 1e-6) <= 1.0
     assert basis.batch_std(1000, query) == pytest.approx(privatizer.batch_std(900, query) * math.sqrt(10 / 9), rel=1e-9)
-    with pytest.raises(InvalidInput, match="people"):
+    with pytest.raises(Unsupportable, match="needs 900"):
         channel.events_at(899)
+    with pytest.raises(InvalidInput, match="at most the 1000"):
+        channel.events_at(1001)
 
 
 def test_an_honest_share_counts_on_fewer_devices():
@@ -242,6 +245,20 @@ def test_an_honest_share_counts_on_fewer_devices():
     assert event.bits == 720 * channel.bits_per_user
     (event, _), *_ = channel.events_at(950)
     assert event.bits == 760 * channel.bits_per_user
+
+
+@pytest.mark.parametrize("reports", [1, 2, 3])
+def test_stages_of_several_sizes_keep_the_claim_of_a_returning_person(reports):
+    """Whatever stages a person reports in: their worst choice, found by comparing all, is within epsilon."""
+    basis = shuffle_basis(SMALL, reports=reports)
+    queries = (EVERYTHING, BatchQuery(layer=0, failure_prob=None))
+    sizes = [StageSize(target=n, least=basis.least_of(n), query=query) for n in (300, 1000, 4000) for query in queries]
+    channels = basis.channels(sizes)
+    found = epsilon_of(basis.exposure(channels, reports), 1e-6)
+    assert 0.995 < found <= 1.0
+    for chosen in itertools.combinations(channels, reports):
+        events = tuple(pair for channel in chosen for pair in channel.events())
+        assert epsilon_of(events, 1e-6) <= found
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.5, 1e-9), (12.0, 1e-6), (1.0, 1e-12)])

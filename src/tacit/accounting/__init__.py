@@ -20,7 +20,7 @@ from tacit.accounting.events import (
 )
 from tacit.accounting.families import Family
 from tacit.accounting.ledger import Ledger, Receipt
-from tacit.accounting.units import largest_report_epsilon
+from tacit.accounting.units import largest_report_epsilon, worst_exposure
 
 __all__ = [
     "BinomialEvent",
@@ -50,4 +50,5 @@ __all__ = [
     "method_of",
     "no_privacy",
     "parallel",
+    "worst_exposure",
 ]

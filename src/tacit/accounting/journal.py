@@ -1,5 +1,8 @@
 """An append-only journal: a hash chain of records in one SQLite file, safe against crashes and concurrent writers.
 
+`Journal` has a file of its own; a `Writer` also serves inside somebody else's connection and transaction, who then
+keeps J1 and J3.
+
 J1  Durable: `append` inside a `transaction` is on the disk when the transaction ends; a crash before leaves no trace.
 J2  Append-only: the database refuses to update or delete a record, and a record carries the digest of everything
     before it, so whoever edits the file by other means is found out by `verify`. SQLite counts the records a second
@@ -59,6 +62,16 @@ class Writer:
 
     connection: sqlite3.Connection
 
+    def prepare(self) -> None:
+        """Make the table of records, if there is none."""
+        for statement in _SCHEMA:
+            self.connection.execute(statement)
+
+    def prepared(self) -> bool:
+        """Whether there is a table of records."""
+        found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'records'")
+        return found.fetchone() is not None
+
     def append(
         self, kind: str, body: Mapping[str, Any], *, span: range | None = None, refers: int | None = None
     ) -> Receipt:
@@ -74,6 +87,12 @@ class Writer:
         )
         return Receipt(number=last.number + 1, digest=digest)
 
+    def everything(self) -> tuple[Record, ...]:
+        """All records in order."""
+        kinds = self.connection.execute("SELECT DISTINCT kind FROM records").fetchall()
+        found = [record for (kind,) in kinds for record in self.records(kind=kind)]
+        return tuple(sorted(found, key=lambda record: record.number))
+
     def records(self, *, kind: str, touching: range | None = None, number: int | None = None) -> tuple[Record, ...]:
         """The records of this kind in order; only those that touch a range, or only the one with this number."""
         first, stop = (None, None) if touching is None else (touching.start, touching.stop)
@@ -88,6 +107,22 @@ class Writer:
             Record(number=place, kind=name, body=json.loads(body), digest=digest, referred=bool(referred))
             for place, name, body, digest, referred in rows
         )
+
+    def verify(self, anchor: Receipt | None = None) -> None:
+        """Raise `InvalidInput` unless all records are as they were written, none missing, `anchor` among them."""
+        rows = self.connection.execute(
+            "SELECT number, kind, first, stop, refers, body, digest FROM records ORDER BY number"
+        ).fetchall()
+        count, previous = self.count(), ""
+        for place, (number, kind, first, stop, refers, body, digest) in enumerate(rows, start=1):
+            span = None if first is None or stop is None else range(first, stop)
+            whole = number == place and digest == _digest(previous, kind, span, refers, body)
+            require(whole, "the records of a journal must be as they were written", given=f"a changed record {place}")
+            previous = digest
+        require(len(rows) == count, "the journal must be complete", given=f"{len(rows)} of {count} records")
+        if anchor is not None:
+            held = 1 <= anchor.number <= len(rows) and rows[anchor.number - 1][6] == anchor.digest
+            require(held, "the journal must contain the anchor", given=f"no record {anchor.number} with its digest")
 
     def head(self) -> Receipt:
         """The last record, or number 0 if there is none."""
@@ -113,9 +148,9 @@ class Journal:
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")  # the writers' lock (J3)
             try:
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                yield Writer(connection)
+                writer = Writer(connection)
+                writer.prepare()
+                yield writer
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -129,20 +164,7 @@ class Journal:
     def verify(self, anchor: Receipt | None = None) -> None:
         """Raise `InvalidInput` unless all records are as they were written, none missing, `anchor` among them."""
         with self.transaction() as writer:
-            rows = writer.connection.execute(
-                "SELECT number, kind, first, stop, refers, body, digest FROM records ORDER BY number"
-            ).fetchall()
-            count = writer.count()
-        previous = ""
-        for place, (number, kind, first, stop, refers, body, digest) in enumerate(rows, start=1):
-            span = None if first is None or stop is None else range(first, stop)
-            whole = number == place and digest == _digest(previous, kind, span, refers, body)
-            require(whole, "the records of a journal must be as they were written", given=f"a changed record {place}")
-            previous = digest
-        require(len(rows) == count, "the journal must be complete", given=f"{len(rows)} of {count} records")
-        if anchor is not None:
-            held = 1 <= anchor.number <= len(rows) and rows[anchor.number - 1][6] == anchor.digest
-            require(held, "the journal must contain the anchor", given=f"no record {anchor.number} with its digest")
+            writer.verify(anchor)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

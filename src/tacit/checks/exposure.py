@@ -61,8 +61,8 @@ def claim(probe: Probe) -> Iterator[str]:
         return
     if stated.trust != "none" and not 0.0 < stated.epsilon < math.inf:
         yield "the claim has no finite epsilon"
-    if not stated.unit.one:
-        yield "the claim protects several trajectories, but families and events describe the change of one"
+    if stated.unit.per_stage > 1:
+        yield "the claim protects several reports of one stage, but families and events describe the change of one"
     if (stated.trust == "none") != (probe.privatizer.calibration == "none"):
         yield "calibration 'none' and trust 'none' go together"
 
@@ -144,7 +144,8 @@ def events(probe: CountProbe) -> Iterator[str]:
             noise = std.get(family.name, std["rewards"]) ** 2 + probe.sampling(family.name)
             price = 1.0 / noise if noise > 0.0 else math.inf
         total[squared > 0.0] += squared[squared > 0.0] * price
-    worst, most = float(total.max()), admitted(privatizer.events())
+    # Reports of one person in different stages: signals of independent noise add up, those of a stream's do at least.
+    worst, most = privatizer.claim.unit.reports * float(total.max()), admitted(privatizer.events())
     if not worst <= most * (1.0 + _TOLERANCE):
         yield (
             f"a linear distinguisher of two users reaches a squared signal-to-noise ratio of {worst:.4g}, "

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from tacit._version import __version__
-from tacit.cli import audit, certify, compare, demo, listing, policy, run, show, verify
+from tacit.cli import audit, certify, collect, compare, demo, device, learn, listing, policy, run, show, study, verify
 
 __all__ = ["app"]
 
-GROUPS: Final = (listing, run, certify, audit, compare, show, verify, policy, demo)
+GROUPS: Final = (listing, run, certify, audit, compare, show, verify, learn, policy, demo, study, collect, device)
 
 app = typer.Typer(
     add_completion=False,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["certification", "register"]
 
+PRINTED_FOR_ONE: Final = "the papers print guarantees for one trajectory: there is nothing to compare with"
 STATISTICS: Final = ("transitions", "visits", "rewards")
 
 
@@ -48,6 +49,9 @@ def _certify(
     honest_fraction: Annotated[
         float, typer.Option(help="Trust shuffle: the share of a batch's devices whose noise is counted on.")
     ] = 1.0,
+    reports_per_person: Annotated[
+        int, typer.Option(help="How many users one person may be, at most one per batch; all are protected together.")
+    ] = 1,
     feedback: Annotated[
         str | None, typer.Option(help="Adversarial losses, full or bandit: --states are then those of one layer.")
     ] = None,
@@ -57,6 +61,7 @@ def _certify(
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
+    from tacit.accounting.claims import PrivacyUnit
     from tacit.privatizers.request import PrivacyRequest
     from tacit.released.counts import CountShape
     from tacit.runs.config import DEFAULT_BATCH
@@ -79,6 +84,7 @@ def _certify(
         users_per_batch=users,
         allow_large_delta=allow_large_delta,
         honest_fraction=require_real("honest_fraction", honest_fraction, low=0.0, high=1.0, open_low=True),
+        unit=PrivacyUnit(reports=require_count("reports per person", reports_per_person), per_stage=1),
     )
     shared = trust == "shuffle" or honest_fraction == 1.0
     require(shared, "--honest-fraction belongs to trust shuffle, whose noise all devices share", trust)
@@ -135,6 +141,7 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
             "horizon": shape.horizon,
             "episodes": request.episodes,
             "batch": request.users_per_batch,
+            **({} if request.unit.one else {"reports_per_person": request.unit.reports}),
             "statistics": "stage-dependent" if shape.staged else "pooled",
         },
         "tight": sides["tight"],
@@ -161,6 +168,8 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from tacit.privatizers.shuffle.privatizer import Shuffled
     from tacit.privatizers.table import is_foreign
 
+    if not request.unit.one:
+        return {}, PRINTED_FOR_ONE
     asked = _asking(request, "paper")
     foreign = is_foreign(request.mechanism)
     if foreign or (asked.mechanism is not None and not mechanism_row(request.trust, asked.mechanism).printed):

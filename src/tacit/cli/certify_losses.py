@@ -39,9 +39,14 @@ class LossQuestion:
 
 def loss_certification(question: LossQuestion) -> dict[str, Any]:
     """Everything that `--json` prints."""
-    sides = {name: _side(_built(question, name), question) for name in ("tight", "paper")}
     chosen = _built(question, question.calibration)
-    pairs = {name: (sides["paper"]["noise_std"][name], sides["tight"]["noise_std"][name]) for name in STATISTICS}
+    # The paper prints guarantees for one trajectory.
+    printed = question.claim.unit.one
+    sides = {name: _side(_built(question, name), question) for name in ("tight", *(["paper"] if printed else []))}
+    pairs = {
+        name: (sides["paper"]["noise_std"][name], sides["tight"]["noise_std"][name])
+        for name in (STATISTICS if printed else ())
+    }
     return {
         "claim": chosen.claim.to_dict(),
         "certificate": sides[chosen.calibration]["certificate"],
@@ -57,9 +62,11 @@ def loss_certification(question: LossQuestion) -> dict[str, Any]:
             "horizon": question.horizon,
             "episodes": question.episodes,
             "pairs": chosen.shape.pairs,
+            **({} if printed else {"reports_per_person": question.claim.unit.reports}),
         },
+        "paper": None,
         **sides,
-        "ratio": {name: paper / tight if tight > 0.0 else None for name, (paper, tight) in pairs.items()},
+        "ratio": {name: paper / tight if tight > 0.0 else None for name, (paper, tight) in pairs.items()} or None,
     }
 
 
@@ -80,17 +87,18 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
     )
     for line in (chosen.claim.describe(), "", _certificate(chosen, question).render(), ""):
         say(line)
-    tight, paper, ratio = content["tight"], content["paper"], content["ratio"]
-    head = ["noise standard deviation", f"tight ({tight['mechanism']})", f"paper ({paper['mechanism']})", "paper/tight"]
-    rows = [
-        [name, *(f"{side['noise_std'][name]:.4g}" for side in (tight, paper)), _number(ratio[name])]
-        for name in STATISTICS
-    ]
-    certified = [shown_up(float(side["certificate"]["epsilon"])) for side in (tight, paper)]
-    rows.append([f"certified ε at δ = {question.claim.delta:g}", *certified, ""])
+    sides = {name: content[name] for name in ("tight", "paper") if content[name] is not None}
+    ratio = content["ratio"]
+    head = ["noise standard deviation", *(f"{name} ({side['mechanism']})" for name, side in sides.items())]
+    rows = [[name, *(f"{side['noise_std'][name]:.4g}" for side in sides.values())] for name in STATISTICS]
+    certified = [shown_up(float(side["certificate"]["epsilon"])) for side in sides.values()]
+    rows.append([f"certified ε at δ = {question.claim.delta:g}", *certified])
+    if ratio is not None:
+        head.append("paper/tight")
+        rows = [[*row, _number(ratio[row[0]]) if row[0] in ratio else ""] for row in rows]
     print_table(head, rows, numeric=range(1, len(head)))
-    if content["calibration"] == "tight":
-        say(f"paper: {paper['certificate']['verdict']}")
+    if content["calibration"] == "tight" and "paper" in sides:
+        say(f"paper: {sides['paper']['certificate']['verdict']}")
 
 
 def _built(question: LossQuestion, calibration: str) -> AdversarialPrivatizer:

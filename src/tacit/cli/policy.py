@@ -81,7 +81,9 @@ def load_named(path: Path) -> tuple[NamedPolicy, str]:
     inner = content.get("policy")
     if isinstance(inner, dict) and inner.get("format") == POLICY_FORMAT:
         return NamedPolicy.from_dict(inner), signed.words
-    raise UnknownName("format of a policy", str(kind), (POLICY_FORMAT, "tacit-bundle", "tacit-learned"))
+    raise UnknownName(
+        "format of a policy", str(kind), (POLICY_FORMAT, "tacit-bundle", "tacit-learned", "tacit-study-policy")
+    )
 
 
 def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:

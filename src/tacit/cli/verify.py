@@ -45,13 +45,29 @@ def _verify(
     from tacit.runs.verify import verify
 
     del schema  # it has answered already
-    found = verify(path, key=key)
+    learned = _learned(path)
+    if learned is None:
+        found = verify(path, key=key)
+    else:
+        from tacit.study.learned import verify_learned
+
+        found = verify_learned(learned, key=key)
     if json:
         print_json(found.to_dict())
     else:
         say(found.line)
     if not found.true:
         raise typer.Exit(1)
+
+
+def _learned(path: Path) -> Path | None:
+    """The file of `tacit learn`, if that is what stands here."""
+    from tacit.runs.storage import read_json
+
+    place = path / "learned.json" if path.is_dir() else path
+    if not place.is_file() or place.suffix != ".json":
+        return None
+    return place if read_json(place).get("format") == "tacit-learned" else None
 
 
 @keys.command("new")

@@ -46,14 +46,17 @@ class ExactCounts:
 
 
 def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -> ExactCounts:
-    """Count a batch of trajectories."""
+    """Count a batch of trajectories; without a state after the last step, its successor is the last state itself."""
     fits = batch.states.max(initial=0) < num_states and batch.actions.max(initial=0) < num_actions
     if not (fits and min(batch.states.min(initial=0), batch.actions.min(initial=0)) >= 0):
         raise InvalidInput("the trajectories must belong to an environment of this many states and actions")
-    horizon = batch.actions.shape[1]
+    users, horizon = batch.actions.shape
+    states = batch.states if batch.states.shape[1:] != (horizon,) else np.append(batch.states, batch.states[:, -1:], 1)
+    whole = states.shape == (users, horizon + 1) and batch.rewards.shape == (users, horizon)
+    require(whole, f"trajectories must have {horizon} steps", (batch.states.shape, batch.rewards.shape))
     transitions = np.zeros((horizon, num_states, num_actions, num_states), dtype=np.int64)
     rewards = np.zeros((horizon, num_states, num_actions))
-    _count(batch.states, batch.actions, batch.rewards, transitions, rewards)
+    _count(states, batch.actions, batch.rewards, transitions, rewards)
     starts = np.bincount(batch.states[:, 0], minlength=num_states).astype(np.int64)
     binary = bool(np.isin(batch.rewards, (0.0, 1.0)).all())
     return ExactCounts(transitions, transitions.sum(axis=3), rewards, starts, len(batch), binary)

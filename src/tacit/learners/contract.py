@@ -117,6 +117,13 @@ class StageRequest:
     z: float | None
     noise: BatchNoise
     options: Mapping[str, str]
+    sizes: tuple[int, ...] | None = None
+    """The users of every stage that reports, where somebody else has fixed them; None: the learner's own schedule."""
+
+    def own_schedule(self, name: str) -> None:
+        """Raise if a learner whose stages follow from its theorem is given others."""
+        if self.sizes is not None:
+            raise NotSupported(f"{name} plans its own stages; leave the sizes out, or use sdp-pe-plus or sdp-bucb")
 
     def practical_only(self, name: str) -> None:
         """Raise if a learner without a theorem is asked for its constants."""
@@ -148,6 +155,8 @@ class PlanningLearner(Generic[Belief, Asked]):
 
     least = 1
     uses_last = False
+    following: tuple[int, ...] | None = None
+    """Who acts on what was released up to each batch; None: the next batch."""
 
     def ask(self, belief: Belief, plan: Plan[Asked], number: int) -> tuple[Belief, Asked]:
         """What was planned to be asked."""

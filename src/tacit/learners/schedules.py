@@ -17,7 +17,15 @@ from tacit.errors import InvalidInput, require_count
 from tacit.policies import DeterministicPolicy
 from tacit.released.counts import CountShape
 
-__all__ = ["backward_geometric", "exploration_budget", "grouped", "growing_batches", "least_stage", "split_evenly"]
+__all__ = [
+    "backward_geometric",
+    "exploration_budget",
+    "given_stages",
+    "grouped",
+    "growing_batches",
+    "least_stage",
+    "split_evenly",
+]
 
 EXPLORE_SHARE: Final = 0.35
 """The largest share of users that explores; the rest is the last stage, which exploits and releases nothing."""
@@ -58,6 +66,19 @@ def exploration_budget(episodes: int, shape: CountShape, std: float) -> int:
     # K₀ = 16 · max(10σ, 2H) · S A users; beyond it the share falls like √(K₀/K)
     scale = LONG_RUN * max(10.0 * std, 2.0 * shape.horizon) * shape.num_states * shape.num_actions
     return math.floor(EXPLORE_SHARE * math.sqrt(episodes * min(float(episodes), scale)))
+
+
+def given_stages(sizes: Sequence[int] | None, episodes: int) -> tuple[int, ...]:
+    """Stages of a schedule that somebody else has fixed, and the last one, of whoever is left, which exploits.
+
+    >>> given_stages((1000, 1000), 2500)
+    (1000, 1000, 500)
+    """
+    given = tuple(require_count("users of a stage", size, least=2) for size in sizes or ())
+    left = require_count("episodes", episodes) - sum(given)
+    if not given or left < 0:
+        raise InvalidInput(f"stages must be given and fit into the {episodes} episodes, got {len(given)} stages")
+    return (*given, left)
 
 
 def growing_batches(episodes: int, *, first: float, growth: float = 1.5) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
-from tacit.learners.schedules import grouped, growing_batches, least_stage, split_evenly
+from tacit.learners.schedules import given_stages, grouped, growing_batches, least_stage, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING, StageBelief, inverse_variance_weights
 from tacit.planning.widths import DEFAULT_Z, combine, confidence_model, first_states, greedy, optimistic_policies
 from tacit.policies import DeterministicPolicy, uniform_policy
@@ -34,7 +34,14 @@ class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
     asks = BatchQuery
 
     def __init__(
-        self, *, shape: CountShape, episodes: int, noise: BatchNoise, z: float | None = None, name: str = "sdp-bucb"
+        self,
+        *,
+        shape: CountShape,
+        episodes: int,
+        noise: BatchNoise,
+        z: float | None = None,
+        name: str = "sdp-bucb",
+        sizes: tuple[int, ...] | None = None,
     ) -> None:
         require(shape.staged, "sdp-bucb keeps the steps of an episode apart (staged)", shape.staged)
         self.name = name
@@ -43,8 +50,9 @@ class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
         self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
-        std = noise.batch_std(max(2, episodes // 8), EVERYTHING)
-        self.stages = growing_batches(episodes, first=least_stage(std, shape) / 2.0)
+        std = noise.batch_std(max(2, episodes // 8) if sizes is None else max(sizes), EVERYTHING)
+        own = growing_batches(episodes, first=least_stage(std, shape) / 2.0) if sizes is None else ()
+        self.stages = own or given_stages(sizes, episodes)
         """Users of each stage; the last one exploits."""
         if len(self.stages) < 2:
             raise InvalidInput(f"sdp-bucb needs at least two batches, got {episodes} episodes; run more")
@@ -87,4 +95,6 @@ class SDPBUCB(PlanningLearner[StageBelief, BatchQuery]):
 def make_sdp_bucb(request: StageRequest) -> SDPBUCB:
     """The learner that a request amounts to."""
     request.practical_only("sdp-bucb")
-    return SDPBUCB(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
+    return SDPBUCB(
+        shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z, sizes=request.sizes
+    )

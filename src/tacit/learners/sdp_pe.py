@@ -269,6 +269,7 @@ def _schedule(episodes: int, shape: CountShape, variant: Variant) -> list[Step]:
 
 def make_sdp_pe(request: StageRequest) -> SDPPE:
     """The learner that a request amounts to."""
+    request.own_schedule("sdp-pe")
     return SDPPE(
         shape=request.shape,
         episodes=request.episodes,

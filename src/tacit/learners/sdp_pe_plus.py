@@ -23,7 +23,7 @@ import numpy as np
 
 from tacit.errors import require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
-from tacit.learners.schedules import backward_geometric, exploration_budget, least_stage
+from tacit.learners.schedules import backward_geometric, exploration_budget, given_stages, least_stage
 from tacit.planning.coverage import cover, policy_of
 from tacit.planning.widths import DEFAULT_Z, ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
@@ -61,7 +61,14 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
     asks = BatchQuery
 
     def __init__(
-        self, *, shape: CountShape, episodes: int, noise: BatchNoise, z: float | None = None, name: str = "sdp-pe-plus"
+        self,
+        *,
+        shape: CountShape,
+        episodes: int,
+        noise: BatchNoise,
+        z: float | None = None,
+        name: str = "sdp-pe-plus",
+        sizes: tuple[int, ...] | None = None,
     ) -> None:
         require(shape.staged, "sdp-pe-plus keeps the steps of an episode apart (staged)", shape.staged)
         self.name = name
@@ -70,11 +77,13 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
         self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
-        std = noise.batch_std(max(2, episodes // 8), EVERYTHING)
-        budget = exploration_budget(episodes, shape, std)
-        exploring = backward_geometric(budget, first=least_stage(std, shape))
-        self.stages = (*exploring, episodes - budget)
-        """Users of each stage; the last one exploits."""
+        if sizes is None:
+            std = noise.batch_std(max(2, episodes // 8), EVERYTHING)
+            budget = exploration_budget(episodes, shape, std)
+            self.stages = (*backward_geometric(budget, first=least_stage(std, shape)), episodes - budget)
+            """Users of each stage; the last one exploits."""
+        else:
+            self.stages = given_stages(sizes, episodes)
         self.batches = tuple(PlannedBatch(users=users, query=EVERYTHING) for users in self.stages[:-1])
 
     def begin(self) -> StageBelief:
@@ -121,4 +130,6 @@ def inverse_variance_weights(batches: tuple[CountStatistics, ...]) -> tuple[floa
 def make_sdp_pe_plus(request: StageRequest) -> SDPPEPlus:
     """The learner that a request amounts to."""
     request.practical_only("sdp-pe-plus")
-    return SDPPEPlus(shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z)
+    return SDPPEPlus(
+        shape=request.shape, episodes=request.episodes, noise=request.noise, z=request.z, sizes=request.sizes
+    )

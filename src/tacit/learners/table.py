@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.bucb import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -155,6 +156,12 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     ),
     "sdp-bucb": LearnerRow(
         summary="optimism in shuffled batches, with hallucinated visits", asks=BatchQuery, build=make_sdp_bucb
+    ),
+    "bucb": LearnerRow(
+        summary="optimism in batches with rows that weigh them: central and shuffle trust",
+        asks=BatchQuery,
+        build=make_bucb,
+        options={"pooled": ("false", "true")},
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",

@@ -1,10 +1,14 @@
 """Pessimistic planning: the policy that is best by what the released counts support, for data that nobody can extend.
 
 A learner who may try again is optimistic; whoever learns from a log once must not count on what the log does not show.
-So rows (h,s,a) are worth their estimate minus its width, rows without counts worth the name are worth nothing, and
-no value is negative:
+So rows (h,s,a) are worth their estimate minus its width, rows that are not supported are worth nothing, and no value
+is negative:
 
     Q̲_h(s,a) = max(0, r̂ - b + Σ_s' P̂(s'|s,a) V̲_{h+1}(s')),    unknown rows: 0,    π_h(s) = argmax_a Q̲_h(s,a)
+
+A row is supported if its released visits exceed what noise alone reaches in any of the H S A rows, but for a stated
+probability p: Ñ_h(s,a) > √(2 v ln(H S A / p)), by Lemma N1 (sub-gamma radius), one-sided and with scale 0, for noise of
+variance v that is Gaussian, discrete or not. So with probability 1 - p nothing rests on rows that nobody visited.
 
 Where several actions have the same Q̲ (mostly 0, where widths exceed estimates), a known row comes before an unknown
 one, then the larger estimate r̂ + P̂V counts, then the smaller number. A state without a known row gets the default
@@ -14,6 +18,7 @@ action, and is reported as such. Everything is post-processing of what was relea
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +29,10 @@ from tacit.errors import require, require_real
 from tacit.planning.widths import DEFAULT_Z, confidence_model, first_states
 from tacit.released.counts import CountStatistics
 
-__all__ = ["PessimisticPlan", "pessimistic_plan"]
+__all__ = ["UNSUPPORTED", "PessimisticPlan", "pessimistic_plan"]
+
+UNSUPPORTED = 0.05
+"""The probability p with which some row without a visit may count as supported."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -41,8 +49,10 @@ class PessimisticPlan:
     """The same at its most pessimistic."""
 
 
-def pessimistic_plan(counts: CountStatistics, *, z: float = DEFAULT_Z, default: int = 0) -> PessimisticPlan:
-    """The policy that is best by lower confidence bounds of stage-wise counts.
+def pessimistic_plan(
+    counts: CountStatistics, *, z: float = DEFAULT_Z, default: int = 0, failure_prob: float = UNSUPPORTED
+) -> PessimisticPlan:
+    """The policy that is best by lower confidence bounds of stage-wise counts under Gaussian noise, or none.
 
     >>> from tacit.released.counts import CountShape, empty_counts
     >>> counts = empty_counts(CountShape(horizon=1, num_states=1, num_actions=3, staged=True))
@@ -55,7 +65,7 @@ def pessimistic_plan(counts: CountStatistics, *, z: float = DEFAULT_Z, default: 
     H, S, A = counts.visits.shape
     require(0 <= default < A, f"the default action must be below {A}", default)
     rho = first_states(counts)
-    model = confidence_model(counts, rho, z)
+    model = confidence_model(_supported(counts, failure_prob), rho, z)
     actions: Ints = np.full((H, S), default, dtype=np.int64)
     supported = np.zeros((H, S), dtype=np.bool_)
     low, middle = np.zeros(S), np.zeros(S)
@@ -72,3 +82,18 @@ def pessimistic_plan(counts: CountStatistics, *, z: float = DEFAULT_Z, default: 
         chosen = np.arange(S), actions[h]
         low, middle = below[chosen], estimate[chosen]
     return PessimisticPlan(actions=actions, supported=supported, value=float(rho @ middle), floor=float(rho @ low))
+
+
+def _supported(counts: CountStatistics, failure_prob: float) -> CountStatistics:
+    """The counts with zeros in all rows that are not supported."""
+    p = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
+    # P(noise > √(2 v L)) ≤ e^-L in each of H S A rows; half a visit where there is no noise.
+    L = math.log(counts.visits.size / p)
+    least = max(0.5, math.sqrt(2.0 * float(counts.variance[1]) * L))
+    kept = counts.visits > least
+    return counts._replace(
+        transitions=np.where(kept[..., None], counts.transitions, 0.0),
+        visits=np.where(kept, counts.visits, 0.0),
+        rewards=np.where(kept, counts.rewards, 0.0),
+        squares=np.where(kept, counts.squares, 0.0),
+    )

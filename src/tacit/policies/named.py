@@ -157,14 +157,15 @@ class NamedPolicy:
 
     @classmethod
     def from_json(cls, text: str) -> NamedPolicy:
-        """The policy that `to_json` wrote."""
+        """The policy that `to_json` wrote, or that stands in a file of `tacit learn` (digest and signature apart)."""
         try:
             plain = json.loads(text)
         except ValueError as error:
             raise InvalidInput(f"a policy must be readable JSON: {error}") from error
         if not isinstance(plain, dict):
             raise InvalidInput(f"a policy must be one JSON object, got {type(plain).__name__}")
-        return cls.from_dict(plain)
+        # Whoever wrote the file may have added a digest and a signature (`tacit verify`, `tacit policy show`).
+        return cls.from_dict({name: part for name, part in plain.items() if name not in ("digest", "signature")})
 
     def _words(self, row: NDArray[np.float64]) -> str:
         certain = np.flatnonzero(row == 1.0)

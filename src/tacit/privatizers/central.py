@@ -8,6 +8,7 @@ where the policy changes rarely most releases are of no use.
 
 G1  Each user is in exactly one step of the stream, so replacing one changes one step by what one user can change; the
     exposure is that of the counter, over the families of the encoding. The ends are public numbers, fixed beforehand.
+    A person with g reports, at most one per step, changes g steps: Lemma C10 (several reports).
 G2  Without a schedule the last user is counted but never published: nobody comes after. So prefixes 1..K-1 are
     released. With one, nothing is published between two ends, nor after the last.
 G3  Everything a learner does with the totals is post-processing (and the actions of all other users are private, too:
@@ -40,7 +41,7 @@ from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import ContinualCounter
+from tacit.mechanisms.continual.counter import ContinualCounter, person_events
 from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
@@ -211,8 +212,8 @@ class Central:
         return count_families(self.shape, self.encoding)
 
     def events(self) -> Events:
-        """The exposure of one user over the whole stream: one step, however many users share it (G1)."""
-        return tuple(event for family in self.families() for event in self.counter.events(family))
+        """The exposure of one person over the whole stream: one step for each report, whoever shares it (G1)."""
+        return person_events(self.counter, self.families(), self.claim.unit.reports)
 
     def noise_std(self) -> dict[str, float]:
         """The largest standard deviation of any release; on a schedule that is the last one's."""
@@ -235,7 +236,7 @@ class Central:
         """What the exact accountant finds."""
         paper = self.calibration == "paper"
         printed = f"pure epsilon {self.claim.epsilon:g} by tree nodes of scale 3H log K / epsilon" if paper else None
-        return certificate_of(self, noise=self.mechanism, std=self.noise_std(), paper_says=printed)
+        return certificate_of(self, noise=self.mechanism, std=self.noise_std(), paper_says=printed, several=True)
 
     def begin(self) -> CentralState:
         """Nobody came yet."""

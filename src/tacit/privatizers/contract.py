@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import pure_epsilon_of
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Walked
@@ -32,6 +33,7 @@ __all__ = [
     "release_users",
     "require_answer",
     "require_shape",
+    "require_unit",
     "sampling_of",
     "sum_precision",
 ]
@@ -138,22 +140,35 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
     )
 
 
+def require_unit(unit: PrivacyUnit, *, several: bool) -> None:
+    """Raise unless events describe the exposure of this unit: one trajectory or, where `several`, one per stage."""
+    if unit.per_stage > 1 or not (unit.one or several):
+        able = "at most one report of a person per stage" if several else "one trajectory"
+        raise NotSupported(
+            f"this privatizer claims privacy for {able}, got a unit of {unit.reports} with {unit.per_stage} per "
+            "stage; claim that, and state what a person with more gets by claim.group(size)"
+        )
+
+
 def certificate_of(
-    privatizer: CountPrivatizer, *, noise: str, std: Mapping[str, float], paper_says: str | None = None
+    privatizer: CountPrivatizer,
+    *,
+    noise: str,
+    std: Mapping[str, float],
+    paper_says: str | None = None,
+    several: bool = False,
 ) -> Certificate:
-    """The certificate of a privatizer of counts: what the exact accountant finds for one user's whole exposure."""
+    """The certificate of a privatizer of counts: what the exact accountant finds for one unit's whole exposure.
+
+    `several` says that the events are those of a person with all reports of the claim's unit, at most one per stage.
+    """
     # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
     families = [
         CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std["rewards"]))
         for family in privatizer.families()
     ]
     events, claim = privatizer.events(), privatizer.claim
-    # The events are those of one replaced trajectory; a claim about more of them is a claim that nothing here supports.
-    if not claim.unit.one:
-        raise NotSupported(
-            f"a privatizer claims privacy for one trajectory, got a unit of {claim.unit.reports}; claim one, and "
-            "state what a person with several gets by claim.group(size)"
-        )
+    require_unit(claim.unit, several=several)
     # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.
     pure = paper_says is not None and math.isfinite(pure_epsilon_of(events))
     return certify(

@@ -6,7 +6,8 @@ G1  Replacing one user moves the mean of a batch by at most `reach.shift` / m, w
     clipping, or the exact supremum for one step of tabular softmax). Rewards are clipped to the declared interval
     first. With Poisson samples the length `reach.norm` / q m of what one user adds counts as well (see G5).
 G2  Batches are disjoint and their sizes fixed beforehand, so every user is exposed to the releases of one batch
-    only (Lemma P7 (parallel composition)): one, or `epochs` of them where users are re-used, which compose.
+    only (Lemma P7 (parallel composition)): one, or `epochs` of them where users are re-used, which compose. A person
+    with several reports is in that many batches, once in each, and those compose (Lemma P14 (several stages)).
 G3  The divisor is public: m, or the expected size q m of a Poisson sample. A short batch is dropped, never
     re-normalised.
 G4  All iterates are post-processing of the releases. So the final policy is (ε, δ)-DP, and by Lemma P8 (billboard) the
@@ -34,12 +35,13 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import LARGEST_DELTA, PrivacyClaim
 from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.accounting.units import in_stages
 from tacit.data.gradients import Bounds, Dosed, GradientSums, add_dose_gradients, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.contract import require_answer
+from tacit.privatizers.contract import require_answer, require_unit
 from tacit.privatizers.gradient_noise import (
     Calibrated,
     GradientSpec,
@@ -242,13 +244,15 @@ class GradientPrivatizer(Generic[Users, Asked]):
         return (Family(name="gradient", up=1, down=0, shift=self.sensitivity),)
 
     def events(self) -> Events:
-        """Everything one user is exposed to (G2, G5)."""
+        """Everything one person is exposed to (G2, G5)."""
         if self.claim.trust == "none":
             return ((UnprotectedEvent(), 1),)
         if self.rate < 1.0:
             norm = self.reach.norm / self.divisor
-            return ((SampledGaussianEvent(sigma=self.sigma, norm=norm, rate=self.rate), self.epochs),)
-        return ((GaussianEvent(sigma=self.sigma, shift=self.sensitivity), self.epochs),)
+            sampled = SampledGaussianEvent(sigma=self.sigma, norm=norm, rate=self.rate)
+            return in_stages(((sampled, self.epochs),), self.claim.unit.reports)
+        noise = GaussianEvent(sigma=self.sigma, shift=self.sensitivity)
+        return in_stages(((noise, self.epochs),), self.claim.unit.reports)
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in one coordinate."""
@@ -256,8 +260,7 @@ class GradientPrivatizer(Generic[Users, Asked]):
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
-        one = self.claim.unit.one
-        require(one, "a privatizer claims privacy for one trajectory", self.claim.unit, "see claim.group(size)")
+        require_unit(self.claim.unit, several=True)
         noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
         families = [CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families()]
         return certify(

@@ -26,11 +26,14 @@ __all__ = [
     "GradientSpec",
     "Reach",
     "clipped_reach",
+    "least_sigma",
     "open_gradient",
     "paper_gradient",
     "paper_score_bound",
+    "reached",
     "softmax_reach",
     "tight_gradient",
+    "weight_interval",
 ]
 
 REWARD_SHARE = 0.2
@@ -134,21 +137,21 @@ def paper_score_bound(num_actions: int) -> float:
 
 def open_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """No noise: nobody is protected."""
-    bounds, reach, weight = _reached(spec, shape, *_weights(spec))
+    bounds, reach, weight = reached(spec, shape, *weight_interval(spec))
     return Calibrated(bounds, reach, sigma=0.0, reward_weight=weight, says=None)
 
 
 def tight_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """The least noise for the claim."""
-    bounds, reach, weight = _reached(spec, shape, *_weights(spec))
-    sigma = _least_sigma(reach, claim, spec.epochs, spec.rate) / (spec.rate * users)
+    bounds, reach, weight = reached(spec, shape, *weight_interval(spec))
+    sigma = least_sigma(reach, claim, spec.epochs * claim.unit.reports, spec.rate) / (spec.rate * users)
     return Calibrated(bounds, reach, sigma=sigma, reward_weight=weight, says=None)
 
 
 def paper_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """The noise as printed, for rewards declared in [-R_max, R_max]."""
-    most = max(map(abs, _weights(spec)))
-    bounds, reach, weight = _reached(spec, shape, -most, most)
+    most = max(map(abs, weight_interval(spec)))
+    bounds, reach, weight = reached(spec, shape, -most, most)
     centre = spec.baseline or 0.0
     bounds = bounds._replace(low=centre - most, high=centre + most)
     if spec.epochs > 1 or spec.rate < 1.0 or spec.baseline is None:
@@ -161,7 +164,7 @@ def paper_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim
     return Calibrated(bounds, reach, sigma=sigma, reward_weight=weight, says=says)
 
 
-def _reached(spec: GradientSpec, shape: GradientShape, lo: float, hi: float) -> tuple[Bounds, Reach, float]:
+def reached(spec: GradientSpec, shape: GradientShape, lo: float, hi: float) -> tuple[Bounds, Reach, float]:
     """Bounds, reach and the weight of the mean reward, for weights of rewards in [lo, hi]."""
     bounds = Bounds(low=spec.low, high=spec.high, clip=math.inf, surrogate=spec.surrogate)
     exact = spec.tabular and shape.horizon == 1 and spec.surrogate == math.inf
@@ -179,7 +182,7 @@ def _reached(spec: GradientSpec, shape: GradientShape, lo: float, hi: float) -> 
     return bounds, reach.with_reward(REWARD_SHARE), weight
 
 
-def _weights(spec: GradientSpec) -> tuple[float, float]:
+def weight_interval(spec: GradientSpec) -> tuple[float, float]:
     """The interval of reward minus baseline.
 
     A baseline that comes from earlier releases may be anywhere in [low, high]; both users of a comparison meet the same
@@ -192,8 +195,8 @@ def _weights(spec: GradientSpec) -> tuple[float, float]:
     return spec.low - spec.baseline, spec.high - spec.baseline
 
 
-def _least_sigma(reach: Reach, claim: PrivacyClaim, epochs: int, rate: float) -> float:
-    """The least noise in the sum that is private for `epochs` uses of a batch, rounded up."""
+def least_sigma(reach: Reach, claim: PrivacyClaim, epochs: int, rate: float) -> float:
+    """The least noise in the sum that is private for `epochs` uses of a person's batches, rounded up."""
     # μ = √K Δ/σ for K Gaussian releases of the same users
     sigma = math.sqrt(epochs) * reach.shift / gaussian_mu(claim.epsilon, claim.delta) * (1.0 + 1e-12)
     if rate == 1.0:

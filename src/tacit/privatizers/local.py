@@ -3,6 +3,7 @@
 Roles: the encoder is the randomizer on the device, the shuffler is the identity, the analyzer adds the messages up.
 
 G1  Each user sends one message, covered by the mechanism's noise over the families of the encoding; users are disjoint.
+    A person who is several users sends that many messages, which compose (Lemma P14 (several stages)).
 G2  The message is unbiased for the user's statistics, with the stated noise variance.
 G3  Everything the server does is post-processing of the messages.
 
@@ -24,6 +25,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import in_stages
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require
 from tacit.kernels import lean_kernel
@@ -129,8 +131,8 @@ class Local:
         return count_families(self.shape, self.encoding)
 
     def events(self) -> Events:
-        """The exposure of one user."""
-        return self.mechanism.exposure(self.transition_mechanism, self.families())
+        """The exposure of one person: every report is one message, with noise of its own (G1)."""
+        return in_stages(self.mechanism.exposure(self.transition_mechanism, self.families()), self.claim.unit.reports)
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation that one user's noise adds to a counter (one-slot: its sampling variance on top)."""
@@ -176,7 +178,7 @@ class Local:
         delta = "" if self.mechanism.PURE else f" at delta {self.claim.delta:g}"
         printed = f"epsilon {self.claim.epsilon:g}-LDP{delta}, {self.name} noise"
         paper = printed if self.calibration == "paper" else None
-        return certificate_of(self, noise=self.mechanism.NAME, std=self.noise_std(), paper_says=paper)
+        return certificate_of(self, noise=self.mechanism.NAME, std=self.noise_std(), paper_says=paper, several=True)
 
     @property
     def dimension(self) -> int:

@@ -20,14 +20,22 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
+from tacit.accounting.units import in_stages
 from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
-from tacit.mechanisms.continual.counter import ContinualCounter, allocate_gaussian, allocate_laplace, gaussian_shares
+from tacit.mechanisms.continual.counter import (
+    ContinualCounter,
+    allocate_gaussian,
+    allocate_laplace,
+    gaussian_shares,
+    person_events,
+)
 from tacit.mechanisms.continual.factorization import BufferedParams, BufferedState, BufferedToeplitz, buffered_step
 from tacit.mechanisms.continual.tree import LaplaceTree, TreeParams, TreeState, laplace_tree_step, tree_levels
 from tacit.mechanisms.noise.gaussian import Gaussian
@@ -45,6 +53,7 @@ __all__ = [
     "Stream",
     "loss_parts",
     "noise_step",
+    "source_events",
     "source_name",
     "source_scale",
     "source_std",
@@ -201,6 +210,13 @@ PARTS: Final[Mapping[tuple[Calibration, Trust], Callable[..., dict[str, LossNois
     ("paper", "local"): _paper_parts,
 }
 """What covers each statistic, by calibration and trust model."""
+
+
+def source_events(source: Source, family: Family, reports: int) -> Events:
+    """What a person with so many reports is exposed to: steps of a counter, or that many single noises."""
+    if isinstance(source, Laplace | Gaussian):
+        return in_stages(source.events(family), reports)
+    return person_events(source, (family,), reports)
 
 
 def source_std(source: Source | None) -> float:

@@ -20,7 +20,7 @@ fresh noise of the user's own episode.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +29,13 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.accounting.units import largest_report_epsilon
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactLosses, take_in
 from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
 from tacit.kernels import kernel, lean_kernel
-from tacit.privatizers.contract import require_answer
+from tacit.privatizers.contract import require_answer, require_unit
 from tacit.privatizers.loss_noise import (
     PARTS,
     Feedback,
@@ -44,6 +45,7 @@ from tacit.privatizers.loss_noise import (
     Stream,
     loss_parts,
     noise_step,
+    source_events,
     source_name,
     source_scale,
     source_std,
@@ -189,13 +191,13 @@ class AdversarialPrivatizer:
         return tuple(part.family for part in self.parts.values() if part.family is not None)
 
     def events(self) -> Events:
-        """Everything one user is exposed to."""
+        """Everything one person is exposed to: Lemma C10 (several reports), Lemma P14 (several stages)."""
         if self.claim.trust == "none":
             return ((UnprotectedEvent(), 1),)
         exposed: Events = ()
         for part in self.parts.values():
             if part.family is not None and part.source is not None:
-                exposed += part.source.events(part.family)
+                exposed += source_events(part.source, part.family, self.claim.unit.reports)
         return exposed
 
     def noise_std(self) -> dict[str, float]:
@@ -222,6 +224,7 @@ class AdversarialPrivatizer:
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds; the printed guarantees are pure."""
+        require_unit(self.claim.unit, several=True)
         std = self.noise_std()
         described = [
             CertifiedFamily.of(part.family, noise=source_name(part.source), std=std.get(name, std["losses"]))
@@ -316,15 +319,23 @@ def make_adversarial(
     if public_losses and feedback == "bandit":
         raise InvalidInput("bandit losses tell where a user was; only full-information tables can be declared public")
     steps = max(2, episodes)
-    return AdversarialPrivatizer(
-        shape=shape,
-        claim=claim,
-        calibration="none" if claim.trust == "none" else calibration,
-        feedback=feedback,
-        public_losses=public_losses,
-        episodes=steps,
-        parts=loss_parts(shape, claim, steps, feedback, calibration, public_losses=public_losses),
-    )
+
+    def made(epsilon: float) -> AdversarialPrivatizer:
+        one = replace(claim, epsilon=epsilon, allow_large_delta=True)
+        return AdversarialPrivatizer(
+            shape=shape,
+            claim=claim,
+            calibration="none" if claim.trust == "none" else calibration,
+            feedback=feedback,
+            public_losses=public_losses,
+            episodes=steps,
+            parts=loss_parts(shape, one, steps, feedback, calibration, public_losses=public_losses),
+        )
+
+    if claim.unit.one or claim.trust == "none":
+        return made(claim.epsilon)
+    require(calibration == "tight", "the papers print guarantees for one trajectory", calibration, "use 'tight'")
+    return largest_report_epsilon(made, lambda found: found.events(), claim.epsilon, claim.delta)
 
 
 def _whole(numbers: Ints) -> Ints:

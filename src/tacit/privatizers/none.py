@@ -16,6 +16,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, no_privacy
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.kernels import lean_kernel
@@ -74,8 +75,9 @@ class Unprotected:
         """The kernel that takes in one user."""
         return release if self.batches is None else None
 
-    def planned(self, batches: Sequence[PlannedBatch]) -> Self:
+    def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
         """The same with the schedule of a run."""
+        del following
         return replace(self, batches=tuple(batches))
 
     @property
@@ -119,6 +121,11 @@ class Unprotected:
         """Counts are exact."""
         del users, query
         return 0.0
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """No noise."""
+        del following
+        return np.zeros((len(sizes), len(sizes)))
 
     def precision(self) -> SumPrecision:
         """Sums are exact."""

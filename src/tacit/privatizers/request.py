@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tacit.accounting.claims import OUTPUTS, Output, PrivacyClaim, PrivacyUnit, Trust
-from tacit.errors import InvalidInput, require
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.privatizers.gradient_noise import GradientSpec
 from tacit.privatizers.loss_noise import Feedback
 from tacit.privatizers.shuffle.noise import PaperVariant
 from tacit.protocol import Calibration, Query, Totals
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 
-__all__ = ["PrivacyRequest", "gradient_request", "make_claim"]
+__all__ = ["ONE_REPORT", "PrivacyRequest", "gradient_request", "make_claim"]
+
+ONE_REPORT: Final = PrivacyUnit(reports=1, per_stage=1)
+"""Everybody reports once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class PrivacyRequest:
     allow_large_delta: bool = False
     honest_fraction: float = 1.0
     """Trust shuffle: the share of a batch's devices whose noise is counted on."""
+    unit: PrivacyUnit = ONE_REPORT
+    """Whom the claim protects: a person with so many reports, at most one per batch (or, without batches, per user)."""
     asks: type[Query] = Totals
     """The queries that are to be answered."""
     squares: bool = False
@@ -58,7 +63,7 @@ class PrivacyRequest:
 
 
 def make_claim(request: PrivacyRequest, output: Output | None = None) -> PrivacyClaim:
-    """The claim that a request amounts to: one trajectory, replace-one, the customary output of the trust model."""
+    """The claim that a request amounts to: its unit, replace-one, the customary output of the trust model."""
     if request.epsilon is None:
         raise InvalidInput(f"trust '{request.trust}' needs an epsilon; for instance epsilon 1")
     if request.delta is None:
@@ -66,11 +71,18 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
             f"trust '{request.trust}' needs a delta, which has no default; 0 is pure differential privacy, else well "
             "below 1/K, for instance 1e-6"
         )
+    if not request.unit.one and request.calibrated == "paper":
+        raise NotSupported("the papers print guarantees for one trajectory; use calibration 'tight' for several")
+    if request.unit.per_stage > 1:
+        raise NotSupported(
+            f"noise is calibrated for at most one report of a person per stage, not for {request.unit.per_stage}; "
+            "let everybody report once per batch"
+        )
     return PrivacyClaim(
         trust=request.trust,
         epsilon=request.epsilon,
         delta=request.delta,
-        unit=PrivacyUnit(reports=1, per_stage=1),
+        unit=request.unit,
         neighbours="replace-one",
         output=OUTPUTS[request.trust][0] if output is None else output,
         allow_large_delta=request.allow_large_delta,
@@ -95,6 +107,7 @@ def gradient_request(
     high: float = 1.0,
     mechanism: str | None = None,
     allow_large_delta: bool = False,
+    unit: PrivacyUnit = ONE_REPORT,
 ) -> PrivacyRequest:
     """The request for gradients of batches, its parts side by side: a batch is all that a privatizer has to know of."""
     return PrivacyRequest(
@@ -108,6 +121,7 @@ def gradient_request(
         mechanism=mechanism,
         users_per_batch=users_per_batch,
         allow_large_delta=allow_large_delta,
+        unit=unit,
         gradient=GradientSpec(
             clip=clip,
             tabular=tabular,

@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar
 
 from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
+from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
@@ -31,6 +32,7 @@ from tacit.mechanisms.table import MECHANISMS as TABLE
 from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
 from tacit.plugins import named
 from tacit.privatizers.central import Central, geometric_ends
+from tacit.privatizers.central_batches import CentralBatches, Correlation
 from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, make_gradients
 from tacit.privatizers.local import Local
 from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial
@@ -48,6 +50,7 @@ from tacit.released.losses import LossQuery
 
 __all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
 
+P = TypeVar("P", bound=Privatizer[Any, Any, Any])
 Factory = Callable[[PrivacyRequest], Privatizer[Any, Any, Any]]
 
 MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
@@ -132,6 +135,8 @@ def _foreign(request: PrivacyRequest, name: str) -> Privatizer[Any, Any, Any]:
             f"privatizer '{name}' answers {row.answers.words()} under trust '{row.trust}'; "
             f"it was asked for {request.asks.words()} under trust '{request.trust}'"
         )
+    if not request.unit.one:
+        raise NotSupported(f"privatizer '{name}' of another package describes one report per person; leave several out")
     made = row.build(request)
     kept = made.claim.trust == row.trust and issubclass(request.asks, made.answers)
     require(kept, f"privatizer '{name}' must claim the trust and answer the queries of its row", made.name)
@@ -154,6 +159,7 @@ def _sized(request: PrivacyRequest) -> CountShape:
 
 def _open(request: PrivacyRequest) -> PrivacyClaim:
     """The claim of whoever protects nobody: nothing may be asked of it."""
+    require(request.unit.one, "reports per person make no sense with trust 'none', which protects nobody", request.unit)
     for option in ("epsilon", "delta", "mechanism"):
         require(
             getattr(request, option) is None,
@@ -222,13 +228,13 @@ def _central(request: PrivacyRequest) -> Central:
     ends: tuple[int, ...] | None = None
     encoding: Encoding = "families" if calibration == "paper" else "complement"
     families = count_families(shape, encoding)
-    counter: ContinualCounter
+    counter: ContinualCounter | None = None
     steps = max(2, math.ceil(request.episodes / request.users_per_batch))
     if row.growth is not None:
         require(calibration == "tight", "no paper prints batched central counters", calibration, "use 'tight'")
         episodes = max(2, request.episodes)
         ends = geometric_ends(episodes, first=max(1, min(FIRST_BATCH, episodes // 16)), growth=row.growth)
-        counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, len(ends))
+        releases = len(ends)
     elif calibration == "paper":
         require(row.printed, "the papers count with laplace-tree", mechanism, "leave the mechanism out")
         # b = 3H ⌈log₂ K⌉ / ε in each family, padded to exactly ⌈log₂ K⌉ terms ([bai2024adversarial] Sec. 5)
@@ -236,16 +242,20 @@ def _central(request: PrivacyRequest) -> Central:
         counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
     else:
         # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
-        counter = counter_named(mechanism).for_releases(families, claim.epsilon, claim.delta, steps - 1)
-    return Central(
-        shape=shape,
-        claim=claim,
-        calibration=calibration,
-        encoding=encoding,
-        counter=counter,
-        mechanism=mechanism,
-        ends=ends,
-    )
+        releases = steps - 1
+
+    def made(epsilon: float) -> Central:
+        return Central(
+            shape=shape,
+            claim=claim,
+            calibration=calibration,
+            encoding=encoding,
+            counter=counter or counter_named(mechanism).for_releases(families, epsilon, claim.delta, releases),
+            mechanism=mechanism,
+            ends=ends,
+        )
+
+    return _for_unit(claim, made)
 
 
 def _shuffled(request: PrivacyRequest) -> Shuffled:
@@ -253,27 +263,20 @@ def _shuffled(request: PrivacyRequest) -> Shuffled:
     H, S, A, users = shape.horizon, shape.num_states, shape.num_actions, request.users_per_batch
     require(users > 1, "shuffling needs batches of more than one user", users, "set a batch size such as 1000")
     require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
+    protocol: Callable[..., Shuffle]
     if calibration == "paper":
         spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
-        batch = Shuffle.paper(
-            spec,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            users=users,
-            variant=request.variant,
-            honest_fraction=request.honest_fraction,
-        )
+        protocol = partial(Shuffle.paper, spec, variant=request.variant)
     else:
         spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
-        batch = Shuffle.tight(
-            spec,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            users=users,
-            honest_fraction=request.honest_fraction,
-            max_bits_per_user=MOST_NOISE_BITS,
-        )
-    return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
+        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS)
+
+    def made(epsilon: float) -> Shuffled:
+        honest = request.honest_fraction
+        batch = protocol(epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
+        return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
+
+    return _for_unit(claim, made)
 
 
 def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
@@ -287,6 +290,18 @@ def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
     )
 
 
+def _central_batches(request: PrivacyRequest) -> CentralBatches:
+    shape, calibration, claim = _sized(request), request.calibrated, make_claim(request)
+    require(calibration == "tight", "no paper prints central batches", calibration, "use 'tight'")
+    if claim.pure:
+        raise NotSupported("central batches carry Gaussian noise, which is never pure (delta 0); give a delta")
+    best: Correlation = "correlated" if request.unit.one else "fresh"
+    known: Mapping[str | None, Correlation] = {None: best, "correlated": "correlated", "batched": "fresh"}
+    if request.mechanism not in known:
+        raise UnknownName("mechanism of central batches", str(request.mechanism), ("correlated", "batched"))
+    return CentralBatches.calibrated(shape, claim, known[request.mechanism])
+
+
 def _local(request: PrivacyRequest) -> Local:
     _, claim, calibration, mechanism = _claimed(request)
     return _randomized(request, claim, calibration, mechanism)
@@ -295,19 +310,30 @@ def _local(request: PrivacyRequest) -> Local:
 @lru_cache(maxsize=256)  # the quietest mechanism is sought and then built
 def _randomized(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
     encoding = _encoding(request, calibration)
-    kind, epsilon, delta = randomizer_named(mechanism), claim.epsilon, claim.delta
-    if calibration == "paper":
-        outcome, transition = kind.paper(request.shape, epsilon, delta, squares=request.squares)
-    else:
-        outcome, transition = kind.tight(request.shape, count_families(request.shape, encoding), epsilon, delta)
-    return Local(
-        shape=request.shape,
-        claim=claim,
-        calibration=calibration,
-        encoding=encoding,
-        mechanism=outcome,
-        transition_mechanism=transition,
-    )
+    kind, shape, delta = randomizer_named(mechanism), request.shape, claim.delta
+
+    def made(epsilon: float) -> Local:
+        if calibration == "paper":
+            outcome, transition = kind.paper(shape, epsilon, delta, squares=request.squares)
+        else:
+            outcome, transition = kind.tight(shape, count_families(shape, encoding), epsilon, delta)
+        return Local(
+            shape=shape,
+            claim=claim,
+            calibration=calibration,
+            encoding=encoding,
+            mechanism=outcome,
+            transition_mechanism=transition,
+        )
+
+    return _for_unit(claim, made)
+
+
+def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:
+    """The privatizer with this claim and the least noise for its unit; `made(ε₁)` has the noise of one report at ε₁."""
+    if claim.unit.one:
+        return made(claim.epsilon)
+    return largest_report_epsilon(made, lambda found: found.events(), claim.epsilon, claim.delta)
 
 
 def _losses(request: PrivacyRequest) -> AdversarialPrivatizer:
@@ -359,6 +385,7 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (Totals, "shuffle"): _shuffled,
     (Totals, "local"): _local,
     (BatchQuery, "none"): _unprotected,
+    (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffled_batches,
     (LossQuery, "none"): _open_losses,
     (LossQuery, "central"): _losses,

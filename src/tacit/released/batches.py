@@ -7,10 +7,11 @@ Sizes and statistics of all batches are fixed before the first user comes, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 
 __all__ = ["BatchNoise", "BatchQuery", "BatchReport", "PlannedBatch"]
@@ -95,4 +96,8 @@ class BatchNoise(Protocol):
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts that the query asks for; 0 without privacy."""
+        ...
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """[B,B]: of the noise in one counter over batches of these sizes, where so many users act on each one."""
         ...

@@ -76,6 +76,9 @@ class RunConfig:
         "Trust shuffle: the share of a batch's devices whose noise is counted on; 1, so all of them, by default.", None
     )
     public_losses: bool = option("Declare full-information loss tables to be nobody's data.", False)
+    reports_per_person: int = option(
+        "How many users one person may be, at most one per batch: the claim protects all of them together.", 1
+    )
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -109,6 +112,11 @@ class RunConfig:
             )
             share = require_real("honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
             self._keep("honest_fraction", share)
+
+        reports = require_count("reports_per_person", self.reports_per_person)
+        self._keep("reports_per_person", reports)
+        protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
+        require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
 
     def _keep(self, name: str, value: object) -> None:
         """Store a checked value as a plain Python number, so that equal configurations are written alike."""
@@ -149,6 +157,7 @@ class RunConfig:
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
+        words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,6 +168,8 @@ class RunConfig:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
+        if self.reports_per_person == 1:
+            plain.pop("reports_per_person")
         if self.adversary is not None and not isinstance(self.adversary, str):
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if not isinstance(self.environment, str):

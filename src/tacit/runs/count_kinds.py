@@ -91,7 +91,7 @@ class BatchKind:
 
     def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
         """The noise of exactly the planned batches."""
-        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches)
+        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches, learner.following)
         return found
 
 

@@ -21,6 +21,7 @@ from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_noise import GradientSpec
+from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Constants, Learner, Privatizer
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
@@ -47,6 +48,10 @@ class GradientKind:
 
     def privatizer(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> Privatizer[Any, Any, Any]:
         """Of gradients at the learner's kind of policy."""
+        return make_privatizer(self.request(chosen, environment))
+
+    def request(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> PrivacyRequest:
+        """The privacy that is asked for, with what the gradients are made of."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         shape, _ = _shape(settings, environment)
         m = config.batch or theory_batch(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
@@ -63,7 +68,7 @@ class GradientKind:
         request = privacy_request(chosen, SoftmaxQuery if shape.num_actions > 0 else DoseQuery, shape)
         # An epsilon asks for privacy, and gradients have one trust model that gives it.
         trust: Trust = "central" if config.trust == "none" and config.epsilon is not None else config.trust
-        return make_privatizer(replace(request, trust=trust, users_per_batch=m, gradient=spec))
+        return replace(request, trust=trust, users_per_batch=m, gradient=spec)
 
     def learner(
         self, chosen: Chosen, environment: TabularMDP | DoseBandit, privatizer: Gradients

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tacit.accounting.claims import PrivacyUnit
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
@@ -114,6 +115,7 @@ def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyReq
         users_per_batch=config.users_per_batch,
         allow_large_delta=config.allow_large_delta,
         honest_fraction=1.0 if config.honest_fraction is None else config.honest_fraction,
+        unit=PrivacyUnit(reports=config.reports_per_person, per_stage=1),
     )
 
 

@@ -31,6 +31,7 @@ from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.study.channels.common import reports_of
+from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Basis, Channel
 
 __all__ = ["Channeled", "ChanneledState"]
@@ -81,6 +82,13 @@ class Channeled:
     def shape(self) -> Any:
         """The public shape of the statistics."""
         return self.basis.shape
+
+    @property
+    def honest_fraction(self) -> float:
+        """Trust shuffle: the least share of a stage's devices whose noise is counted on."""
+        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleChannel)]
+        require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
+        return min(channel.honest / channel.least for channel in shuffled)
 
     @property
     def answers(self) -> type[Query]:

@@ -7,7 +7,8 @@ message, table and exception.
 
 G1  No value of the file is ever printed: a `DataCheck` holds numbers of rows and episodes by reason, and nothing else.
 G2  A log with one bad row is refused as a whole: what is dropped silently would be chosen by what people did.
-G3  Ids of persons and episodes are forgotten once they are counted: `Episodes.persons` numbers people from 0.
+G3  Ids of persons and episodes are forgotten once they are counted: `Episodes.persons` numbers people from 0. Only a
+    collector, who knows people by pseudonyms of their ids, asks for them (`read_people`).
 
 An episode is a pair (person, episode), so episode numbers may begin anew with every person. Memory is that of the
 trajectories (H steps per episode) and of the ids; the text of the file is streamed.
@@ -25,7 +26,7 @@ from tacit.study.gathering import Gathered
 from tacit.study.mapping import EpisodeMapping
 from tacit.study.rows import read_rows
 
-__all__ = ["DataCheck", "Episodes", "Progress", "as_mapping", "check_log", "data_check", "read_episodes"]
+__all__ = ["DataCheck", "Episodes", "Progress", "as_mapping", "check_log", "data_check", "read_episodes", "read_people"]
 
 Progress = Callable[[int], None]
 """Told how many rows were read."""
@@ -63,19 +64,36 @@ def check_log(
     progress: Progress | None = None,
 ) -> tuple[DataCheck, Episodes | None]:
     """Read a log once: the check, and the episodes if it found nothing bad."""
-    known = as_mapping(mapping)
     if reports_per_person is not None:
         require_count("reports_per_person", reports_per_person)
-    gathered = Gathered(known)
-    rows = 0
-    for chunk in read_rows(path, known):
+    gathered, rows = _gathered(path, as_mapping(mapping), progress)
+    return gathered.finish(rows, reports_per_person)
+
+
+def read_people(
+    path: str | Path,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    progress: Progress | None = None,
+) -> tuple[Episodes, tuple[str, ...]]:
+    """Episodes of a log and the ids of its people, by number: for a collector, who turns them into pseudonyms."""
+    gathered, rows = _gathered(path, as_mapping(mapping), progress)
+    check, episodes = gathered.finish(rows, None)
+    if episodes is None:
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+    return episodes, tuple(gathered.people)
+
+
+def _gathered(path: str | Path, mapping: EpisodeMapping, progress: Progress | None) -> tuple[Gathered, int]:
+    gathered, rows = Gathered(mapping), 0
+    for chunk in read_rows(path, mapping):
         for row in chunk:
             gathered.take(row)
         rows += len(chunk)
         if progress is not None:
             progress(rows)
     require(rows > 0, "the log must have a row", 0)
-    return gathered.finish(rows, reports_per_person)
+    return gathered, rows
 
 
 def as_mapping(mapping: EpisodeMapping | Mapping[str, Any] | str | Path) -> EpisodeMapping:

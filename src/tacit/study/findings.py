@@ -49,6 +49,8 @@ class Episodes:
     """states, actions and rewards, [n,H] each."""
     persons: Ints
     """[n]: the number of the person, from 0."""
+    lengths: Ints
+    """[n]: how many steps are real; those after them were padded."""
     propensities: Floats | None
     """[n,H], 1 on padded steps; None where nobody knows them."""
     mapping: EpisodeMapping

@@ -7,11 +7,12 @@ one.
 from __future__ import annotations
 
 import math
+import unicodedata
+from array import array
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
@@ -29,7 +30,7 @@ TOLERANCE: Final = 1e-6
 
 
 class Gathered:
-    """What was read so far: [capacity, H] arrays that grow, and the ids that are still needed."""
+    """What was read so far: one entry per row that was placed, and the ids that are still needed."""
 
     def __init__(self, mapping: EpisodeMapping) -> None:
         self.mapping = mapping
@@ -37,30 +38,16 @@ class Gathered:
         self.cut = 0
         self.people: dict[str, int] = {}
         self.ids: dict[tuple[int, str], int] = {}
-        self.owners: list[int] = []
-        size = (64, mapping.horizon)
-        self.seen: NDArray[np.bool_] = np.zeros(size, dtype=np.bool_)
-        self.states: NDArray[np.uint16] = np.zeros(size, dtype=np.uint16)
-        self.actions: NDArray[np.uint16] = np.zeros(size, dtype=np.uint16)
-        self.rewards: Floats = np.zeros(size)
-        self.propensities: Floats | None = None if mapping.columns.propensity is None else np.zeros(size)
-        places = {name: i for i, name in enumerate(mapping.used_columns)}
-        columns = mapping.columns
-        self.person, self.episode, self.step = (places[n] for n in (columns.person, columns.episode, columns.step))
-        self.propensity = places[columns.propensity] if columns.propensity is not None else -1
-        self.parts = [places[part.column] for part in mapping.states]
-        self.action, self.reward = places[mapping.actions.column], places[mapping.reward]
-
-    def _grow(self) -> None:
-        """Twice the room."""
-        cells = 2 * self.seen.size
-        require(cells <= 2 * MOST_CELLS, f"a log must have at most {MOST_CELLS:,} steps", "more")
-        self.seen = np.concatenate([self.seen, np.zeros_like(self.seen)])
-        self.states = np.concatenate([self.states, np.zeros_like(self.states)])
-        self.actions = np.concatenate([self.actions, np.zeros_like(self.actions)])
-        self.rewards = np.concatenate([self.rewards, np.zeros_like(self.rewards)])
-        if self.propensities is not None:
-            self.propensities = np.concatenate([self.propensities, np.zeros_like(self.propensities)])
+        self.owners = array("q")
+        self.seen = bytearray()  # [n H]: the steps that an episode has, good or bad
+        self.places = array("q")  # number H + h of every good row, and beside it what the row says
+        self.states, self.actions, self.rewards, self.propensities = array("H"), array("H"), array("d"), array("d")
+        columns = {name: i for i, name in enumerate(mapping.used_columns)}
+        known = mapping.columns
+        self.person, self.episode, self.step = (columns[n] for n in (known.person, known.episode, known.step))
+        self.propensity = None if known.propensity is None else columns[known.propensity]
+        self.parts = [columns[part.column] for part in mapping.states]
+        self.action, self.reward = columns[mapping.actions.column], columns[mapping.reward]
 
     def take(self, row: Row) -> None:
         """Place one row; whatever is wrong with it is counted once, by the first reason."""
@@ -83,13 +70,13 @@ class Gathered:
         if step >= self.mapping.horizon:
             self.cut += 1
             return None if self.mapping.long == "cut" else "too long"
-        h = int(step)
-        if self.seen[number, h]:
+        place = number * self.mapping.horizon + int(step)
+        if self.seen[place]:
             return "duplicate step"
-        self.seen[number, h] = True
-        return self._fill(row, number, h)
+        self.seen[place] = 1
+        return self._fill(row, place)
 
-    def _fill(self, row: tuple[str | None, ...], number: int, h: int) -> str | None:
+    def _fill(self, row: tuple[str | None, ...], place: int) -> str | None:
         mapping = self.mapping
         state = mapping.state_index([row[i] or "" for i in self.parts])
         if state < 0:
@@ -102,35 +89,41 @@ class Gathered:
             return "reward is no number"
         if not mapping.low <= reward <= mapping.high:
             return "reward out of bounds"
-        self.states[number, h], self.actions[number, h], self.rewards[number, h] = state, action, reward
-        if self.propensities is not None:
+        if self.propensity is not None:
             propensity = parse_number(row[self.propensity] or "")
             if not 0.0 < propensity <= 1.0:
                 return "bad propensity"
-            self.propensities[number, h] = propensity
+            self.propensities.append(propensity)
+        self.places.append(place)
+        self.states.append(state)
+        self.actions.append(action)
+        self.rewards.append(reward)
         return None
 
     def _number(self, person: str, episode: str) -> int:
         """The number of an episode, a new one if it was not met before."""
+        if not person.isascii():
+            person = unicodedata.normalize("NFC", person)  # two spellings of one name are one person
         owner = self.people.setdefault(person, len(self.people))
         number = self.ids.setdefault((owner, episode), len(self.ids))
         if number == len(self.owners):
+            H = self.mapping.horizon
+            require(len(self.seen) + H <= MOST_CELLS, f"a log must have at most {MOST_CELLS:,} steps", "more")
             self.owners.append(owner)
-            if number == len(self.seen):
-                self._grow()
+            self.seen.extend(bytes(H))
         return number
 
     def finish(self, rows: int, cap: int | None) -> tuple[DataCheck, Episodes | None]:
         """The check of all rows together, and the episodes if nothing is bad."""
         n, H, mapping = len(self.owners), self.mapping.horizon, self.mapping
-        seen = self.seen[:n]
+        seen = np.frombuffer(bytes(self.seen), dtype=np.bool_).reshape(n, H)
         lengths = np.where(seen.any(axis=1), H - np.argmax(seen[:, ::-1], axis=1), 0)
         gaps = int((seen.sum(axis=1) != lengths).sum())
         short = int((lengths < H).sum())
         persons: Ints = np.array(self.owners, dtype=np.int64)
         each = np.bincount(persons, minlength=1)
         over = np.zeros(1) if cap is None else np.maximum(each - cap, 0)
-        varies, above = self._propensity_findings(seen, n)
+        varies, above = self._propensity_findings()
         bad = {
             **{reason: self.bad[reason] for reason in REASONS},
             "missing step": gaps,
@@ -153,14 +146,14 @@ class Gathered:
         )
         return check, self._episodes(lengths, persons) if check.ok else None
 
-    def _propensity_findings(self, seen: NDArray[np.bool_], n: int) -> tuple[int, int]:
+    def _propensity_findings(self) -> tuple[int, int]:
         """How many (h,s,a) have several propensities, and how many (h,s) have more than one in all."""
-        if self.propensities is None:
+        if self.propensity is None or not self.places:
             return 0, 0
         S, A = len(self.mapping.state_names), len(self.mapping.action_names)
-        episode, h = np.nonzero(seen & (self.propensities[:n] > 0.0))
-        p = self.propensities[episode, h]
-        cell = (h * S + self.states[episode, h].astype(np.int64)) * A + self.actions[episode, h]
+        h = np.array(self.places) % self.mapping.horizon
+        p: Floats = np.array(self.propensities)
+        cell = (h * S + np.array(self.states, dtype=np.int64)) * A + np.array(self.actions, dtype=np.int64)
         cells, inverse = np.unique(cell, return_inverse=True)
         least, most = np.full(len(cells), np.inf), np.zeros(len(cells))
         np.minimum.at(least, inverse, p)
@@ -172,9 +165,10 @@ class Gathered:
     def _episodes(self, lengths: Ints, persons: Ints) -> Episodes:
         """Padded trajectories with scaled rewards."""
         n, mapping = len(persons), self.mapping
-        states, actions = self.states[:n].astype(np.int64), self.actions[:n].astype(np.int64)
-        rewards = self.rewards[:n].copy()
-        propensities = None if self.propensities is None else self.propensities[:n].copy()
+        states: Ints = self._table(self.states, np.int64)
+        actions: Ints = self._table(self.actions, np.int64)
+        rewards: Floats = self._table(self.rewards, np.float64)
+        propensities = None if self.propensity is None else self._table(self.propensities, np.float64)
         if mapping.short is not None:
             padded = np.arange(mapping.horizon) >= lengths[:, None]
             last = states[np.arange(n), np.maximum(lengths - 1, 0)]
@@ -188,4 +182,16 @@ class Gathered:
         # r in [low, high] becomes (r - low) / (high - low) in [0, 1]
         scaled = np.clip((rewards - mapping.low) / (mapping.high - mapping.low), 0.0, 1.0)
         trajectories = Trajectories(states=states, actions=actions, rewards=scaled)
-        return Episodes(trajectories=trajectories, persons=persons, propensities=propensities, mapping=mapping)
+        return Episodes(
+            trajectories=trajectories,
+            persons=persons,
+            lengths=np.asarray(lengths, dtype=np.int64),
+            propensities=propensities,
+            mapping=mapping,
+        )
+
+    def _table(self, values: array[int] | array[float], kind: type[Any]) -> Any:
+        """Values of good rows as [n,H]."""
+        table = np.zeros(len(self.seen), dtype=kind)
+        table[np.array(self.places)] = np.array(values)
+        return table.reshape(-1, self.mapping.horizon)

@@ -96,7 +96,10 @@ class _Reader:
         if "array" in plain:
             return self._array(np.dtype(plain["array"]), tuple(plain["shape"]))
         if "fields" in plain:
-            return self._kind(plain["type"], tuple_wanted=False)(*(self.build(part) for part in plain["fields"]))
+            kind = self._kind(plain["type"], tuple_wanted=False)
+            names = [field.name for field in fields(kind)]
+            # By name: fields may be keyword-only.
+            return kind(**{name: self.build(part) for name, part in zip(names, plain["fields"], strict=True)})
         parts = tuple(self.build(part) for part in plain["tuple"])
         return self._kind(plain["type"], tuple_wanted=True)(*parts) if "type" in plain else parts
 

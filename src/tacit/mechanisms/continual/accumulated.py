@@ -26,6 +26,7 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
+from tacit.accounting.units import in_stages
 from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
@@ -170,3 +171,8 @@ class AccumulatedNoise(Prefixes):
         if self.pure:
             return ((LaplaceEvent(scale=self.scale, shift=family.shift, discrete=False), family.differing),)
         return ((GaussianEvent(sigma=self.scale, shift=family.shift), family.differing),)
+
+    def person_events(self, families: Sequence[Family], reports: int) -> Events:
+        """What a person with several reports is exposed to: the fresh noise of each step, which compose."""
+        one = tuple(event for family in families for event in self.events(family))
+        return in_stages(one, min(reports, self.steps))

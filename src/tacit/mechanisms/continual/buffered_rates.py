@@ -29,7 +29,7 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["Rates", "buffer_weights", "buffered_rates", "noise_norm", "strategy_norm"]
+__all__ = ["Rates", "buffer_weights", "buffered_rates", "earliest_norm", "noise_norm", "strategy_norm"]
 
 Rates: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 """(rates of the poles of b, rates of its zeros), interlacing."""
@@ -85,11 +85,35 @@ def strategy_norm(poles: Sequence[float], zeros: Sequence[float], steps: int) ->
     >>> strategy_norm((0.5,), (1.0,), 3)                # c = (1 − x/2) / (1 − x) = 1 + x/2 + x²/2 + …
     1.5
     """
+    r, weights = _strategy(poles, zeros)
+    return float(weights @ _geometric(r, steps) @ weights)
+
+
+def earliest_norm(poles: Sequence[float], zeros: Sequence[float], steps: int, columns: int) -> float:
+    """‖Σ_{i≤g} C e_i‖² of the first g columns: the squared shift of one user in each of the first g steps.
+
+    >>> earliest_norm((0.5,), (1.0,), 3, 1), earliest_norm((0.5,), (1.0,), 3, 2)     # (1, 1.5, 1)
+    (1.5, 4.25)
+    """
+    g = require_count("columns", columns)
+    require(g <= steps, f"there must be at most {steps} columns", g)
+    r, weights = _strategy(poles, zeros)
+    total = 0.0
+    for last in range(g):
+        # ⟨C e_i, C e_l⟩ = Σ_{s<K-l} c_s c_{s+l-i}, i < l from 0 on: twice, and once where i = l
+        shared = _geometric(r, steps - last)
+        total += float(weights @ shared @ weights)
+        for gap in range(1, last + 1):
+            total += 2.0 * float(weights @ shared @ (weights * (1.0 - r) ** gap))
+    return total
+
+
+def _strategy(poles: Sequence[float], zeros: Sequence[float]) -> tuple[Floats, Floats]:
+    """Rates and positive weights γ of c_j = Σ γ_a (1 − r_a)^j."""
     p, q = _interlaced(poles, zeros)
     r = np.concatenate([[0.0], q])
     # γ_a = Π_j (π_a − θ_j) / Π_{b≠a} (π_a − π_b) over the poles π = (1, λ_1, …, λ_d) of c
-    weights = np.array([np.prod(p - r[a]) / np.prod(np.delete(r, a) - r[a]) for a in range(r.size)])
-    return float(weights @ _geometric(r, steps) @ weights)
+    return r, np.array([np.prod(p - r[a]) / np.prod(np.delete(r, a) - r[a]) for a in range(r.size)])
 
 
 def _geometric(rates: Floats, steps: int) -> Floats:

@@ -25,7 +25,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from tacit.accounting.events import Events
+from tacit.accounting.composition import pure_epsilon_of
+from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
@@ -46,6 +47,8 @@ __all__ = [
     "begin",
     "gaussian_shares",
     "nearest_whole",
+    "person_events",
+    "pure_person_events",
     "require_prefix",
     "sample_path",
 ]
@@ -109,6 +112,29 @@ class ContinualCounter(Protocol):
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to when `family` is counted this way."""
+
+
+def person_events(counter: Any, families: Sequence[Family], reports: int) -> Events:
+    """What a person with so many reports, at most one per step, is exposed to: Lemma C10 (several reports).
+
+    A counter says it in a method `person_events(families, reports)`; one that does not is good for one report only.
+    """
+    if require_count("reports", reports) == 1:
+        return tuple(event for family in families for event in counter.events(family))
+    found = getattr(counter, "person_events", None)
+    if found is None:
+        raise NotSupported(
+            f"{type(counter).__name__} does not say what a person with {reports} reports is exposed to (it has no "
+            "person_events); choose another mechanism, or let everybody report once"
+        )
+    events: Events = found(families, reports)
+    return events
+
+
+def pure_person_events(counter: Any, families: Sequence[Family], reports: int) -> Events:
+    """The same for counters of Laplace noise: their pure epsilon, once for each report, and nothing finer."""
+    one = tuple(event for family in families for event in counter.events(family))
+    return ((PureEvent(epsilon=pure_epsilon_of(one * reports)), 1),)
 
 
 class Running(NamedTuple):

@@ -37,7 +37,13 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.buffered_rates import buffer_weights, buffered_rates, noise_norm, strategy_norm
+from tacit.mechanisms.continual.buffered_rates import (
+    buffer_weights,
+    buffered_rates,
+    earliest_norm,
+    noise_norm,
+    strategy_norm,
+)
 from tacit.mechanisms.continual.counter import Prefixes, require_prefix
 from tacit.mechanisms.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
@@ -165,6 +171,17 @@ class _Factorization(Prefixes):
         """What one user is exposed to: one Gaussian noise over shift · ‖c‖ for every differing counter."""
         return ((GaussianEvent(sigma=self.sigma, shift=family.shift * self.sensitivity), family.differing),)
 
+    def person_sensitivity(self, reports: int) -> float:
+        """‖Σ_{i≤g} C e_i‖, rounded up: the shift of the earliest g steps together, the largest of any g steps."""
+        raise NotImplementedError
+
+    def person_events(self, families: Sequence[Family], reports: int) -> Events:
+        """What a person with several reports is exposed to: Lemma C10 (several reports), (a)."""
+        norm = self.person_sensitivity(min(reports, self.steps))
+        return tuple(
+            (GaussianEvent(sigma=self.sigma, shift=family.shift * norm), family.differing) for family in families
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquareRootFactorization(_Factorization):
@@ -188,6 +205,14 @@ class SquareRootFactorization(_Factorization):
     def sensitivity(self) -> float:
         """√g, rounded up."""
         return math.sqrt(square_root_norm(self.steps)) * (1 + _ROUNDING)
+
+    def person_sensitivity(self, reports: int) -> float:
+        """‖Σ_{i≤g} C e_i‖ by its K entries, rounded up."""
+        c, summed = square_root_coefficients(self.steps), np.zeros(self.steps)
+        for first in range(reports):
+            # (C e_i)_r = c_{r-i}
+            summed[first:] += c[: self.steps - first]
+        return math.sqrt(float((summed**2).sum())) * (1 + _ROUNDING)
 
     def norm_at(self, k: int) -> float:
         """Σ_{j<k} c_j²."""
@@ -244,6 +269,10 @@ class BufferedToeplitz(_Factorization):
     def sensitivity(self) -> float:
         """‖c‖ of its own C over K steps, rounded up."""
         return math.sqrt(strategy_norm(self.poles, self.zeros, self.steps)) * (1 + _ROUNDING)
+
+    def person_sensitivity(self, reports: int) -> float:
+        """‖Σ_{i≤g} C e_i‖ of its own C over K steps, rounded up."""
+        return math.sqrt(earliest_norm(self.poles, self.zeros, self.steps, reports)) * (1 + _ROUNDING)
 
     def norm_at(self, k: int) -> float:
         """Σ_{j<k} b_j²."""

@@ -46,7 +46,7 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import LaplaceNodes, Tree, require_prefix
+from tacit.mechanisms.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.mechanisms.noise.laplace import fill_laplace
 from tacit.mechanisms.protocol import require_whole
 
@@ -240,6 +240,10 @@ class KaryTree(Tree, LaplaceNodes):
         near = float(exact)
         epsilon = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
         return ((PureEvent(epsilon=epsilon), family.differing),)
+
+    def person_events(self, families: Sequence[Family], reports: int) -> Events:
+        """What a person with several reports is exposed to: their pure epsilons add up."""
+        return pure_person_events(self, families, reports)
 
 
 def kary_levels(last: int, arity: int) -> int:

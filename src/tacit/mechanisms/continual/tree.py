@@ -33,7 +33,7 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import LaplaceNodes, Prefixes, Tree, require_prefix
+from tacit.mechanisms.continual.counter import LaplaceNodes, Prefixes, Tree, pure_person_events, require_prefix
 from tacit.mechanisms.noise.laplace import fill_laplace
 from tacit.mechanisms.protocol import require_failure_prob, require_whole
 
@@ -236,6 +236,10 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
         event = LaplaceEvent(scale=self.scale, shift=family.shift, discrete=self.discrete)
         return ((event, self.levels * family.differing),)
 
+    def person_events(self, families: Sequence[Family], reports: int) -> Events:
+        """What a person with several reports is exposed to: their pure epsilons add up."""
+        return pure_person_events(self, families, reports)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianTree(_BinaryTree, Prefixes):
@@ -301,6 +305,10 @@ class GaussianTree(_BinaryTree, Prefixes):
     def events(self, family: Family) -> Events:
         """What one user is exposed to: `levels` noisy nodes for every differing counter."""
         return ((GaussianEvent(sigma=self.sigma, shift=family.shift), self.levels * family.differing),)
+
+    def person_events(self, families: Sequence[Family], reports: int) -> Events:
+        """What a person with several reports is exposed to, by the triangle inequality: as if all were in one node."""
+        return tuple((event.scaled(reports), count) for family in families for event, count in self.events(family))
 
 
 def tree_levels(steps: int, *, release_final: bool = False) -> int:

@@ -11,6 +11,8 @@ BatchQuery  single batches on a schedule (sizes and statistics of all batches, f
 Guarantees (each has a test of its name):
 G1  A transcript of B batches over disjoint users has the guarantee of its worst batch (B-batch SDP, Lemma P7 (parallel
     composition)): one user is in one batch, and what a learner does with the other batches is post-processing.
+    A person who is in several batches, at most once in each, meets the noise of each of them: the g batches that cost
+    most compose (Lemma P14 (several stages)).
 G2  A batch that is not the next one of the schedule, or has fewer reports than planned, is never released.
 G3  `Unprotected` is the same path without noise: a learner that is given zero noise does the same under both.
 
@@ -35,6 +37,8 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import in_stages, largest_report_epsilon, worst_exposure
+from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
 from tacit.privatizers.contract import Batch, certificate_of, require_answer, require_shape
@@ -61,6 +65,8 @@ __all__ = ["LEAST_USERS", "Shuffled"]
 
 LEAST_USERS = 2
 """A shuffler with a single user hides nobody."""
+ROOM = 1e-3
+"""The share of epsilon that is left for batches of different kinds, each calibrated as if all were of its own kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +119,9 @@ class Shuffled:
         """Running totals, or the batches of the schedule."""
         return BatchQuery if self.protocol is None else Totals
 
-    def planned(self, batches: Sequence[PlannedBatch]) -> Self:
-        """The same with the schedule of a run."""
+    def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
+        """The same with the schedule of a run; fresh noise does not depend on who acts on it."""
+        del following
         for batch in batches:
             require(batch.users >= LEAST_USERS, f"a batch must have at least {LEAST_USERS} users", batch.users)
         return replace(self, batches=tuple(batches))
@@ -144,6 +151,12 @@ class Shuffled:
         """The standard deviation of the noise in one counter of such a batch."""
         return self.protocol_of(users, query).bit_noise.total.std
 
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every batch of all layers: the batches' variances, and no covariance."""
+        del following
+        everything = BatchQuery(layer=None, failure_prob=None)
+        return np.diag([self.batch_std(users, everything) ** 2 for users in sizes])
+
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a batch; 0 if the query asks for unbiased ones."""
         if query.failure_prob is None:
@@ -155,8 +168,12 @@ class Shuffled:
         return self._worst().families()
 
     def events(self) -> Events:
-        """The exposure of one user in the worst batch: everybody is in one batch only."""
-        return self._worst().events()
+        """The exposure of one person in the worst batches: in one, or in as many as the unit says (G1)."""
+        reports = self.claim.unit.reports
+        if reports == 1 or self.protocol is not None:
+            return in_stages(self._worst().events(), reports)
+        schedule = [self.protocol_of(batch.users, batch.query).events() for batch in self._planned()]
+        return worst_exposure(schedule, reports, self.claim.delta)
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic: of what one batch adds to totals, or of the worst batch."""
@@ -183,7 +200,7 @@ class Shuffled:
             printed = f"({self.claim.epsilon:g}, {self.claim.delta:g})-SDP by tau = 96 ln(2/beta')/eps'^2 noise bits"
         # Every counter of one batch has the same noise.
         alone = {"rewards": self._worst().bit_noise.total.std} if self.protocol is None else None
-        return certificate_of(self, noise="binomial", std=alone or self.noise_std(), paper_says=printed)
+        return certificate_of(self, noise="binomial", std=alone or self.noise_std(), paper_says=printed, several=True)
 
     def reports(self) -> tuple[BatchReport, ...]:
         """Certificate and message cost of every kind of batch in the schedule, in its order."""
@@ -268,7 +285,15 @@ def _protocol(
         # Every layer but the last one needs the same noise: calibrate once.
         first = _protocol(shape, claim, calibration, variant, honest, users, 0)
         return replace(first, spec=spec)
-    return Shuffle.tight(spec, epsilon=claim.epsilon, delta=claim.delta, users=users, honest_fraction=honest)
+
+    def one_report(epsilon: float) -> Shuffle:
+        return Shuffle.tight(spec, epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
+
+    if claim.unit.one:
+        return one_report(claim.epsilon)
+    # Batches of other kinds may come in between: `certificate` composes the worst of them, a little room is left.
+    room, reports = (1.0 - ROOM) * claim.epsilon, claim.unit.reports
+    return largest_report_epsilon(one_report, lambda one: in_stages(one.events(), reports), room, claim.delta)
 
 
 @lru_cache(maxsize=4096)

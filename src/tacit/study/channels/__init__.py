@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.errors import UnknownName
+from tacit.study.channels.batches import CentralBatchChannel
+from tacit.study.channels.central import CentralChannel
+from tacit.study.channels.gradient import GradientChannel
 from tacit.study.channels.local import LocalChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
@@ -13,8 +16,11 @@ from tacit.study.contract import Channel
 __all__ = ["CHANNELS", "channel_from_dict"]
 
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
-    "shuffle": ShuffleChannel,
+    "central-batch": CentralBatchChannel,
+    "central-gradient": GradientChannel,
+    "central-totals": CentralChannel,
     "local": LocalChannel,
+    "shuffle": ShuffleChannel,
 }
 """Channels by kind."""
 

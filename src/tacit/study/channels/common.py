@@ -34,13 +34,13 @@ def require_people(people: int, least: int, target: int) -> None:
     >>> require_people(89, 90, 100)
     Traceback (most recent call last):
     ...
-    tacit.errors.Unsupportable: the stage has 89 reports and needs 90, else its noise would be below the certified \
-one: nothing is released; wait for more, or declare the stage void
+    tacit.errors.Unsupportable: the stage has 89 reports and needs 90, as everybody who reports was promised: nothing \
+is released; wait for more, or declare the stage void
     """
     require_count("people", people, least=0)
     if people < least:
         raise Unsupportable(
-            f"the stage has {people} reports and needs {least}, else its noise would be below the certified one: "
-            "nothing is released; wait for more, or declare the stage void"
+            f"the stage has {people} reports and needs {least}, as everybody who reports was promised: nothing is "
+            "released; wait for more, or declare the stage void"
         )
     require(people <= target, f"a stage has at most the {target} reports that were asked for", people)

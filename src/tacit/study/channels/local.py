@@ -174,7 +174,7 @@ class LocalChannel:
 
     def events_at(self, people: int) -> Events:
         """The same: nobody else's noise helps."""
-        require_count("people", people, least=self.least)
+        require_people(people, self.least, self.target)
         return self.events()
 
     def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.accounting.units import worst_exposure
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
@@ -27,7 +28,6 @@ from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.study.channels.common import reports_of
 from tacit.study.channels.local import RANDOMIZERS, LocalChannel
-from tacit.study.channels.worst import worst_exposure
 from tacit.study.contract import Channel, StageSize
 
 __all__ = ["LocalBasis"]
@@ -66,9 +66,9 @@ class LocalBasis:
         made = make_claim(request) if claim is None else claim
         name = request.mechanism
         if name is None:
-            # The quietest mechanism for one message of a person who sends several.
-            each: Any = make_privatizer(replace(request, epsilon=made.epsilon / reports_of(made)))
-            name = each.mechanism.NAME
+            # The quietest one for a person who sends so many messages.
+            quietest: Any = make_privatizer(replace(request, epsilon=made.epsilon, delta=made.delta, unit=made.unit))
+            name = quietest.mechanism.NAME
         return cls(claim=made, shape=request.shape, mechanism=name, squares=request.squares)
 
     @property
@@ -100,7 +100,7 @@ class LocalBasis:
         return tuple(self.channel(stage) for stage in stages)
 
     def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
-        """So many messages, each on its own."""
+        """So many messages, each on its own (Lemma P14 (several stages))."""
         return worst_exposure([channel.events() for channel in channels], reports, self.claim.delta)
 
     def precision(self) -> SumPrecision:

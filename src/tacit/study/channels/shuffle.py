@@ -188,7 +188,8 @@ class ShuffleChannel:
 
     def events_at(self, people: int) -> Events:
         """The same when so many report."""
-        covered = self.bit_noise(require_count("people", people, least=self.least)).events(self.families())
+        require_people(people, self.least, self.target)
+        covered = self.bit_noise(people).events(self.families())
         if self.overflow == 0:
             return covered
         return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))

@@ -5,6 +5,10 @@ one release with g times as many counters up and down: so the noise of a stage i
 
     one report     families up, down         (epsilon, delta - slack),     slack = (1 + e^epsilon)·overflow
     g reports      families g·up, g·down     (epsilon, delta - g·slack)
+
+Stages of different sizes have noise of different kinds. Each is calibrated as if all were of its kind, with a part in a
+thousand to spare, and `exposure` compares every choice of g stages. As in Lemma P14 (several stages), the stages in
+which a person reports are fixed beforehand there; where all stages are alike, it does not matter who chooses them.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
+from tacit.accounting.units import worst_exposure
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.batches import batch_spec
@@ -32,7 +38,6 @@ from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.study.channels.common import reports_of
 from tacit.study.channels.shuffle import MESSAGES, ShuffleChannel
-from tacit.study.channels.worst import worst_exposure
 from tacit.study.contract import Channel, StageSize
 
 __all__ = ["OVERFLOW", "ShuffleBasis", "reports_of"]
@@ -116,12 +121,18 @@ class ShuffleBasis:
         return tuple(self.channel(stage) for stage in stages)
 
     def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
-        """The worst `reports` stages of all, one report in each."""
+        """The worst `reports` stages of all, one report in each (Lemma P14 (several stages))."""
         return worst_exposure([channel.events() for channel in channels], reports, self.claim.delta)
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The deviation of the noise in one counter when all that are wanted report."""
         return self._planned(users, query).bit_noise(users).total.std
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every stage of all layers: the stages' variances, and no covariance."""
+        del following
+        everything = BatchQuery(layer=None, failure_prob=None)
+        return np.diag([self.batch_std(users, everything) ** 2 for users in sizes])
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""

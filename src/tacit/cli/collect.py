@@ -1,0 +1,210 @@
+"""`tacit collect`: the trusted side of a study, in a directory of its own. Exit code 2: refused, nothing changed.
+
+What is printed are numbers of reports; names of people and of their files are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
+from tacit.errors import InvalidInput, require
+
+if TYPE_CHECKING:
+    from tacit.study.collector import Collector
+
+__all__ = ["READERS", "register"]
+
+collect = typer.Typer(help="Collect reports of real people: the trusted side of a study.", rich_markup_mode=None)
+Directory = Annotated[Path, typer.Argument(help="The directory of the collector.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(collect, name="collect")
+
+
+@collect.command("new")
+def _new(
+    directory: Directory,
+    design: Annotated[Path, typer.Option(help="The design of the study: design.json of its directory.")],
+    rehearsal: Annotated[
+        bool, typer.Option("--rehearsal", help="Simulation noise, which protects nobody; for made-up people only.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Derive the certificate of a design, reserve its budget in a new ledger, and be ready to open the first stage."""
+    from tacit.study.collector import Collector
+
+    made = Collector.new(directory, read_design_file(design), noise="simulation" if rehearsal else "secure")
+    if json:
+        print_json(made.status())
+        return
+    say(made.certificate().render())
+    say(f"collector: {directory}; keep {directory / 'people.key'} secret, and back the directory up as a whole")
+
+
+@collect.command("open")
+def _open(
+    directory: Directory,
+    bundle: Annotated[Path, typer.Argument(help="The bundle of the stage, by 'tacit study plan'.")],
+    key: Pinned = None,
+    json: AsJson = False,
+) -> None:
+    """Open the stage of a bundle, or ask the people of the closed stage its next question."""
+    from tacit.study.collector import Collector
+
+    stage = Collector(directory, learner=key).open(read_bytes(bundle))
+    print_json({"stage": stage}) if json else say(f"stage {stage} is open")
+
+
+@collect.command("add")
+def _add(
+    directory: Directory,
+    files: Annotated[list[Path], typer.Argument(help="Reports (.tcr), or directories of them.")],
+    person: Annotated[
+        str | None, typer.Option(help="Whose report it is, for a single one; else the name of the file says so.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Take reports in; what is refused is counted by reason. Exit code 2 if every report was refused."""
+    from tacit.runs.progress import progress_bar
+    from tacit.study.collector import Collector, summary
+
+    collector = Collector(directory)
+    found = [part for path in files for part in _inside(path)]
+    require(bool(found), "there must be reports to add", "none")
+    require(person is None or len(found) == 1, "--person is for a single report", len(found))
+    for path in found:
+        if path.suffix not in READERS:
+            raise InvalidInput(f"reports must be files of the kind {', '.join(READERS)}; another kind was given")
+    with progress_bar(len(found), "reports", show=not json) as advance:
+        reports = (report for path in found for report in READERS[path.suffix](collector, path, person))
+        counts = summary(collector.add_many(reports, advance))
+    if json:
+        print_json(counts)
+    else:
+        say(f"counted {counts['counted']}, there already {counts['again']}")
+        for reason, count in counts["refused"].items():
+            tell(f"refused {count}: {_words(reason)}")
+    if counts["refused"] and not counts["counted"] and not counts["again"]:
+        raise typer.Exit(2)
+
+
+@collect.command("close")
+def _close(directory: Directory, json: AsJson = False) -> None:
+    """Close the stage: its reports are fixed, later ones are late."""
+    from tacit.study.collector import Collector
+
+    n = Collector(directory).close()
+    print_json({"reports": n}) if json else say(f"closed with {n} reports")
+
+
+@collect.command("release")
+def _release(
+    directory: Directory,
+    head: Annotated[str, typer.Option(help="The head that 'tacit study status' of the learner prints.")],
+    out: OutFile = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Release the closed stage, once: asked again, the same bytes come out and nothing is drawn."""
+    from tacit.study.collector import Collector
+    from tacit.study.parts import Head
+    from tacit.study.wire import Release, sha256
+
+    collector = Collector(directory, key=key)
+    check_out(out, collector.stored())
+    data = collector.release(Head.from_text(head))
+    made = Release.parse(data)
+    target = out or directory / f"release-{made.stage}-{made.question}.tcl"
+    write_bytes(target, data)
+    plain = {
+        "stage": made.stage,
+        "question": made.question,
+        "reports": made.people,
+        "noise": made.noise,
+        "digest": sha256(data).hex(),
+        "file": str(target),
+        "signature": made.examined(None).words,
+    }
+    if json:
+        print_json(plain)
+        return
+    say(f"released: {target} (stage {made.stage}, {made.people} reports, {made.noise} noise, {plain['signature']})")
+
+
+@collect.command("void")
+def _void(
+    directory: Directory,
+    reason: Annotated[str, typer.Option(help="Why, for the ledger.")] = "given up",
+    json: AsJson = False,
+) -> None:
+    """Give the stage up: nothing is released, its reports are erased."""
+    from tacit.study.collector import Collector
+
+    collector = Collector(directory)
+    collector.void(reason)
+    print_json(collector.status()) if json else say("the stage is void; nothing was released")
+
+
+@collect.command("status")
+def _status(directory: Directory, json: AsJson = False) -> None:
+    """Stages, refusals and what was spent."""
+    from tacit.study.collector import Collector
+
+    found = Collector(directory).status()
+    if json:
+        print_json(found)
+        return
+    say(f"{found['name']} ({found['trust']} trust, {found['noise']} noise): {found['state']}")
+    rows = [[str(row[name]) for name in ("stage", "state", "reports", "least", "target")] for row in found["stages"]]
+    print_table(["stage", "state", "reports", "least", "target"], rows, numeric=(0, 2, 3, 4))
+    for reason, count in found["refused"].items():
+        say(f"refused {count}: {_words(reason)}")
+    spent, budget = found["spent"], found["budget"]
+    say(f"spent: epsilon {spent['epsilon']:g} of {budget['epsilon']:g}, at delta {budget['delta']:g}")
+
+
+@collect.command("certificate")
+def _certificate(directory: Directory, json: AsJson = False) -> None:
+    """What is promised, derived anew from the design, and what the finished stages cost."""
+    from tacit.study.collector import Collector
+
+    collector = Collector(directory)
+    found, realised = collector.certificate(), collector.realised()
+    if json:
+        print_json({"certificate": found.to_dict(), "realised": realised})
+        return
+    say(found.render())
+    for row in realised:
+        say(f"stage {row['stage']}: {row['reports']} reports, epsilon {row['epsilon']:.4g} for one of them")
+
+
+def _report_file(collector: Collector, path: Path, person: str | None) -> Iterator[tuple[bytes, str]]:
+    """One report in a file; its name says whose it is."""
+    yield read_bytes(path), path.stem if person is None else person
+
+
+Reader = Callable[["Collector", Path, str | None], Iterator[tuple[bytes, str]]]
+READERS: Final[Mapping[str, Reader]] = {".tcr": _report_file}
+"""How files are read, by suffix: each gives reports and whose they are."""
+
+
+def _inside(path: Path) -> list[Path]:
+    """The reports of a directory, or the file itself."""
+    if path.is_dir():
+        return sorted(part for part in path.iterdir() if part.suffix in READERS)
+    return [path]
+
+
+def _words(reason: str) -> str:
+    from tacit.study.intake import REASONS
+
+    words: Any = REASONS.get(reason, reason)
+    return str(words)

@@ -1,0 +1,90 @@
+"""`tacit device`: one person's side of a study. Exit code 2: refused, nothing changed, nothing sent."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, say
+from tacit.cli.files import OutFile, Pinned, check_out, read_bytes, write_bytes
+from tacit.errors import InvalidInput
+
+__all__ = ["register"]
+
+device = typer.Typer(help="Report to a study: what runs where a person's data are.", rich_markup_mode=None)
+BundleFile = Annotated[Path, typer.Argument(help="The bundle of the stage.")]
+State = Annotated[Path, typer.Option(help="Where the device keeps what it has seen and sent.")]
+Cap = Annotated[float | None, typer.Option(help="The largest epsilon that this person accepts.")]
+Floor = Annotated[int, typer.Option(help="The fewest people among whom this person reports.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(device, name="device")
+
+
+@device.command("report")
+def _report(
+    bundle: BundleFile,
+    trajectory: Annotated[Path, typer.Argument(help="JSON with states, actions and rewards, by name or number.")],
+    state: State,
+    out: OutFile = None,
+    cap: Cap = None,
+    floor: Floor = 1,
+    key: Pinned = None,
+    json: AsJson = False,
+) -> None:
+    """Encode one trajectory for the stage of a bundle; asked again, the same report comes out."""
+    from tacit.study.bundle import Bundle
+    from tacit.study.device import trajectory_from
+
+    made = _device(state, cap, floor, key)
+    found, data = _trajectory(trajectory), read_bytes(bundle)
+    trajectory_from(Bundle.parse(data), found)  # refused before anything is kept
+    check_out(out, made.sent())
+    made.accept(data)
+    _send(made, made.report(found), state, out, json)
+
+
+@device.command("cover")
+def _cover(
+    bundle: BundleFile,
+    state: State,
+    out: OutFile = None,
+    cap: Cap = None,
+    floor: Floor = 1,
+    key: Pinned = None,
+    json: AsJson = False,
+) -> None:
+    """Make a report that says nothing and looks like any other."""
+    made = _device(state, cap, floor, key)
+    data = read_bytes(bundle)
+    check_out(out, made.sent())
+    made.accept(data)
+    _send(made, made.cover(), state, out, json)
+
+
+def _device(state: Path, cap: float | None, floor: int, key: Path | None) -> Any:
+    import math
+
+    from tacit.study.device import Device
+
+    return Device(state, cap=math.inf if cap is None else cap, floor=floor, key=key)
+
+
+def _trajectory(path: Path) -> Any:
+    try:
+        return json_module.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("a trajectory must be JSON with states, actions and rewards") from error
+
+
+def _send(made: Any, report: bytes, state: Path, out: Path | None, json: bool) -> None:
+    stage = made.bundle["stage"]
+    target = out or state / f"report-{stage}.tcr"
+    write_bytes(target, report)
+    plain = {"stage": stage, "bytes": len(report), "file": str(target)}
+    print_json(plain) if json else say(f"report of stage {stage}: {target} ({len(report)} bytes)")

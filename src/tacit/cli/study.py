@@ -1,0 +1,238 @@
+"""`tacit study`: the learner's side of a study, in a directory of its own. Exit code 2: refused, nothing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
+from tacit.errors import InvalidInput, require
+
+__all__ = ["register", "study"]
+
+study = typer.Typer(help="Learn from real people, stage by stage: the learner's side.", rich_markup_mode=None)
+Directory = Annotated[Path, typer.Argument(help="The directory of the study.")]
+DESIGN = "design.json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(study, name="study")
+
+
+@study.command("new")
+def _new(
+    directory: Directory,
+    design: Annotated[
+        Path | None, typer.Option(help="A design that was planned before; else give its options.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the study is called.")] = "study",
+    states: Annotated[str | None, typer.Option(help="Names of the states, with commas, or how many.")] = None,
+    actions: Annotated[str | None, typer.Option(help="Names of the actions, with commas, or how many.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
+    rewards: Annotated[str, typer.Option(help="Public bounds of rewards: LOW,HIGH.")] = "0,1",
+    learner: Annotated[str, typer.Option(help="Who learns (see 'tacit list learners').")] = "sdp-bucb",
+    trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="What a person may lose.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The probability of losing more.")] = None,
+    stages: Annotated[int | None, typer.Option(help="Stages that report.")] = None,
+    target: Annotated[int | None, typer.Option(help="People wanted in a stage.")] = None,
+    least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,
+    reports_per_person: Annotated[int, typer.Option(help="How often one person reports at most, over all.")] = 1,
+    mechanism: Annotated[str | None, typer.Option(help="The mechanism; that of the trust model by default.")] = None,
+    honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
+    constants: Annotated[str | None, typer.Option(help="theory or practical widths.")] = None,
+    z: Annotated[float | None, typer.Option(help="Width of practical confidence intervals.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Plan a study: noise for the claim, stages, certificate. The design goes to the collector as design.json."""
+    from tacit.runs.signature import canonical
+    from tacit.study.study import Study
+
+    wanted = {"horizon": horizon, "trust": trust, "epsilon": epsilon, "delta": delta, "stages": stages}
+    wanted |= {"target": target, "states": states, "actions": actions}
+    if design is not None:
+        given = sorted(option for option, value in wanted.items() if value is not None)
+        require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
+        planned = read_design_file(design)
+    else:
+        missing = sorted(option for option, value in wanted.items() if value is None)
+        require(not missing, "a study needs all of its options", f"no --{', --'.join(missing)}")
+        planned = _planned(
+            **wanted,
+            name=name,
+            rewards=rewards,
+            learner=learner,
+            least=least,
+            reports_per_person=reports_per_person,
+            mechanism=mechanism,
+            honest_fraction=honest_fraction,
+            constants=constants,
+            z=z,
+        )
+    made = Study.new(directory, planned)
+    write_bytes(directory / DESIGN, canonical(planned.to_dict()) + b"\n")
+    if json:
+        print_json({**made.status(), "design": planned.to_dict(), "certificate": made.certificate().to_dict()})
+        return
+    say(made.certificate().render())
+    say(f"study {planned.digest[:16]}: {directory}; hand {directory / DESIGN} to the collector")
+
+
+def _planned(**options: Any) -> Any:
+    """The design that options amount to."""
+    from importlib import import_module
+
+    low, _, high = options.pop("rewards").partition(",")
+    try:
+        bounds = (float(low), float(high))
+    except ValueError as error:
+        raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
+    plan_study = import_module("tacit.study.design").plan_study
+    for part in ("states", "actions"):
+        options[part] = _names(part, options[part])
+    chosen = {option: value for option, value in options.items() if value is not None}
+    return plan_study(**chosen, rewards=bounds)
+
+
+def _names(part: str, text: str) -> int | tuple[str, ...]:
+    """Names with commas, or how many there are."""
+    if text.strip().isdigit():
+        require(1 <= int(text) <= 65_535, f"{part} must be 1 to 65535", int(text))
+        return int(text)
+    return tuple(name.strip() for name in text.split(","))
+
+
+@study.command("plan")
+def _plan(directory: Directory, out: OutFile = None, key: Key = None, json: AsJson = False) -> None:
+    """Write the bundle of the open stage; asked again, the same bytes come out."""
+    from tacit.study.bundle import Bundle
+    from tacit.study.study import Study
+
+    made = Study(directory, key=key)
+    check_out(out, made.made())
+    data = made.plan()
+    bundle = Bundle.parse(data)
+    target = out or directory / f"bundle-{bundle['stage']}-{bundle['question']}.json"
+    write_bytes(target, data)
+    asks = bundle["query"] is not None
+    plain = {
+        "stage": bundle["stage"],
+        "question": bundle["question"],
+        "asks": asks,
+        "kill": bundle["kill"],
+        "target": bundle["target"],
+        "least": bundle["least"],
+        "digest": bundle.digest,
+        "signature": bundle.examined(None).words,
+        "file": str(target),
+    }
+    if json:
+        print_json(plain)
+        return
+    what = f"{bundle['target']} people, at least {bundle['least']}" if asks else "nobody reports"
+    say(f"stage {bundle['stage']}: {target} ({what}; {plain['signature']})")
+
+
+@study.command("take")
+def _take(
+    directory: Directory,
+    release: Annotated[Path, typer.Argument(help="The release, by 'tacit collect release'.")],
+    key: Pinned = None,
+    inspected: Annotated[
+        bool, typer.Option("--inspected", help="Use a release that was quarantined, after looking into it.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Learn from a release: it is stored and learned from in one step."""
+    from tacit.study.study import Study
+
+    made = Study(directory, collector=key)
+    found = made.take(read_bytes(release), inspected=inspected)
+    if json:
+        print_json({"outcome": found, **made.status()})
+        return
+    say({"taken": "taken", "again": "taken before; nothing changed"}.get(found, found))
+    if found == "quarantined":
+        say("its counts contradict themselves: look into it, then take it with --inspected or give the stage up")
+
+
+@study.command("status")
+def _status(directory: Directory, json: AsJson = False) -> None:
+    """Stages, releases and the head that the collector asks for."""
+    from tacit.study.study import Study
+
+    found = Study(directory).status()
+    if json:
+        print_json(found)
+        return
+    say(f"{found['name']} ({found['trust']} trust): {found['state']}")
+    rows = [[str(row["stage"]), row["state"], str(row["questions"])] for row in found["stages"]]
+    print_table(["stage", "state", "questions"], rows, numeric=(0, 2))
+    say(f"head: {found['head']}")
+
+
+@study.command("certificate")
+def _certificate(directory: Directory, json: AsJson = False) -> None:
+    """What is promised to the people of this study, derived anew from its design."""
+    from tacit.study.study import Study
+
+    found = Study(directory).certificate()
+    print_json(found.to_dict()) if json else say(found.render())
+
+
+@study.command("export")
+def _export(
+    directory: Directory,
+    path: Annotated[Path, typer.Argument(help="The file to write.")],
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Write the learned policy with its names, its certificate and the place in the ledger."""
+    from tacit.study.record import export_policy
+    from tacit.study.study import Study
+
+    made = Study(directory)
+    target = export_policy(made, path, key)
+    print_json({"file": str(target), "head": made.head.text}) if json else say(f"exported: {target}")
+
+
+@study.command("verify")
+def _verify(directory: Directory, json: AsJson = False) -> None:
+    """Run the learner again over the stored releases: everything must come out as it was stored."""
+    from tacit.study.record import replayed
+    from tacit.study.study import Study
+
+    steps = replayed(Study(directory))
+    print_json({"true": True, "steps": steps}) if json else say(f"true: {steps} steps follow from the releases")
+
+
+@study.command("void")
+def _void(
+    directory: Directory,
+    reason: Annotated[str, typer.Option(help="Why.")] = "given up",
+    json: AsJson = False,
+) -> None:
+    """Note that the collector gave the open stage up; the next plan asks other people the same."""
+    from tacit.study.study import Study
+
+    made = Study(directory)
+    made.void(reason)
+    print_json(made.status()) if json else say("the stage is void; plan again")
+
+
+@study.command("kill")
+def _kill(
+    directory: Directory,
+    reason: Annotated[str, typer.Option(help="Why.")] = "ended",
+    json: AsJson = False,
+) -> None:
+    """End the study for good: the next bundle tells devices to fall back and to send nothing."""
+    from tacit.study.study import Study
+
+    made = Study(directory)
+    made.kill(reason)
+    print_json(made.status()) if json else say("ended: write the last bundle with 'plan' and hand it to everybody")

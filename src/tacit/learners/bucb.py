@@ -1,0 +1,220 @@
+"""BUCB: optimism in batches for central and shuffle trust, with rows that weigh their batches and flows that add up.
+
+Every batch runs a mixture of optimistic policies, planned one after the other with hallucinated visits; the last one
+exploits lower bounds and releases nothing. What it does with a release is post-processing:
+
+1. the counts of a batch are projected onto what a flow of n people can be (`tacit.planning.flow_projection`);
+2. each row of the model weighs the batches by what they saw of it against their noise, whose covariance over batches
+   is public (`row_weights`): first by the batches' sizes, then twice by the visits of their mixtures in the model;
+3. unknown rows are worth half of what remains.
+
+`pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
+Schedule, noise and z are the same everywhere. Nothing about its regret is proved (`constants=practical` only).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tacit.arrays import Floats, Ints
+from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
+from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
+from tacit.learners.sdp_pe_plus import EVERYTHING
+from tacit.planning.flow_projection import FlowCounts, kept_variance, project
+from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, row_weights, weighted_rows
+from tacit.planning.widths import DEFAULT_Z
+from tacit.policies import DeterministicPolicy, uniform_policy
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
+from tacit.released.counts import CountShape, CountStatistics
+
+__all__ = ["BUCB", "BUCBBelief"]
+
+POLICIES: Final = 32
+"""How many optimistic policies share a batch."""
+GROWTH: Final = 1.25
+"""How much larger than the one before a batch is."""
+FIRST: Final = 1.5
+"""The first batch has so many users per pair (s,a) and standard deviation of the noise."""
+EARLIEST: Final = 20
+"""The first batch is at most this part of the run."""
+MODEL_SHARE: Final = 0.9
+"""The share of a batch that is taken to go where the model says; the rest is spread evenly."""
+ROUNDS: Final = 2
+
+
+class BUCBBelief(NamedTuple):
+    """What was released so far, projected, and which policies the batches followed."""
+
+    transitions: Floats
+    """[B,H,S,A,S]"""
+    visits: Floats
+    """[B,H,S,A]"""
+    rewards: Floats
+    """[B,H,S,A]"""
+    users: Floats
+    """[B]"""
+    policies: tuple[Ints, ...]
+    """[J,H,S] of every batch that was planned; the first one, of uniform play, is empty."""
+    shares: tuple[Floats, ...]
+    """[J]: which part of the batch followed each policy."""
+
+
+class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
+    """Optimistic mixtures in batches that grow by a quarter; the last batch exploits and releases nothing."""
+
+    asks = BatchQuery
+
+    def __init__(
+        self,
+        *,
+        shape: CountShape,
+        episodes: int,
+        noise: BatchNoise,
+        z: float | None = None,
+        pooled: bool = False,
+        name: str = "bucb",
+        sizes: tuple[int, ...] | None = None,
+    ) -> None:
+        require(shape.staged, "bucb takes counts that keep the steps apart (staged)", shape.staged)
+        self.name, self.shape, self.pooled = name, shape, pooled
+        self.constants: Constants = "practical"
+        self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        self.z: float | None = self._z
+        episodes = require_count("episodes", episodes)
+        self.std = noise.batch_std(max(2, episodes // EARLIEST) if sizes is None else max(sizes), EVERYTHING)
+        # n₁ = 1.5 σ S A, at least 2, at most K/20
+        first = min(FIRST * self.std * shape.num_states * shape.num_actions, episodes / EARLIEST)
+        own = growing_batches(episodes, first=first, growth=GROWTH) if sizes is None else ()
+        self.stages = own or given_stages(sizes, episodes)
+        """Users of each stage; the last one exploits."""
+        if len(self.stages) < 2:
+            raise InvalidInput(f"bucb needs at least two batches, got {episodes} episodes; run more")
+        self.batches = tuple(PlannedBatch(users=users, query=EVERYTHING) for users in self.stages[:-1])
+        following = tuple(max(1, users) for users in self.stages[1:])
+        self.following = following
+        self.covariance = noise.batch_covariance([batch.users for batch in self.batches], following)
+        """[B,B]: of the noise in one counter over the batches; public."""
+
+    def begin(self) -> BUCBBelief:
+        """Nothing was released."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        return BUCBBelief(
+            transitions=np.zeros((0, H, S, A, S)),
+            visits=np.zeros((0, H, S, A)),
+            rewards=np.zeros((0, H, S, A)),
+            users=np.zeros(0),
+            policies=(),
+            shares=(),
+        )
+
+    def plan(self, belief: BUCBBelief, coins: np.random.Generator) -> tuple[BUCBBelief, Plan[BatchQuery]]:
+        """A mixture of optimistic policies, everybody assigned by the learner's own coins."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        stage = len(belief.users)
+        if stage == 0:
+            after = belief._replace(policies=(np.zeros((0, H, S), dtype=np.int64),), shares=(np.zeros(0),))
+            return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
+        model, rho = self.model(belief)
+        if stage == len(self.stages) - 1:
+            actions = pessimist(model, H, self._z, coins.random((H, S)))
+            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
+        users = self.stages[stage]
+        J = min(POLICIES, users)
+        policies = np.zeros((J, H, S), dtype=np.int64)
+        optimists(model, rho, self._z, users / J, max(1.0, 4.0 * self.std), coins.random((J, H, S)), policies)
+        groups = grouped(policies, split_evenly(users, J))
+        merged = np.stack([policy.actions for policy, _ in groups])
+        shares = np.array([count / users for _, count in groups])
+        after = belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
+        return after, Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
+
+    def update(self, belief: BUCBBelief, released: Private[CountStatistics]) -> BUCBBelief:
+        """Keep the batch, projected."""
+        batch = statistics_of(released, CountStatistics)
+        noisy = FlowCounts(batch.transitions[:-1], batch.rewards, batch.visits - batch.rewards)
+        flow = project(noisy, float(batch.users[0])) if self.std > 0.0 else noisy
+        transitions = np.concatenate([flow.moved, np.zeros_like(batch.transitions[:1])])
+        return belief._replace(
+            transitions=np.concatenate([belief.transitions, transitions[np.newaxis]]),
+            visits=np.concatenate([belief.visits, (flow.ones + flow.zeros)[np.newaxis]]),
+            rewards=np.concatenate([belief.rewards, flow.ones[np.newaxis]]),
+            users=np.append(belief.users, float(batch.users[0])),
+        )
+
+    def model(self, belief: BUCBBelief) -> tuple[Rows, Floats]:
+        """The model in which everything is planned, and the distribution of the first state."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        L, B = 1 if self.pooled else H, len(belief.users)
+        covariance = self.covariance[:B, :B]
+        kept = self._kept()
+        steps = H if self.pooled else 1
+        even = np.broadcast_to(steps * belief.users / (S * A), (L, S, A, B))
+        weights, variance = row_weights(even, covariance)
+        rho = _first_states(belief, weights[0, 0, 0], float(variance[0, 0, 0]) * 2.0 * kept[1][0])
+        model = self._rows(belief, weights, variance, kept)
+        for _ in range(ROUNDS):
+            # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / SA
+            met = np.stack([self._met(belief, b, model, rho) for b in range(B)], axis=-1)
+            weights, variance = row_weights(MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even, covariance)
+            model = self._rows(belief, weights, variance, kept)
+        return model, rho
+
+    def _kept(self) -> tuple[Floats, Floats]:
+        """What the projection leaves of the variance of a transition and of a reward cell, at each step."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        moves, rewards = kept_variance(H, S, A)
+        return np.append(moves, 0.0), rewards
+
+    def _rows(self, belief: BUCBBelief, weights: Floats, variance: Floats, kept: tuple[Floats, Floats]) -> Rows:
+        L, S, A = variance.shape
+        model = Rows(P=np.zeros((L, S, A, S)), **{name: np.zeros((L, S, A)) for name in Rows._fields[1:]})
+        weighted_rows(
+            belief.transitions, belief.visits, belief.rewards, weights, variance, *kept, self.pooled, model
+        )  # fmt: skip
+        return model
+
+    def _met(self, belief: BUCBBelief, b: int, model: Rows, rho: Floats) -> Floats:
+        """How often the people of a batch met each row, according to the model."""
+        L, S, A = model.r.shape
+        found = np.zeros((L, S, A))
+        if len(belief.shares[b]) == 0:
+            # Uniform play: everybody's visits, spread over the actions
+            self._met_uniformly(float(belief.users[b]), model, rho, found)
+        else:
+            mixture_visits(model, rho, belief.policies[b], belief.users[b] * belief.shares[b], found)
+        return found
+
+    def _met_uniformly(self, users: float, model: Rows, rho: Floats, found: Floats) -> None:
+        at = rho * users
+        for h in range(self.shape.horizon):
+            stage = min(h, len(found) - 1)
+            each = at[:, np.newaxis] / found.shape[2]
+            found[stage] += each
+            at = np.einsum("sa,sat->t", np.broadcast_to(each, found.shape[1:]), model.P[stage])
+
+
+def _first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Floats:
+    """The distribution of the first state, from the released visits of the first step; what noise explains is none."""
+    found = np.tensordot(weights, belief.visits[:, 0], axes=1).sum(axis=1)
+    floor = max(0.5, 2.0 * float(np.sqrt(variance * belief.visits.shape[3])))
+    kept = np.where(found > floor, found, 0.0)
+    if kept.sum() <= 0.0:
+        return np.full(len(kept), 1.0 / len(kept))
+    return np.asarray(kept / kept.sum())
+
+
+def make_bucb(request: StageRequest) -> BUCB:
+    """The learner that a request amounts to."""
+    request.practical_only("bucb")
+    return BUCB(
+        shape=request.shape,
+        episodes=request.episodes,
+        noise=request.noise,
+        z=request.z,
+        pooled=request.options.get("pooled", "false") == "true",
+        sizes=request.sizes,
+    )

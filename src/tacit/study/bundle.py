@@ -1,0 +1,167 @@
+"""The stage bundle: what a learner hands to everybody before a stage, as canonical JSON with a signature.
+
+    format       "tacit-stage" and its version
+    study        the digest of the design, and what devices need of it: names, horizon, bounds of rewards, claim
+    stage        a number that only grows; `slot` is the stage of the design that it takes (null: nobody reports)
+    question     0 for the question that devices answer; above it, the same people are asked again by the collector
+    questions    how many questions the stage has
+    query        what is asked (null: nothing)
+    channel      how a report is made, with the exact numbers of its noise
+    target       how many people are wanted; `least`: how many are needed
+    policies     [[policy, [numerator, denominator]], ...]: everybody draws one with these weights, once per stage
+    fallback     the policy to use when `kill` is true, and when a device refuses a bundle
+    head         the place in the collector's ledger that the learner has seen
+    previous     the digest of the bundle before this one
+    signature    Ed25519; a bundle without one is "unsigned"
+
+B1  A bundle is the same for everybody, and the same bytes whenever it is asked for.
+B2  Reading knows every entry: an entry that is missing or unknown is refused, not ignored.
+B3  `kill` means: use the fall-back policy and send nothing. Such a bundle has no query and no channel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.runs.signature import Signed, canonical, digest, examine, sign
+from tacit.study.channels import channel_from_dict
+from tacit.study.contract import Channel
+from tacit.study.parts import Head
+from tacit.study.queries import query_from_dict
+
+__all__ = ["FORMAT", "VERSION", "Bundle"]
+
+FORMAT: Final = "tacit-stage"
+VERSION: Final = 1
+LARGEST_BUNDLE: Final = 64 * 2**20
+ENTRIES: Final = frozenset(
+    (
+        *("format", "version", "study", "name", "states", "actions", "horizon", "rewards", "claim"),
+        *("stage", "slot", "question", "questions", "query", "channel", "target", "least", "policies", "fallback"),
+        *("kill", "head", "previous"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """A bundle that was read: its entries are there, have their types and belong together."""
+
+    content: Mapping[str, Any]
+    claim: PrivacyClaim
+    head: Head
+    channel: Channel | None
+    query: Any
+    arms: tuple[tuple[AnyPolicy, Fraction], ...]
+    fallback: AnyPolicy
+
+    @classmethod
+    def make(cls, content: Mapping[str, Any], key: Path | None) -> bytes:
+        """The bytes of a bundle with these entries (B1), signed if there is a key."""
+        whole = {"format": FORMAT, "version": VERSION, **content}
+        data = canonical(whole if key is None else sign(whole, key))
+        cls.parse(data)  # nobody is handed what nobody would take
+        return data
+
+    @classmethod
+    def parse(cls, data: bytes) -> Bundle:
+        """The bundle in these bytes (B2)."""
+        require(len(data) <= LARGEST_BUNDLE, f"a bundle must have at most {LARGEST_BUNDLE} bytes", len(data))
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput("a bundle must be JSON as 'tacit study plan' writes it") from error
+        known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
+        require(known, f"a bundle must be a {FORMAT} of version {VERSION}", "something else")
+        unknown = sorted(set(content) - ENTRIES - {"signature"})
+        require(not unknown, "a bundle must have no unknown entries", f"{len(unknown)} of them", "update tacit")
+        missing = sorted(ENTRIES - set(content))
+        require(not missing, "a bundle must be complete", f"no {', '.join(missing)}")
+        require(canonical(content) == data, "a bundle must be canonical JSON", "another spelling of it")
+        try:
+            return cls._checked(content)
+        except InvalidInput:
+            raise
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"a bundle must be well-formed: {type(error).__name__}") from error
+
+    @classmethod
+    def _checked(cls, content: Mapping[str, Any]) -> Bundle:
+        for name in ("stage", "question"):
+            require_count(f"{name} of a bundle", content[name], least=0)
+        questions = require_count("questions of a bundle", content["questions"])
+        require(content["question"] < questions, f"the question must be below {questions}", content["question"])
+        horizon = require_count("horizon of a bundle", content["horizon"])
+        for name in ("states", "actions"):
+            names = content[name]
+            text = isinstance(names, list) and all(isinstance(one, str) for one in names) and names
+            require(bool(text) and len(set(names)) == len(names), f"{name} must be different names", "others")
+        low, high = (require_real("bounds of rewards", bound) for bound in content["rewards"])
+        require(low < high, "rewards must have two bounds, the lower one first", (low, high))
+        asked = content["query"] is not None
+        for name in ("channel", "slot", "target", "least"):
+            require((content[name] is not None) == asked, f"a bundle has a {name} where it has a query", "otherwise")
+        require(isinstance(content["kill"], bool), "kill must be true or false", "something else")
+        require(not (content["kill"] and asked), "a bundle that ends a study must ask nothing", "a query")
+        claim = PrivacyClaim.from_dict(content["claim"])
+        query = query_from_dict(content["query"]) if asked else None
+        channel = None
+        if asked:
+            require_count("slot of a bundle", content["slot"], least=0)
+            channel = channel_from_dict(content["channel"])
+            same = channel.target == content["target"] and channel.least == content["least"]
+            same = same and channel.questions == questions and type(channel.query) is type(query)
+            require(same, "sizes and questions of a bundle must be those of its channel", "others")
+            require(channel.claim == claim, "the claim of a bundle must be that of its channel", "another")
+        sizes = (horizon, len(content["states"]), len(content["actions"]))
+        arms = tuple((_policy(plain, sizes), Fraction(*weight)) for plain, weight in content["policies"])
+        whole = bool(arms) and all(weight > 0 for _, weight in arms) and sum(weight for _, weight in arms) == 1
+        require(whole, "the weights of a bundle's policies must be positive and add up to 1", "others")
+        for name in ("study", "previous"):
+            require(len(bytes.fromhex(content[name])) == 32, f"{name} must be a SHA-256 digest", "something else")
+        return cls(
+            content=content,
+            claim=claim,
+            head=Head.from_text(content["head"]),
+            channel=channel,
+            query=query,
+            arms=arms,
+            fallback=_policy(content["fallback"], sizes),
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self.content[name]
+
+    @property
+    def study(self) -> bytes:
+        """The digest of the design."""
+        return bytes.fromhex(self.content["study"])
+
+    @property
+    def digest(self) -> str:
+        """The digest by which the next bundle names this one; it does not depend on the signature."""
+        return digest(self.content)
+
+    def examined(self, pinned: Path | None) -> Signed:
+        """What the signature is worth to a reader who has pinned this public key, or none."""
+        return examine(self.content, pinned)
+
+
+def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int]) -> AnyPolicy:
+    """A policy that fits the names and the horizon of its bundle."""
+    policy = policy_from_dict(plain)
+    horizon, states, actions = sizes
+    probabilities = getattr(policy, "probabilities", None)
+    if probabilities is None:
+        return policy
+    shape = probabilities(actions).shape
+    require(shape == (horizon, states, actions), f"a policy must have the shape {list(sizes)}", list(shape))
+    return policy

@@ -1,0 +1,460 @@
+"""The collector: the party that a claim trusts, with reports, ledger and outbox in one database.
+
+Under central trust it is the curator, under shuffle trust the shuffler, under local trust a letter box. It never talks
+to the learner but by bytes: a bundle comes in, a release goes out.
+
+    open(bundle) -> add(report, person) ... -> close() -> release(head)   or   void()
+
+C1  One view: a question of a stage is released once. Asked again, the collector returns the stored bytes.
+C2  Paid first: charge, noise, outbox, commit with the release's digest, secret and the scrub of bodies are one
+    transaction. Under local trust the charge is on the disk before `open` returns: messages are public once they left.
+C3  Never fewer than `least`: a stage with fewer reports ends void. A void stage gives participation back, unless it
+    was paid for.
+C4  A restored backup is found out before it draws: `release` takes the place in the ledger that the learner has seen.
+C5  Real people get noise that nobody can replay: a collector of secure noise refuses every other source.
+C6  It believes no number that it can derive: a design whose certificate does not hold is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.composition import epsilon_of
+from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.errors import require
+from tacit.protocol import Noise
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.runs.signature import canonical
+from tacit.study import parts as study_parts
+from tacit.study.bundle import Bundle
+from tacit.study.contract import Channel
+from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
+from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
+from tacit.study.state import decode_state, encode_state
+from tacit.study.store import Edge, Store
+from tacit.study.tables import COLLECTOR
+from tacit.study.wire import Release, sha256
+
+__all__ = ["Collector"]
+
+DATABASE, PEOPLE = "collector.db", "people.key"
+TOGETHER: Final = 1000
+"""How many reports one transaction takes in."""
+
+
+def no_edge(edge: str) -> None:
+    """Outside of tests nothing happens between two effects."""
+    del edge
+
+
+class Collector:
+    """A collector in a directory; every method is one transaction."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        key: str | Path | None = None,
+        learner: str | Path | None = None,
+        source: Noise | None = None,
+        edge: Edge = no_edge,
+    ) -> None:
+        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles."""
+        self.directory = Path(directory)
+        self.store = Store.open(self.directory / DATABASE, "collector", edge=edge)
+        self.key = usable_key(key)
+        self.learner = None if learner is None else Path(learner)
+        with self.store.reading() as connection:
+            meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+        self.design: Design = study_parts.read_design(json.loads(meta["design"]))
+        self.claim = PrivacyClaim.from_dict(json.loads(meta["claim"]))
+        self.noise: NoiseKind = meta["noise"]
+        allowed = source is None or self.noise == "simulation" or isinstance(source, SecureNoise)
+        require(allowed, "a collector of real people must draw secure noise", "simulation noise")
+        self._source, self._seed = source, meta["seed"]
+        self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
+        self.channels: tuple[Channel, ...] = channels_of(self.design)
+        self.study = bytes.fromhex(self.design.digest)
+
+    @classmethod
+    def new(
+        cls,
+        directory: str | Path,
+        design: Design,
+        *,
+        noise: NoiseKind = "secure",
+        key: str | Path | None = None,
+        learner: str | Path | None = None,
+        seed: int | None = None,
+        source: Noise | None = None,
+        edge: Edge = no_edge,
+    ) -> Self:
+        """Begin to collect for a design whose certificate holds (C6): the whole schedule is reserved at once.
+
+        `noise="simulation"` is for rehearsals, and only there a `seed` makes sense.
+        """
+        require(noise in NOISE_KINDS, f"noise must be one of {', '.join(NOISE_KINDS)}", noise)
+        require(seed is None or noise == "simulation", "only simulation noise has a seed", noise)
+        usable_key(key)
+        parts = parts_of(design)
+        place = Path(directory)
+        require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
+        Pseudonyms.new(place / PEOPLE)
+        entropy = np.random.SeedSequence(seed).entropy if noise == "simulation" else None
+
+        def first(connection: sqlite3.Connection) -> None:
+            rows = {
+                "design": canonical(design.to_dict()).decode(),
+                "claim": canonical(parts.claim.to_dict()).decode(),
+                "noise": noise,
+                "reports": int(design.unit.reports),
+                "seed": None if entropy is None else str(entropy),
+            }
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            ledger = study_parts.ledger_within(connection)
+            ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
+            ledger.reserve(
+                schedule=[channel.events() for channel in parts.channels],
+                exposure=parts.events,
+                questions=[channel.questions for channel in parts.channels],
+            )
+
+        Store.create(place / DATABASE, "collector", COLLECTOR, edge=edge, first=first)
+        return cls(place, key=key, learner=learner, source=source, edge=edge)
+
+    # open -> add -> close
+
+    def open(self, bundle: bytes) -> int:
+        """Open the stage of a bundle, or take its next question in; the same bytes again change nothing."""
+        asked = self._believed(bundle)
+        stage, question, slot = asked["stage"], asked["question"], asked["slot"]
+        channel = self.channels[slot]
+        with self.store.step("open") as connection:
+            there = connection.execute(
+                "SELECT bundle FROM question WHERE stage = ? AND number = ?", (stage, question)
+            ).fetchone()
+            if there is not None:
+                require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
+                return int(stage)
+            self._require_seen(connection, asked.head)
+            if question == 0:
+                self._begin(connection, asked)
+            else:
+                self._ask_again(connection, asked)
+            receipt = None
+            if channel.CHARGED_AT == "open":
+                ledger = study_parts.ledger_within(connection)
+                receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
+                self.store.edge("open:drawn")
+            paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
+            connection.execute("INSERT INTO question VALUES (?, ?, ?, ?, ?)", (stage, question, bundle, *paid))
+        return int(stage)
+
+    def add(self, report: bytes, person: str) -> str:
+        """Take one report in; "counted", "again" or the reason of a refusal (see `REASONS`)."""
+        (found,) = self.add_many([(report, person)])
+        return found
+
+    def add_many(
+        self, reports: Iterable[tuple[bytes, str]], progress: Callable[[int], None] | None = None
+    ) -> tuple[str, ...]:
+        """Take reports in, many to a transaction; an answer is given when the report is on the disk."""
+        answers: list[str] = []
+        source = iter(reports)
+        while some := [(data, self.pseudonyms.of(person)) for data, person in islice(source, TOGETHER)]:
+            with self.store.step("add") as connection:
+                intake = self._intake(connection)
+                found = [intake.take(data, person) for data, person in some]
+                intake.finish()
+            answers.extend(found)
+            if progress is not None:
+                progress(len(answers))
+        return tuple(answers)
+
+    def close(self) -> int:
+        """Fix which reports count, and say how many they are; later ones are late."""
+        with self.store.step("close") as connection:
+            stage = self._stage(connection, "open")
+            n = connection.execute("SELECT count(*) FROM report WHERE stage = ?", (stage[0],)).fetchone()[0]
+            connection.execute("UPDATE stage SET state = 'closed', n = ? WHERE number = ?", (n, stage[0]))
+        return int(n)
+
+    # closed -> released | void
+
+    def release(self, head: Head) -> bytes:
+        """Release the last question that was asked (C1, C2); `head` is the last place that the learner saw (C4)."""
+        with self.store.step("release", scrubs=True) as connection:
+            row = connection.execute(
+                """SELECT question.stage, question.number, bundle, question.charge, question.head, outbox.bytes
+                   FROM question LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
+                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+            ).fetchone()
+            require(row is not None, "a stage must be open and closed before it is released", "no stage")
+            stage, question, bundle, charge, digest, stored = row
+            self._require_seen(connection, head)
+            if stored is not None:
+                return bytes(stored)
+            self._require_latest(connection, head)
+            number, slot, questions, n = self._stage(connection, "closed")
+            require(number == stage, "the last stage must be the closed one", "another")
+            paid = None if charge is None else Head(number=charge, digest=digest)
+            return self._released(connection, Bundle.parse(bundle), slot, question, questions, n, paid)
+
+    def void(self, reason: str = "given up") -> None:
+        """Give the stage up: nothing is released, bodies are scrubbed, participation is given back unless paid (C3)."""
+        require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
+        with self.store.step("void", scrubs=True) as connection:
+            stage, slot, _, _ = self._stage(connection, "open", "closed")
+            paid = connection.execute(
+                """SELECT EXISTS (SELECT 1 FROM question WHERE stage = :stage AND charge IS NOT NULL)
+                   OR EXISTS (SELECT 1 FROM outbox WHERE stage = :stage)""",
+                {"stage": stage},
+            ).fetchone()[0]
+            connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, stage))
+            self._scrub(connection, stage)
+            if not paid:
+                connection.execute("DELETE FROM participation WHERE stage = ?", (stage,))
+            study_parts.ledger_within(connection).void(stage=slot, reason=reason)
+
+    # what can be known
+
+    def stored(self) -> bytes:
+        """What was released for the last question, if it was."""
+        with self.store.reading() as connection:
+            row = connection.execute(
+                """SELECT outbox.bytes FROM question
+                   LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
+                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+            ).fetchone()
+        return b"" if row is None or row[0] is None else bytes(row[0])
+
+    def status(self) -> dict[str, Any]:
+        """The stages and what was refused: numbers, nothing about anybody."""
+        with self.store.reading() as connection:
+            rows = connection.execute("SELECT number, slot, state, n, reason FROM stage ORDER BY number").fetchall()
+            counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
+            refused = dict(connection.execute("SELECT reason, count FROM rejected ORDER BY reason").fetchall())
+            people = connection.execute("SELECT count(DISTINCT person) FROM participation").fetchone()[0]
+            ledger = study_parts.ledger_within(connection)
+            head, spent = Head.of(ledger.head()), ledger.spent()
+        stages = [
+            {
+                "stage": number,
+                "slot": slot,
+                "state": state,
+                "reports": counts.get(number, 0) if n is None else n,
+                "least": self.channels[slot].least,
+                "target": self.channels[slot].target,
+                "reason": reason,
+            }
+            for number, slot, state, n, reason in rows
+        ]
+        return {
+            "study": self.design.digest,
+            "name": self.design.name,
+            "trust": self.design.trust,
+            "noise": self.noise,
+            "state": stages[-1]["state"] if stages else "new",
+            "stages": stages,
+            "people": people,
+            "refused": refused,
+            "head": head.text,
+            "spent": {"epsilon": spent[0], "delta": spent[1]},
+            "budget": {"epsilon": self.design.epsilon, "delta": self.design.delta},
+        }
+
+    def certificate(self) -> Certificate:
+        """What the accountant finds for this design, derived anew, with the noise of this collector."""
+        return certificate_under(parts_of(self.design).certificate, self.noise)
+
+    def realised(self) -> list[dict[str, Any]]:
+        """What one report cost in every stage that was released, at the number of people who came."""
+        done = [stage for stage in self.status()["stages"] if stage["state"] == "released"]
+        return [
+            {
+                "stage": stage["stage"],
+                "reports": stage["reports"],
+                "epsilon": epsilon_of(self.channels[stage["slot"]].events_at(stage["reports"]), self.design.delta),
+                "delta": self.design.delta,
+            }
+            for stage in done
+        ]
+
+    def verify(self, head: Head | None = None) -> None:
+        """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
+        with self.store.reading() as connection:
+            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
+            for stage, question, data, digest, charge in connection.execute(
+                "SELECT stage, question, bytes, digest, charge FROM outbox"
+            ):
+                release = Release.parse(data)
+                same = sha256(data).hex() == digest and release.head.number == charge
+                same = same and (release.stage, release.question, release.study) == (stage, question, self.study)
+                require(same, "releases must be as they were written", f"another one of stage {stage}")
+
+    # inside of transactions
+
+    def _believed(self, bundle: bytes) -> Bundle:
+        """A bundle of this study that asks what the design says, or a refusal."""
+        asked = Bundle.parse(bundle)
+        require(asked.study == self.study, "a bundle must be of this study", "another study")
+        signed = asked.examined(self.learner)
+        forged = asked.content.get("signature") is not None and not signed.valid
+        require(not forged, "a bundle must have a signature that fits", signed.words)
+        require(self.learner is None or signed.pinned, "a bundle must be signed by the pinned key", signed.words)
+        require(not asked["kill"], "a study that was ended must not be opened", "a bundle that ends it")
+        require(asked.channel is not None, "a stage must ask something to be collected", "a bundle that asks nothing")
+        slot = asked["slot"]
+        fits = slot < len(self.channels) and self.design.channels[slot] == asked["channel"]
+        require(fits, "a bundle must ask by the channel of its design", "another channel")
+        require(asked.claim == self.claim, "a bundle must make the claim of its design", "another claim")
+        return asked
+
+    def _begin(self, connection: sqlite3.Connection, asked: Bundle) -> None:
+        """The next stage, when the last one has ended."""
+        last = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+        if last is not None:
+            require(last[1] in ("released", "void"), "the stage before must have ended", f"stage {last[0]}: {last[1]}")
+            require(asked["stage"] > last[0], f"a stage must come after stage {last[0]}", asked["stage"])
+        done = connection.execute(
+            "SELECT 1 FROM stage WHERE slot = ? AND state = 'released'", (asked["slot"],)
+        ).fetchone()
+        require(done is None, "what was released must not be collected again", f"slot {asked['slot']}")
+        connection.execute(
+            "INSERT INTO stage (number, slot, questions, state) VALUES (?, ?, ?, 'open')",
+            (asked["stage"], asked["slot"], asked["questions"]),
+        )
+
+    def _ask_again(self, connection: sqlite3.Connection, asked: Bundle) -> None:
+        """The next question about people who have reported: after the one before it was released."""
+        stage, slot, questions, _ = self._stage(connection, "closed")
+        same = (stage, slot, questions) == (asked["stage"], asked["slot"], asked["questions"])
+        require(same, "the next question must be about the stage that is closed", "another stage")
+        done = connection.execute("SELECT count(*) FROM outbox WHERE stage = ?", (stage,)).fetchone()[0]
+        require(asked["question"] == done, f"the next question must be number {done}", asked["question"])
+
+    def _released(
+        self,
+        connection: sqlite3.Connection,
+        asked: Bundle,
+        slot: int,
+        question: int,
+        questions: int,
+        n: int,
+        paid: Head | None,
+    ) -> bytes:
+        """Charge, draw, store, commit, scrub (C2)."""
+        channel, stage = self.channels[slot], int(asked["stage"])
+        self._require_enough(channel, n)
+        ledger = study_parts.ledger_within(connection)
+        if paid is None:
+            require(channel.CHARGED_AT == "release", "a stage of this channel must be paid when it opens", "unpaid")
+            receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
+        else:
+            receipt = paid.receipt
+        self.store.edge("release:drawn")
+        rows = connection.execute(
+            "SELECT bytes FROM body JOIN report USING (seq) WHERE stage = ? ORDER BY seq", (stage,)
+        ).fetchall()
+        require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
+        secret, noise = self._secret(connection), self._noise(connection)
+        after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
+        made = Release(
+            study=self.study,
+            stage=stage,
+            question=question,
+            people=n,
+            noise=self.noise,
+            head=Head.of(receipt),
+            payload=payload,
+        )
+        data = made.signed(self.key).encode()
+        self.store.edge("release:made")
+        digest = sha256(data).hex()
+        connection.execute(
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
+            (stage, question, data, digest, receipt.number, bytes.fromhex(receipt.digest)),
+        )
+        self.store.edge("release:stored")
+        ledger.commit(receipt, digest)
+        coins = json.dumps(noise.generator.bit_generator.state) if isinstance(noise, SimulationNoise) else None
+        connection.execute("DELETE FROM secret")
+        connection.execute("INSERT INTO secret VALUES (?, ?, ?, ?)", (stage, question, encode_state(after), coins))
+        self.store.edge("release:committed")
+        if question == questions - 1:
+            connection.execute("UPDATE stage SET state = 'released' WHERE number = ?", (stage,))
+            self._scrub(connection, stage)
+        return data
+
+    def _require_enough(self, channel: Channel, n: int) -> None:
+        """Refuse a stage whose noise would be below the certified one (C3)."""
+        hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
+        require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
+
+    def _scrub(self, connection: sqlite3.Connection, stage: int) -> None:
+        connection.execute("DELETE FROM body WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
+
+    def _intake(self, connection: sqlite3.Connection) -> Intake:
+        return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
+
+    def _require_seen(self, connection: sqlite3.Connection, head: Head) -> None:
+        """Refuse to go on from a backup: what the learner has seen must be here (C4)."""
+        if head == NOWHERE:
+            return
+        row = connection.execute("SELECT 1 FROM outbox WHERE charge = ? AND head = ?", (head.number, head.digest))
+        hint = "this is an older copy of the collector; go on with the newest one"
+        require(row.fetchone() is not None, "the ledger must hold what the learner has seen", "no such record", hint)
+
+    def _require_latest(self, connection: sqlite3.Connection, head: Head) -> None:
+        """Before anything is drawn, the learner must have seen all that was released."""
+        row = connection.execute("SELECT charge, head FROM outbox ORDER BY charge DESC LIMIT 1").fetchone()
+        last = NOWHERE if row is None else Head(number=row[0], digest=row[1])
+        hint = "hand over what 'tacit study status' of the learner prints as head"
+        require(head == last, "the head must be that of the last release", f"head {head.number}", hint)
+
+    def _stage(self, connection: sqlite3.Connection, *states: str) -> tuple[int, int, int, Any]:
+        """(number, slot, questions, n) of the last stage, if it is in one of these states."""
+        row = connection.execute(
+            "SELECT number, slot, questions, n, state FROM stage ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        state = "none" if row is None else row[4]
+        require(state in states, f"the last stage must be {' or '.join(states)}", state)
+        return row[0], row[1], row[2], row[3]
+
+    def _secret(self, connection: sqlite3.Connection) -> Any:
+        row = connection.execute("SELECT bytes FROM secret").fetchone()
+        first = self.channels[0]
+        return first.begin_secret() if row is None else decode_state(row[0], packages_of(first))
+
+    def _noise(self, connection: sqlite3.Connection) -> Noise:
+        """Secure noise, or where the last release left the simulated one."""
+        if self._source is not None:
+            return self._source
+        if self.noise == "secure":
+            return SecureNoise()
+        generator = np.random.Generator(np.random.PCG64(int(self._seed)))
+        row = connection.execute("SELECT coins FROM secret").fetchone()
+        if row is not None:
+            generator.bit_generator.state = json.loads(row[0])
+        return SimulationNoise(generator)
+
+
+def summary(answers: Iterable[str]) -> dict[str, Any]:
+    """How many reports were counted, were there already, and were refused for which reason.
+
+    >>> summary(["counted", "again", "late"])
+    {'counted': 1, 'again': 1, 'refused': {'late': 1}}
+    """
+    found = Counter(answers)
+    refused = {reason: count for reason, count in sorted(found.items()) if reason not in (COUNTED, AGAIN)}
+    return {"counted": found[COUNTED], "again": found[AGAIN], "refused": refused}

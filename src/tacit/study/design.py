@@ -1,0 +1,441 @@
+"""The design of a study: everything that is decided, and public, before the first person comes.
+
+A design is one JSON file. Whoever has it derives learner, channels, the exposure of a person and the certificate
+without asking anybody; its digest is the name under which all parties know the study. Nothing in it can be changed
+later: another design is another study, with another budget.
+
+    plan_study(...)   from choices to a design, calibrated; every refusal is raised here
+    design.parts()    from a design to the objects that run it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, get_args
+
+import numpy as np
+
+from tacit._version import __version__
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
+from tacit.accounting.events import Events
+from tacit.accounting.terms import terms_of
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.learners.contract import StageRequest
+from tacit.learners.table import LEARNERS, LearnerRow, learner_row
+from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
+from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.protocol import Constants, Learner, Query, Totals
+from tacit.released.batches import BatchQuery
+from tacit.released.gradients import SoftmaxQuery
+from tacit.runs.assemble import KINDS
+from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.gradient_kind import GradientKind
+from tacit.runs.kind import Chosen, count_shape, privacy_request
+from tacit.runs.signature import canonical
+from tacit.study.channeled import Channeled
+from tacit.study.channels import channel_from_dict
+from tacit.study.channels.batch_basis import CentralBatchBasis
+from tacit.study.channels.central_basis import CentralBasis
+from tacit.study.channels.gradient_basis import GradientBasis
+from tacit.study.channels.local_basis import LocalBasis
+from tacit.study.channels.shuffle_basis import ShuffleBasis
+from tacit.study.contract import Basis, Channel, StageSize
+
+__all__ = ["StudyDesign", "StudyParts", "plan_study"]
+
+FORMAT: Final = "tacit-study"
+FORMAT_VERSION: Final = 1
+TRUSTS: Final = tuple(trust for trust in get_args(Trust) if trust != "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyDesign:
+    """The public plan of a study; make one with `plan_study`."""
+
+    name: str
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+    horizon: int
+    rewards: tuple[float, float]
+    """The public bounds of a reward."""
+    learner: str
+    trust: Trust
+    epsilon: float
+    delta: float
+    stages: int
+    """How many stages report, where the learner does not plan its own."""
+    target: int
+    """How many people are wanted in a stage."""
+    least: int
+    """How many reports a stage needs: with fewer, it is void."""
+    unit: PrivacyUnit
+    mechanism: str | None
+    constants: Constants | None
+    z: float | None
+    honest_fraction: float | None
+    fallback: Mapping[str, Any]
+    """The policy of whoever gets no plan: before the first stage, and after the kill switch."""
+    channels: tuple[Mapping[str, Any], ...]
+    """One for every stage that reports, with the exact numbers of its noise."""
+    version: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "channels")}
+        plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
+        plain["fallback"] = dict(self.fallback)
+        return {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> StudyDesign:
+        """The design that `to_dict` wrote; anything missing or unknown is an error."""
+        names = {item.name for item in fields(cls)}
+        known = plain.get("format") == FORMAT and plain.get("format_version") == FORMAT_VERSION
+        must = f"a design must be a {FORMAT} of version {FORMAT_VERSION}"
+        require(known, must, f"{plain.get('format')} {plain.get('format_version')}", "plan the study again")
+        given = {name: value for name, value in plain.items() if name not in ("format", "format_version")}
+        require(set(given) == names, f"a design has the entries {', '.join(sorted(names))}", sorted(given))
+        try:
+            given["unit"] = PrivacyUnit(**given["unit"])
+            given["rewards"] = _bounds(given["rewards"])
+            given |= {name: tuple(given[name]) for name in ("states", "actions", "channels")}
+            return cls(**given)
+        except TypeError as error:
+            raise InvalidInput("the entries of a design must have the types that 'tacit study new' writes") from error
+
+    def __post_init__(self) -> None:
+        for what, names in (("states", self.states), ("actions", self.actions)):
+            _require_names(what, names)
+        require_count("horizon", self.horizon)
+        require(self.trust in TRUSTS, f"trust must be one of {', '.join(TRUSTS)}", self.trust)
+        require_count("stages", self.stages)
+        least = require_count("least", self.least)
+        require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
+        require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
+        self.policy_of_last_resort()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: the name of the study."""
+        return hashlib.sha256(canonical(self.to_dict())).hexdigest()
+
+    def policy_of_last_resort(self) -> Policy:
+        """The fallback policy."""
+        policy = tabular(policy_from_dict(self.fallback))
+        table = policy.probabilities(len(self.actions))
+        wanted = (self.horizon, len(self.states), len(self.actions))
+        require(table.shape == wanted, f"the fallback policy must have the shape {wanted}", table.shape)
+        return policy
+
+    def parts(self) -> StudyParts:
+        """Learner, channels, claim and certificate, derived from the design alone."""
+        return _parts(_Choices.of(self))
+
+    def declared(self) -> tuple[Channel, ...]:
+        """The channels as the design spells them out."""
+        return tuple(channel_from_dict(plain) for plain in self.channels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StudyParts:
+    """What runs a study."""
+
+    learner: Learner[Any, Any, Any]
+    basis: Basis
+    channels: tuple[Channel, ...]
+    claim: PrivacyClaim
+    events: Events
+    """What a person with all reports of the unit is exposed to at the worst, over the study."""
+    certificate: Certificate
+
+    @property
+    def shape(self) -> Any:
+        """The public shape of the statistics."""
+        return self.basis.shape
+
+    @property
+    def privatizer(self) -> Channeled:
+        """The same channels for simulations."""
+        return Channeled(channels=self.channels, basis=self.basis)
+
+
+def plan_study(
+    *,
+    states: Sequence[str] | int,
+    actions: Sequence[str] | int,
+    horizon: int,
+    learner: str,
+    trust: Trust,
+    epsilon: float,
+    delta: float,
+    stages: int,
+    target: int,
+    least: int | None = None,
+    reports_per_person: int = 1,
+    rewards: tuple[float, float] = (0.0, 1.0),
+    name: str = "study",
+    mechanism: str | None = None,
+    constants: Constants | None = None,
+    z: float | None = None,
+    honest_fraction: float | None = None,
+    fallback: Policy | None = None,
+) -> StudyDesign:
+    """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
+
+    States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
+    target by default; one under local trust, where no noise depends on others).
+
+    >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, learner="sdp-bucb", trust="shuffle",
+    ...                     epsilon=1.0, delta=1e-6, stages=10, target=1000)
+    >>> design.least, len(design.channels), design.parts().certificate.holds
+    (900, 10, True)
+    """
+    H = require_count("horizon", horizon)
+    named = (_names("state", states), _names("action", actions))
+    wanted = require_count("target", target)
+    if least is None:
+        least = 1 if trust == "local" else max(min(2, wanted), math.ceil(0.9 * wanted))
+    resort = uniform_policy(H, len(named[0]), len(named[1])) if fallback is None else fallback
+    draft = StudyDesign(
+        name=name,
+        states=named[0],
+        actions=named[1],
+        horizon=H,
+        rewards=_bounds(rewards),
+        learner=learner,
+        trust=trust,
+        epsilon=require_real("epsilon", epsilon, low=0.0, open_low=True),
+        delta=require_real("delta", delta, low=0.0, high=1.0),
+        stages=stages,
+        target=wanted,
+        least=least,
+        unit=PrivacyUnit(reports=require_count("reports_per_person", reports_per_person), per_stage=1),
+        mechanism=mechanism,
+        constants=constants,
+        z=z,
+        honest_fraction=honest_fraction,
+        fallback=policy_to_dict(resort),
+        channels=(),
+        version=__version__,
+    )
+    parts = draft.parts()
+    require(parts.certificate.holds, "a study must keep its claim", parts.certificate.verdict)
+    return replace(draft, channels=tuple(channel.to_dict() for channel in parts.channels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choices:
+    """What the parts of a study follow from; hashable, so that they are derived once."""
+
+    sizes: tuple[int, int, int]
+    learner: str
+    trust: Trust
+    epsilon: float
+    delta: float
+    stages: int
+    target: int
+    least: int
+    unit: PrivacyUnit
+    mechanism: str | None
+    constants: Constants | None
+    z: float | None
+    honest_fraction: float | None
+
+    @classmethod
+    def of(cls, design: StudyDesign) -> _Choices:
+        shared = {item.name: getattr(design, item.name) for item in fields(cls) if item.name != "sizes"}
+        return cls(sizes=(design.horizon, len(design.states), len(design.actions)), **shared)
+
+    @property
+    def share(self) -> Fraction:
+        """The share of the people wanted without whom a stage is void."""
+        return Fraction(self.least, self.target)
+
+    def least_of(self, target: int) -> int:
+        """How many reports a stage of another size needs."""
+        return min(target, max(1, math.ceil(self.share * target)))
+
+
+@lru_cache(maxsize=64)
+def _parts(choices: _Choices) -> StudyParts:
+    """Basis -> learner -> stages -> channels -> exposure -> certificate."""
+    chosen, world = _chosen(choices)
+    asks = chosen.row.asks
+    if (asks, choices.trust) not in BASES:
+        able = sorted({trust for asked, trust in BASES if asked is asks})
+        known = ", ".join(name for name, row in LEARNERS.items() if _fits(row, choices.trust))
+        raise NotSupported(
+            f"studies with {chosen.name} run under trust {' or '.join(able)}, not {choices.trust}; use {known}"
+            if able
+            else f"{chosen.name} cannot learn in a study; under trust {choices.trust} use {known}"
+        )
+    basis = BASES[asks, choices.trust](chosen, world, choices)
+    learner = _learner(chosen, world, basis, choices)
+    channels = basis.channels(_stages(learner, choices))
+    claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
+    privatizer = Channeled(channels=channels, basis=basis)
+    episodes = sum(channel.target for channel in channels)
+    terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
+    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels)})
+    return StudyParts(
+        learner=learner,
+        basis=basis,
+        channels=channels,
+        claim=claim,
+        events=privatizer.events(),
+        certificate=privatizer.certificate().under(terms),
+    )
+
+
+def _public_sizes(channels: Sequence[Channel]) -> str:
+    """What everybody may know about who reports."""
+    low, high = min(channel.least for channel in channels), max(channel.target for channel in channels)
+    return (
+        f"public: {len(channels)} stages, of {low} to {high} reports each; how many report is public, and a cover "
+        "report keeps it from depending on anybody's data"
+    )
+
+
+def _chosen(choices: _Choices) -> tuple[Chosen, TabularMDP]:
+    """The learner's row and options, and a world of the public sizes about which nothing is known."""
+    H, S, A = choices.sizes
+    # Learners are told sizes only; this world stands for "nobody knows": every state follows every other alike.
+    world = TabularMDP(
+        P=np.full((S, A, S), 1.0 / S), r=np.zeros((S, A)), rho=np.full(S, 1.0 / S), horizon=H, reward_kind="bernoulli"
+    )
+    name, options = parse_learner(choices.learner)
+    row = learner_row(name)
+    row.check(name, options)
+    if row.reference:
+        raise InvalidInput(f"{name} is a reference line of simulations and learns nothing; choose a learner")
+    config = RunConfig(
+        environment=world,
+        learner=choices.learner,
+        episodes=choices.stages * choices.target,
+        seeds=(0,),
+        trust=choices.trust,
+        epsilon=choices.epsilon,
+        delta=choices.delta,
+        mechanism=choices.mechanism,
+        constants=choices.constants,
+        z=choices.z,
+        batch=None if row.asks is BatchQuery else choices.target,
+        honest_fraction=choices.honest_fraction,
+    )
+    return Chosen(config=config, name=name, row=row, options=options), world
+
+
+def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: _Choices) -> Learner[Any, Any, Any]:
+    """The learner, told what is public about the noise."""
+    if chosen.row.asks is not BatchQuery:
+        return KINDS[chosen.row.asks].learner(chosen, world, basis)
+    config = chosen.config
+    request = StageRequest(
+        name=chosen.name,
+        shape=basis.shape,
+        episodes=config.episodes,
+        constants=config.constants,
+        z=config.z,
+        noise=basis,
+        options=chosen.options,
+        sizes=(choices.target,) * choices.stages,
+    )
+    try:
+        return chosen.row.build(request)
+    except NotSupported:
+        # The stages follow from the learner's theorem; the study has those instead.
+        return chosen.row.build(replace(request, sizes=None))
+
+
+def _stages(learner: Any, choices: _Choices) -> list[StageSize]:
+    """The stages that report."""
+    planned = getattr(learner, "batches", None)
+    if planned is not None:
+        return [StageSize(target=b.users, least=choices.least_of(b.users), query=b.query) for b in planned]
+    query = Totals() if learner.asks is Totals else learner.query(learner.begin())
+    return [StageSize(target=choices.target, least=choices.least, query=query)] * choices.stages
+
+
+def _request(chosen: Chosen, world: TabularMDP, asks: type[Query]) -> PrivacyRequest:
+    """The privacy that the study asks for, as a simulation would ask for it."""
+    if asks is SoftmaxQuery:
+        return GradientKind().request(chosen, world)
+    request = privacy_request(chosen, asks, count_shape(chosen, world))
+    return replace(request, squares=chosen.row.squares(chosen.options), users_per_batch=chosen.config.users_per_batch)
+
+
+def _claim(chosen: Chosen, world: TabularMDP, choices: _Choices) -> tuple[PrivacyRequest, PrivacyClaim]:
+    request = _request(chosen, world, chosen.row.asks)
+    return request, replace(make_claim(request), unit=choices.unit)
+
+
+def _shuffle(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return ShuffleBasis.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
+
+
+def _local(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return LocalBasis.of(request, claim=claim)
+
+
+def _central(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return CentralBasis.of(request, least=choices.share, claim=claim, releases=choices.stages)
+
+
+def _central_batches(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return CentralBatchBasis.of(request, least=choices.share, claim=claim)
+
+
+def _gradient(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return GradientBasis.of(request, least=choices.share, claim=claim)
+
+
+BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, _Choices], Basis]]] = {
+    (Totals, "central"): _central,
+    (Totals, "shuffle"): _shuffle,
+    (Totals, "local"): _local,
+    (BatchQuery, "central"): _central_batches,
+    (BatchQuery, "shuffle"): _shuffle,
+    (SoftmaxQuery, "central"): _gradient,
+}
+"""Which noise answers which query in a study."""
+
+
+def _fits(row: LearnerRow, trust: Trust) -> bool:
+    return (row.asks, trust) in BASES and not row.reference
+
+
+def _names(kind: str, given: Sequence[str] | int) -> tuple[str, ...]:
+    """Names as they were given, or numbers as names."""
+    if isinstance(given, int):
+        return tuple(str(number) for number in range(require_count(f"number of {kind}s", given)))
+    found = tuple(given)
+    _require_names(f"{kind}s", found)
+    return found
+
+
+def _require_names(what: str, names: tuple[str, ...]) -> None:
+    good = len(names) > 0 and all(isinstance(name, str) and name.strip() for name in names)
+    require(good and len(set(names)) == len(names), f"{what} must have names, each of them once", len(names))
+
+
+def _bounds(given: Any) -> tuple[float, float]:
+    try:
+        low, high = given
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("bounds of rewards must be two numbers, low and high") from error
+    found = require_real("lower bound of rewards", low), require_real("upper bound of rewards", high)
+    require(found[0] < found[1], "the lower bound of rewards must be below the upper one", found)
+    return found

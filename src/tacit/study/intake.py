@@ -1,0 +1,166 @@
+"""Taking reports in: who may report how often, what is counted once, and why the rest is refused.
+
+I1  A person has at most one report per stage and at most `reports` in the whole study; a report counts at most once.
+I2  Idempotent: the same bytes again are "again" and change nothing, also after the stage has ended.
+I3  Nothing that could be turned back into a body outlives it: ids are random and kept, digests of reports are not made
+    (a body has so few possible values that its digest would give it away).
+I4  Refusals are counted by reason, and no reason contains anything that a person sent.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sqlite3
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.errors import InvalidInput, require
+from tacit.runs.storage import writing_to
+from tacit.study.contract import Channel
+from tacit.study.wire import Report
+
+__all__ = ["REASONS", "Intake", "Pseudonyms"]
+
+COUNTED, AGAIN = "counted", "again"
+REASONS: Final = {
+    "malformed": "no report of this version",
+    "another study": "made for another study",
+    "not open": "for a stage that is not open yet, or never was",
+    "late": "for a stage that is over",
+    "bad body": "not what a device of this stage sends",
+    "id taken": "the id of another report",
+    "twice": "the second report of one person in one stage",
+    "used up": "one more report than a person of this study has",
+    "full": "beyond the target of the stage",
+}
+"""Why a report is refused, in words."""
+KEY_BYTES: Final = 32
+LONGEST_NAME: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pseudonyms:
+    """Persons under another name: HMAC-SHA256 with a key that never leaves the collector."""
+
+    key: bytes
+
+    @classmethod
+    def new(cls, path: Path) -> Pseudonyms:
+        """Make a key in a file that only its owner reads; the key of an interrupted start is used again."""
+        with writing_to(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(secrets.token_bytes(KEY_BYTES))
+                    file.flush()
+                    os.fsync(file.fileno())
+        return cls.load(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Pseudonyms:
+        """The key in a file."""
+        try:
+            key = path.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"{path} must hold the key of the pseudonyms: {error.strerror}") from error
+        require(len(key) == KEY_BYTES, f"{path} must hold a key of {KEY_BYTES} bytes", len(key))
+        return cls(key)
+
+    def of(self, person: str) -> bytes:
+        """The pseudonym of a person: the same spelling always gives the same one.
+
+        >>> Pseudonyms(bytes(32)).of("Zoë") == Pseudonyms(bytes(32)).of("Zoe\u0308 ")
+        True
+        """
+        require(isinstance(person, str), "a person must be named by a text", type(person).__name__)
+        name = unicodedata.normalize("NFC", person).strip()
+        require(0 < len(name) <= LONGEST_NAME, f"a person's name must have 1 to {LONGEST_NAME} characters", "another")
+        return hmac.digest(self.key, b"tacit person 1\n" + name.encode(), "sha256")
+
+
+class Intake:
+    """The intake of one transaction; made for one connection and used while its lock is held."""
+
+    def __init__(self, connection: sqlite3.Connection, *, study: bytes, limit: int, channels: Any) -> None:
+        self.connection = connection
+        self.study = study
+        self.limit = limit
+        self.refused: Counter[str] = Counter()
+        row = connection.execute("SELECT number, slot FROM stage WHERE state = 'open'").fetchone()
+        self.stage: int | None = None if row is None else row[0]
+        self.channel: Channel | None = None if row is None else channels[row[1]]
+        self.last = connection.execute("SELECT coalesce(max(number), -1) FROM stage").fetchone()[0]
+        counted = connection.execute("SELECT count(*) FROM report WHERE stage IS ?", (self.stage,)).fetchone()
+        self.counted: int = counted[0]
+
+    def take(self, data: bytes, person: bytes) -> str:
+        """Count one report of this pseudonym, or say why not."""
+        found = self._take(data, person)
+        if found not in (COUNTED, AGAIN):
+            self.refused[found] += 1
+        return found
+
+    def finish(self) -> None:
+        """Write the refusals down (I4)."""
+        self.connection.executemany(
+            "INSERT INTO rejected VALUES (?, ?) ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count",
+            sorted(self.refused.items()),
+        )
+
+    def _take(self, data: bytes, person: bytes) -> str:
+        try:
+            report = Report.parse(data)
+        except InvalidInput:
+            return "malformed"
+        if report.study != self.study:
+            return "another study"
+        known = self._known(report, person)
+        if known is not None:
+            return known
+        if report.stage != self.stage or self.channel is None:
+            return "late" if report.stage <= self.last else "not open"
+        try:
+            self.channel.check(report.body)
+        except InvalidInput:
+            return "bad body"
+        reason = self._barred(person)
+        if reason is not None:
+            return reason
+        if self.counted >= self.channel.target:
+            return "full"
+        self._insert(report, person)
+        return COUNTED
+
+    def _known(self, report: Report, person: bytes) -> str | None:
+        """What to say to a report whose id is known (I2)."""
+        row = self.connection.execute(
+            """SELECT report.stage, participation.person, body.bytes FROM report
+               LEFT JOIN participation ON participation.report = report.seq LEFT JOIN body ON body.seq = report.seq
+               WHERE report.id = ?""",
+            (report.id,),
+        ).fetchone()
+        if row is None:
+            return None
+        stage, owner, body = row
+        # A void stage has given participation back, and bodies are scrubbed: then the id decides.
+        same = stage == report.stage and owner in (None, person) and body in (None, report.body)
+        return AGAIN if same else "id taken"
+
+    def _barred(self, person: bytes) -> str | None:
+        """Whether this person has reported in this stage, or often enough (I1)."""
+        rows = self.connection.execute("SELECT stage FROM participation WHERE person = ?", (person,)).fetchall()
+        if (self.stage,) in rows:
+            return "twice"
+        return "used up" if len(rows) >= self.limit else None
+
+    def _insert(self, report: Report, person: bytes) -> None:
+        done = self.connection.execute("INSERT INTO report (stage, id) VALUES (?, ?)", (report.stage, report.id))
+        seq = done.lastrowid
+        self.connection.execute("INSERT INTO body VALUES (?, ?)", (seq, report.body))
+        self.connection.execute("INSERT INTO participation VALUES (?, ?, ?)", (person, report.stage, seq))
+        self.counted += 1

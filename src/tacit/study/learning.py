@@ -1,0 +1,315 @@
+"""Learning from a log in one go, under central trust: one release, a policy and a certificate.
+
+    read      episodes by a public mapping, checked; a log with one bad row is refused          (sensitive from here
+    cap       at most g episodes of every person; which ones: by exact lots, or the first g
+    deal      stage k gets the k-th of them from everybody, or a cover report that counts for nothing
+    release   stage-wise counts of all g stages with exact discrete Gaussian noise               ... to here)
+    plan      the policy that the released counts support best, pessimistically
+
+G1  A person has at most one report in every stage and g in all, whatever the log says about the person: the unit of
+    the claim is the person, and every stage has exactly as many reports as there are people. The number of people is
+    public (neighbours replace one person by another); how many episodes anybody has is not.
+G2  Everything after the release is post-processing and can be recomputed from the payloads (`tacit.study.learned`).
+G3  The noise of the totals does not depend on the order in which episodes were dealt; its standard deviation is g
+    times that of one episode per person.
+
+When a log may be used. The model is estimated row by row: P̂_h(s'|s,a) and r̂_h(s,a) are means over the episodes that
+took a in s at step h. They estimate what a *does* there if, given step and state, the choice of the action did not
+depend on anything that also decides what follows. A rule that looks at step and state only (and its own lots) has this
+property whatever the rule is, and nobody has to know its probabilities; that is `behaviour="known"`. If the rule
+looked at more (a doctor's impression, an unlogged test, the person's wish), the same means mix the action's effect with
+the reason for it: `behaviour="unknown"` is refused. Where the log has propensities they must agree with the
+declaration: one number for every (step, state, action).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args
+
+import numpy as np
+
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arrays import Ints
+from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count
+from tacit.mechanisms.exact import permutation
+from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
+from tacit.planning.widths import DEFAULT_Z
+from tacit.policies import DeterministicPolicy
+from tacit.policies.named import NamedPolicy
+from tacit.protocol import TOTALS, Noise
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics
+from tacit.study.channels.central import CentralChannel
+from tacit.study.channels.central_basis import CentralBasis
+from tacit.study.contract import StageSize
+from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
+from tacit.study.mapping import EpisodeMapping
+
+__all__ = [
+    "Behaviour",
+    "Keep",
+    "LearnRequest",
+    "Learned",
+    "deal",
+    "learn",
+    "learn_from",
+    "planned",
+    "require_usable",
+]
+
+Behaviour = Literal["known", "unknown"]
+Keep = Literal["random", "first"]
+MECHANISM: Final = "batched"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnRequest:
+    """The public parameters of learning from a log; everything a certificate is derived from."""
+
+    mapping: EpisodeMapping
+    epsilon: float
+    delta: float
+    people: int
+    reports_per_person: int = 1
+    keep: Keep = "random"
+    z: float = DEFAULT_Z
+    fallback: str | None = None
+    """The action that the fall-back policy always takes; None: there is none."""
+
+    def __post_init__(self) -> None:
+        require_count("people", self.people)
+        require_count("reports_per_person", self.reports_per_person)
+        require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
+        if self.fallback is not None and self.fallback not in self.mapping.action_names:
+            raise UnknownName("fall-back action", self.fallback, self.mapping.action_names)
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised to every person of the log."""
+        return PrivacyClaim(
+            trust="central",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            unit=PrivacyUnit(reports=self.reports_per_person, per_stage=1),
+            neighbours="replace-one",
+            output="final-policy",
+        )
+
+    @property
+    def basis(self) -> CentralBasis:
+        """The noise: fresh in every stage, all of it calibrated for a person who is in every stage."""
+        known = self.mapping
+        shape = CountShape(
+            horizon=known.horizon,
+            num_states=len(known.state_names),
+            num_actions=len(known.action_names),
+            staged=True,
+        )
+        return CentralBasis(shape=shape, claim=self.claim, releases=self.reports_per_person, mechanism=MECHANISM)
+
+    @property
+    def channels(self) -> tuple[CentralChannel, ...]:
+        """One channel for every stage: all people report in each of them."""
+        size = StageSize(target=self.people, least=self.people, query=TOTALS)
+        return cast("tuple[CentralChannel, ...]", self.basis.channels([size] * self.reports_per_person))
+
+    def certificate(self, noise: NoiseKind) -> Certificate:
+        """What the exact accountant finds for a person who is in every stage."""
+        basis, channels, claim = self.basis, self.channels, self.claim
+        std = basis.noise_std()
+        families = [
+            CertifiedFamily.of(family, noise=basis.name, std=std.get(family.name, std["rewards"]))
+            for family in basis.families()
+        ]
+        found = certify(basis.exposure(channels, self.reports_per_person), families, claim, calibration="tight")
+        episodes = self.people * self.reports_per_person
+        return found.under(terms_of(basis, noise=noise, episodes=episodes, users_per_batch=self.people))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "mapping": self.mapping.to_dict(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "people": self.people,
+            "reports_per_person": self.reports_per_person,
+            "keep": self.keep,
+            "z": self.z,
+            "fallback": self.fallback,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> LearnRequest:
+        """The request that `to_dict` wrote."""
+        names = tuple(cls.__dataclass_fields__)
+        require(set(plain) == set(names), f"a request has the entries {', '.join(names)}", sorted(plain))
+        return cls(**{**plain, "mapping": EpisodeMapping.from_dict(plain["mapping"])})
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Learned:
+    """What was learned from a log: public, all of it."""
+
+    request: LearnRequest
+    payloads: tuple[bytes, ...]
+    """What was released: whole numbers, one payload for every stage."""
+    certificate: Certificate
+    policy: NamedPolicy
+    plan: PessimisticPlan
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What there is to say about the policy, from what was released; values in the units of the log."""
+        request, known = self.request, self.request.mapping
+        H, width = known.horizon, known.high - known.low
+        return {
+            "people": request.people,
+            "reports_per_person": request.reports_per_person,
+            "states": len(known.state_names),
+            "actions": len(known.action_names),
+            "horizon": H,
+            "noise_std": request.basis.noise_std(),
+            "estimated_return": H * known.low + width * self.plan.value,
+            "pessimistic_return": H * known.low + width * self.plan.floor,
+            "unsupported": [[int(h), known.state_names[s]] for h, s in np.argwhere(~self.plan.supported)],
+        }
+
+
+def learn(
+    path: str | Path,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    epsilon: float,
+    delta: float,
+    behaviour: Behaviour,
+    reports_per_person: int = 1,
+    keep: Keep = "random",
+    z: float = DEFAULT_Z,
+    fallback: str | None = None,
+    noise: Noise | None = None,
+    progress: Progress | None = None,
+) -> Learned:
+    """Learn a policy from a log (.csv or .parquet) with one release; every call is a release of its own and costs anew.
+
+    `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
+    "unknown" is refused. `noise` is secure unless a simulation says otherwise, and the certificate says which it was.
+    """
+    known = as_mapping(mapping)
+    _require_behaviour(behaviour)
+    # Everything public is checked before the log is opened.
+    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
+    _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels  # type: ignore[arg-type]
+    check, episodes = check_log(path, known, reports_per_person=reports_per_person, progress=progress)
+    usable = require_usable(check, episodes)
+    request = LearnRequest(
+        mapping=known,
+        epsilon=epsilon,
+        delta=delta,
+        people=usable.people,
+        reports_per_person=reports_per_person,
+        keep=keep,
+        z=z,
+        fallback=fallback,
+    )
+    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+
+
+def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
+    """The episodes, if the log passed its check and its propensities are functions of step and state."""
+    if episodes is None:
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+    varies = check.notes.get("propensity varies", 0)
+    if varies:
+        raise Unsupportable(
+            "the propensities of the log must be one number for every step, state and action, got several for "
+            f"{varies} of them: the actions were chosen by more than step and state, and counts of such a log mix what "
+            "an action does with why it was taken"
+        )
+    return episodes
+
+
+def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learned:
+    """Release the counts of these episodes once, and plan."""
+    kind = _kind_of(noise)
+    require(episodes.people == request.people, f"there must be {request.people} people", episodes.people)
+    channels = request.channels
+    stages = deal(episodes, request.reports_per_person, request.keep, noise)
+    # Everything that may be refused is refused before the first lot of noise is drawn.
+    certificate = request.certificate(kind)
+    require(certificate.holds, "the claim must hold", certificate.verdict)
+    secret, payloads = channels[0].begin_secret(), []
+    for channel, chosen in zip(channels, stages, strict=True):
+        bodies = [channel.encode(None if i < 0 else episodes.trajectory(int(i)), noise) for i in chosen]
+        secret, payload = channel.release(secret, bodies, TOTALS, noise)
+        payloads.append(payload)
+    return planned(request, tuple(payloads), certificate)
+
+
+def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
+    """Everything that follows from what was released (G2)."""
+    counts, known = _read(request, payloads), request.mapping
+    default = 0 if request.fallback is None else known.action_names.index(request.fallback)
+    plan = pessimistic_plan(counts, z=request.z, default=default)
+    always = DeterministicPolicy(np.full_like(plan.actions, default))
+    policy = NamedPolicy(
+        policy=DeterministicPolicy(plan.actions),
+        states=known.state_names,
+        actions=known.action_names,
+        fallback=None if request.fallback is None else always,
+    )
+    return Learned(request=request, payloads=payloads, certificate=certificate, policy=policy, plan=plan)
+
+
+def deal(episodes: Episodes, reports: int, keep: Keep, noise: Noise) -> Ints:
+    """The numbers[stage, person] of the episodes that count, -1 for a cover report (G1).
+
+    A person with more than `reports` episodes keeps a uniformly drawn set of them ("random"; exact lots from secure
+    noise), or those that come first in the log ("first").
+    """
+    order = np.argsort(episodes.persons, kind="stable")
+    starts = np.searchsorted(episodes.persons[order], np.arange(episodes.people + 1))
+    dealt: Ints = np.full((reports, episodes.people), -1, dtype=np.int64)
+    for person in range(episodes.people):
+        own = order[starts[person] : starts[person + 1]]
+        if keep == "random" and len(own) > reports:
+            own = own[_shuffled(len(own), noise)]
+        dealt[: len(own[:reports]), person] = own[:reports]
+    return dealt
+
+
+def _shuffled(count: int, noise: Noise) -> Ints:
+    if isinstance(noise, SimulationNoise):
+        return noise.generator.permutation(count)
+    return permutation(count, noise)
+
+
+def _read(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics:
+    """The totals of all stages, from what was released."""
+    channels = request.channels
+    require(len(payloads) == len(channels), f"there must be {len(channels)} payloads", len(payloads))
+    memory, released = channels[0].begin_memory(), None
+    for channel, payload in zip(channels, payloads, strict=True):
+        memory, released = channel.read(memory, payload, request.people)
+    return cast("Any", released).statistics  # type: ignore[no-any-return]
+
+
+def _require_behaviour(behaviour: object) -> None:
+    require(behaviour in get_args(Behaviour), "behaviour must be 'known' or 'unknown'", behaviour)
+    if behaviour == "unknown":
+        raise Unsupportable(
+            "a log can only be learned from if its actions were chosen by step and state alone: what else decided "
+            "them may also have decided what followed, and no count tells the two apart; collect with a study"
+        )
+
+
+def _kind_of(noise: object) -> NoiseKind:
+    if isinstance(noise, SecureNoise):
+        return "secure"
+    if isinstance(noise, SimulationNoise):
+        return "simulation"
+    raise TypeError(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")

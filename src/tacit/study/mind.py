@@ -1,0 +1,54 @@
+"""A mind: everything a learner is between two steps, as bytes that give every bit back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import require
+from tacit.protocol import Plan
+from tacit.study.state import decode_state, encode_state
+
+__all__ = ["Mind", "keep"]
+
+COINS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mind:
+    """Everything a learner is between two steps."""
+
+    belief: Any
+    plan: Plan[Any] | None
+    memory: Any
+    """What was released so far, as far as channels need it: public."""
+    coins: np.random.Generator
+
+    def rows(self) -> tuple[bytes, bytes, bytes, str]:
+        """As bytes ."""
+        state = json.dumps(self.coins.bit_generator.state, sort_keys=True)
+        return encode_state(self.belief), encode_state(self.plan), encode_state(self.memory), state
+
+    @classmethod
+    def read(cls, row: Sequence[Any], packages: tuple[str, ...]) -> Mind:
+        """The mind that `rows` wrote."""
+        belief, plan, memory = (decode_state(data, packages) for data in row[:3])
+        state = json.loads(row[3])
+        known = state["bit_generator"] in COINS
+        require(known, f"coins must be of one of {', '.join(COINS)}", state["bit_generator"])
+        bits = getattr(np.random, state["bit_generator"])()
+        bits.state = state
+        return cls(belief=belief, plan=plan, memory=memory, coins=np.random.Generator(bits))
+
+
+def keep(connection: sqlite3.Connection, kind: str, stage: int | None, question: int | None, mind: Mind) -> None:
+    """Write a mind down after a step of this kind."""
+    connection.execute(
+        "INSERT INTO belief (kind, stage, question, belief, plan, memory, coins) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (kind, stage, question, *mind.rows()),
+    )

@@ -1,0 +1,136 @@
+"""What a study leaves behind: a signed policy with its certificate, and the proof that it follows from the releases.
+
+    format        "tacit-study-policy" and its version
+    design        the public plan of the study, and its digest
+    policy        what was learned, with its names and its fall-back policy (see `tacit.policies.named`)
+    claim, certificate, head, releases          what was promised, what it cost, and where that stands in the ledger
+    digest        SHA-256 of all of the above; signature: Ed25519, or the file is "unsigned"
+
+V1  `replayed` runs the learner again, from its first coins, over the stored releases: every belief, every coin and
+    every bundle must come out as it was stored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from tacit._version import __version__
+from tacit.errors import require
+from tacit.policies import policy_from_dict, tabular
+from tacit.policies.named import NamedPolicy
+from tacit.runs.signature import digest, sign
+from tacit.runs.storage import check_writable, write_json, writing_to
+from tacit.study.bundle import Bundle
+from tacit.study.mind import Mind
+from tacit.study.parts import NOWHERE, packages_of
+from tacit.study.queries import query_to_dict
+from tacit.study.study import Study
+from tacit.study.wire import Release, sha256
+
+__all__ = ["export_policy", "replayed"]
+
+FORMAT: Final = "tacit-study-policy"
+FORMAT_VERSION: Final = 1
+
+
+def export_policy(study: Study, path: str | Path, key: str | Path | None = None) -> Path:
+    """Write the learned policy with its names and its certificate; without a key it is unsigned, and says so."""
+    target, found = Path(path), study.status()
+    certificate = study.certificate()
+    require(bool(found["releases"]), "a study must have learned something to be exported", "no release", "take one")
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "name": study.design.name,
+        "study": study.design.digest,
+        "design": study.design.to_dict(),
+        "policy": _named(study).to_dict(),
+        "claim": study.parts.claim.to_dict(),
+        "certificate": certificate.to_dict(),
+        "releases": found["releases"],
+        "head": found["head"],
+    }
+    check_writable(target.parent)
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        whole = {**content, "digest": digest(content)}
+        chosen = study.key if key is None else Path(key)
+        write_json(target, whole if chosen is None else sign(whole, chosen))
+    return target
+
+
+def _named(study: Study) -> NamedPolicy:
+    """The learned policy by name; killed if the study was."""
+    design = study.design
+    return NamedPolicy(
+        policy=tabular(study.policy()),
+        states=tuple(design.states),
+        actions=tuple(design.actions),
+        fallback=tabular(policy_from_dict(design.fallback)),
+        killed=study.status()["state"] == "ended",
+    )
+
+
+def replayed(study: Study) -> int:
+    """Raise unless everything in a study follows from its releases (V1); the number of steps that were done again."""
+    parts = study.parts
+    packages = packages_of(parts.learner, *parts.channels)
+    with study.store.reading() as connection:
+        steps = connection.execute(
+            "SELECT kind, stage, question, belief, plan, memory, coins FROM belief ORDER BY step"
+        ).fetchall()
+        slots = dict(connection.execute("SELECT number, slot FROM stage").fetchall())
+        bundles = connection.execute("SELECT stage, question, bytes, digest FROM bundle ORDER BY stage, question")
+        asked = {(row[0], row[1]): row[2:] for row in bundles.fetchall()}
+        released = {
+            (row[0], row[1]): row[2] for row in connection.execute("SELECT stage, question, bytes FROM release")
+        }
+        sealed = connection.execute("SELECT bytes, digest FROM release").fetchall()
+    require(all(sha256(data).hex() == name for data, name in sealed), "releases must be as they were taken", "others")
+    _require_chain(study, asked)
+    mind = Mind.read(steps[0][3:], packages)
+    begun = Mind(belief=parts.learner.begin(), plan=None, memory=parts.channels[0].begin_memory(), coins=mind.coins)
+    require(begun.rows() == tuple(steps[0][3:]), "a study must begin with nothing", "another belief")
+    for kind, stage, question, *stored in steps[1:]:
+        mind = _again(
+            study, mind, kind, slots.get(stage), released.get((stage, question)), asked.get((stage, question))
+        )
+        require(
+            mind.rows() == tuple(stored), "a study must follow from its releases", f"another {kind} of stage {stage}"
+        )
+    return len(steps)
+
+
+def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: bytes | None, asked: Any) -> Mind:
+    """One step of a study, done again."""
+    learner = study.parts.learner
+    if kind == "plan":
+        if slot is None and learner.uses_last:
+            return mind
+        belief, plan = learner.plan(mind.belief, mind.coins)
+        return Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+    require(mind.plan is not None and slot is not None, "a study must plan before it asks", kind)
+    assert mind.plan is not None and slot is not None  # noqa: S101, PT018 - for the types
+    if kind == "ask":
+        bundle = Bundle.parse(asked[0])
+        belief, query = learner.ask(mind.belief, mind.plan, bundle["question"])
+        require(query_to_dict(query) == bundle["query"], "bundles must ask what was planned", "another query")
+        return Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
+    require(kind == "take" and release is not None, "a study must have kept its releases", "one is missing")
+    given = Release.parse(release or b"")
+    memory, found = study.parts.channels[slot].read(mind.memory, given.payload, given.people)
+    return Mind(belief=learner.update(mind.belief, found), plan=mind.plan, memory=memory, coins=mind.coins)
+
+
+def _require_chain(study: Study, asked: dict[tuple[int, int], Any]) -> None:
+    """Every bundle must be as it was made, of this study, and name the one before it."""
+    previous = NOWHERE.digest.hex()
+    for data, name in asked.values():
+        bundle = Bundle.parse(data)
+        whole = bundle.digest == name and bundle.study == study.study and bundle["previous"] == previous
+        require(whole, "bundles must be as they were made, each after the one before it", "another bundle")
+        forged = bundle.content.get("signature") is not None and not bundle.examined(None).valid
+        require(not forged, "the signatures of bundles must fit", "a forged one")
+        previous = name

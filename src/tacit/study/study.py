@@ -1,0 +1,390 @@
+"""The study: the learner's side, with belief, plans and bundles in one database. Bundles leave and releases come.
+
+    plan() -> bundle            take(release)            ... until nobody is asked any more
+
+L1  A stage has one bundle: `plan` makes it once and returns the same bytes whenever it is asked.
+L2  `take` is one transaction: the release's bytes, the belief, the coins and the public memory change together.
+L3  Believed is what fits: the study, the stage, the question, the size, a ledger that only grows and, where the key of
+    the collector is pinned, its signature. Another release for a question that was taken is refused.
+L4  Between two steps everything is bytes; a study that is put down and taken up plans bit for bit the same policies.
+L5  A release whose counts contradict themselves is quarantined: it was released and paid, and is not used.
+L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tacit.accounting.certificate import Certificate
+from tacit.errors import require
+from tacit.policies import AnyPolicy, policy_to_dict
+from tacit.protocol import Plan
+from tacit.randomness import seed_streams
+from tacit.runs.signature import canonical
+from tacit.study import parts as study_parts
+from tacit.study.bundle import Bundle
+from tacit.study.flow import broken_flow
+from tacit.study.mind import Mind, keep
+from tacit.study.parts import NOWHERE, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.queries import query_to_dict
+from tacit.study.store import Edge, Store
+from tacit.study.tables import STUDY
+from tacit.study.wire import Release, sha256
+
+__all__ = ["Study"]
+
+DATABASE = "study.db"
+
+
+def no_edge(edge: str) -> None:
+    """Outside of tests nothing happens between two effects."""
+    del edge
+
+
+class Study:
+    """A study in a directory, as its learner sees it."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        key: str | Path | None = None,
+        collector: str | Path | None = None,
+        edge: Edge = no_edge,
+    ) -> None:
+        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases."""
+        self.directory = Path(directory)
+        self.store = Store.open(self.directory / DATABASE, "study", edge=edge)
+        self.key = usable_key(key)
+        self.collector = None if collector is None else Path(collector)
+        with self.store.reading() as connection:
+            meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+        self.design: Design = study_parts.read_design(json.loads(meta["design"]))
+        self.study = bytes.fromhex(self.design.digest)
+        self._parts: Parts | None = None
+
+    @classmethod
+    def new(
+        cls,
+        directory: str | Path,
+        design: Design,
+        *,
+        key: str | Path | None = None,
+        collector: str | Path | None = None,
+        seed: int | None = None,
+        edge: Edge = no_edge,
+    ) -> Self:
+        """Begin a study; the learner's coins come from the operating system unless there is a seed."""
+        usable_key(key)
+        parts = parts_of(design)
+        coins = np.random.default_rng() if seed is None else seed_streams(seed).learner
+        memory = parts.channels[0].begin_memory()
+        mind = Mind(belief=parts.learner.begin(), plan=None, memory=memory, coins=coins)
+
+        def first(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO meta VALUES ('design', ?)", (canonical(design.to_dict()).decode(),))
+            keep(connection, "begin", None, None, mind)
+
+        Store.create(Path(directory) / DATABASE, "study", STUDY, edge=edge, first=first)
+        return cls(directory, key=key, collector=collector, edge=edge)
+
+    @property
+    def parts(self) -> Parts:
+        """Learner, channels and certificate, derived from the design."""
+        if self._parts is None:
+            self._parts = parts_of(self.design)
+        return self._parts
+
+    # plan and take
+
+    def plan(self) -> bytes:
+        """The bundle of the present question: made once (L1)."""
+        parts = self.parts
+        with self.store.step("plan") as connection:
+            last = connection.execute("SELECT number, slot, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            number, slot, state = (-1, -1, "new") if last is None else last
+            ended = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
+            if ended is not None and state != "killed":
+                return self._end(connection, number + 1)
+            if state in ("served", "killed"):
+                return _bundle(connection, number, 0)
+            if state == "open":
+                question = self._question(connection, number)
+                there = _bundle(connection, number, question)
+                return there or self._ask(connection, parts, number, slot, question)
+            return self._next(connection, parts, number + 1, retry=state == "void")
+
+    def take(self, release: bytes, *, inspected: bool = False) -> str:
+        """Take a release in (L2): "taken", "again" if it was, "quarantined" (L5) if its counts contradict themselves.
+
+        `inspected=True` uses a release that was quarantined, on the word of whoever looked into it.
+        """
+        parts, given = self.parts, Release.parse(release)
+        self._require_believable(given)
+        with self.store.step("take") as connection:
+            place = (given.stage, given.question)
+            known = connection.execute("SELECT bytes FROM release WHERE stage = ? AND question = ?", place).fetchone()
+            held = connection.execute("SELECT 1 FROM quarantine WHERE stage = ? AND question = ?", place).fetchone()
+            used = connection.execute(
+                "SELECT 1 FROM belief WHERE kind = 'take' AND stage = ? AND question = ?", place
+            ).fetchone()
+            require(known is None or known[0] == release, "a question has one release", "another one")
+            if used or (known and held and not inspected):
+                return "again" if used else "quarantined"
+            stage, slot = self._expected(connection, given)
+            mind = self._mind(connection)
+            memory, found = parts.channels[slot].read(mind.memory, given.payload, given.people)
+            if known is None:
+                self._store(connection, given, release)
+            finding = broken_flow(found.statistics, self.design.trust)
+            if finding is not None and not inspected:
+                connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
+                return "quarantined"
+            belief = parts.learner.update(mind.belief, found)
+            self.store.edge("take:learned")
+            after = Mind(belief=belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            keep(connection, "take", *place, after)
+            if given.question == stage - 1:
+                connection.execute("UPDATE stage SET state = 'released' WHERE number = ?", (given.stage,))
+        return "taken"
+
+    def void(self, reason: str = "given up") -> None:
+        """The collector gave the open stage up: the next plan is the same one, for other people, under a new number."""
+        require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
+        with self.store.step("void") as connection:
+            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            require(row is not None and row[1] == "open", "a stage must be open to be given up", row and row[1])
+            connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, row[0]))
+
+    def kill(self, reason: str = "ended") -> None:
+        """End the study for good (L6)."""
+        require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
+        with self.store.step("kill") as connection:
+            connection.execute("INSERT INTO meta VALUES ('killed', ?) ON CONFLICT DO NOTHING", (reason,))
+
+    # what can be known
+
+    def made(self) -> bytes:
+        """The bundle that `plan` would return without making one, if there is one."""
+        with self.store.reading() as connection:
+            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            number, state = (-1, "new") if row is None else row
+            ended = connection.execute("SELECT 1 FROM meta WHERE name = 'killed'").fetchone()
+            if (ended and state != "killed") or state not in ("open", "served", "killed"):
+                return b""
+            return _bundle(connection, number, self._used(connection, number) if state == "open" else 0)
+
+    @property
+    def head(self) -> Head:
+        """The last place in the collector's ledger that was seen, quarantined releases included."""
+        with self.store.reading() as connection:
+            return _head(connection)
+
+    def status(self) -> dict[str, Any]:
+        """Where the study is."""
+        with self.store.reading() as connection:
+            rows = connection.execute("SELECT number, slot, questions, state, reason FROM stage ORDER BY number")
+            stages = [
+                dict(zip(("stage", "slot", "questions", "state", "reason"), row, strict=True))
+                for row in rows.fetchall()
+            ]
+            taken = connection.execute("SELECT stage, question, people, noise FROM release ORDER BY charge").fetchall()
+            held = connection.execute("SELECT stage, question, finding FROM quarantine").fetchall()
+            used = {tuple(row) for row in connection.execute("SELECT stage, question FROM belief WHERE kind = 'take'")}
+            killed = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
+            head = _head(connection)
+        waiting = [list(row) for row in held if tuple(row[:2]) not in used]
+        state = "ended" if killed else "quarantined" if waiting else stages[-1]["state"] if stages else "new"
+        return {
+            "study": self.design.digest,
+            "name": self.design.name,
+            "trust": self.design.trust,
+            "state": state,
+            "slots": len(self.design.channels),
+            "stages": stages,
+            "releases": [dict(zip(("stage", "question", "people", "noise"), row, strict=True)) for row in taken],
+            "quarantined": waiting,
+            "head": head.text,
+        }
+
+    def policy(self) -> AnyPolicy:
+        """What has been learned so far: the policy of the last plan, or what the belief holds since."""
+        with self.store.reading() as connection:
+            mind = self._mind(connection)
+        require(mind.plan is not None, "a study must have planned a stage to have a policy", "none", "plan first")
+        planned = None if mind.plan is None else mind.plan.policy
+        return self.parts.learner.policy(mind.belief, planned)
+
+    def certificate(self) -> Certificate:
+        """What the accountant finds; its noise is secure if that of every release was."""
+        sources = {row["noise"] for row in self.status()["releases"]}
+        return certificate_under(self.parts.certificate, "simulation" if "simulation" in sources else "secure")
+
+    # inside of transactions
+
+    def _require_believable(self, given: Release) -> None:
+        """Refuse what is of another study, or not of the collector that was pinned (L3)."""
+        require(given.study == self.study, "a release must be of this study", "another study")
+        signed = given.examined(self.collector)
+        require(signed.valid or not given.signature, "a release must have a signature that fits", signed.words)
+        require(self.collector is None or signed.pinned, "a release must be signed by the pinned key", signed.words)
+
+    def _expected(self, connection: sqlite3.Connection, given: Release) -> tuple[int, int]:
+        """(questions, slot) of the stage that waits for this very release."""
+        row = connection.execute("SELECT number, slot, questions, state FROM stage ORDER BY number DESC").fetchone()
+        number, slot, questions, state = (-1, -1, 0, "none") if row is None else row
+        require(state == "open" and given.stage == number, "a release must be of the open stage", given.stage)
+        question = self._used(connection, given.stage)
+        require(given.question == question, f"a release must be of question {question}", given.question)
+        require(_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
+        channel = self.parts.channels[slot]
+        fits = channel.least <= given.people <= channel.target
+        require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
+        return questions, slot
+
+    def _store(self, connection: sqlite3.Connection, given: Release, data: bytes) -> None:
+        """Keep the bytes of a release whose ledger has grown (L3)."""
+        last = _head(connection).number
+        require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
+        connection.execute(
+            "INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                given.stage,
+                given.question,
+                data,
+                sha256(data).hex(),
+                given.head.number,
+                given.head.digest,
+                given.people,
+                given.noise,
+            ),
+        )
+        self.store.edge("take:stored")
+
+    def _used(self, connection: sqlite3.Connection, stage: int) -> int:
+        row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
+        return int(row[0])
+
+    def _question(self, connection: sqlite3.Connection, stage: int) -> int:
+        """The question that is asked now; none while a release waits for inspection."""
+        question = self._used(connection, stage)
+        held = connection.execute("SELECT finding FROM quarantine WHERE stage = ? AND question = ?", (stage, question))
+        hint = "inspect it, then take it with inspected=True, or give the stage up"
+        require(held.fetchone() is None, "no release may be quarantined when the next stage is planned", "one", hint)
+        return question
+
+    def _mind(self, connection: sqlite3.Connection) -> Mind:
+        row = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC LIMIT 1").fetchone()
+        return Mind.read(row, packages_of(self.parts.learner, *self.parts.channels))
+
+    def _next(self, connection: sqlite3.Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
+        """The next stage: the plan of a stage that was given up, a new plan, or what is left when all was asked."""
+        slot = connection.execute("SELECT count(DISTINCT stage) FROM release").fetchone()[0]
+        if slot >= len(parts.channels):
+            return self._serve(connection, parts, number)
+        mind = self._mind(connection)
+        again = connection.execute("SELECT 1 FROM release WHERE stage = ?", (number - 1,)).fetchone()
+        if not retry or again is not None or mind.plan is None:
+            belief, plan = parts.learner.plan(mind.belief, mind.coins)
+            mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+            self.store.edge("plan:planned")
+            if plan.query is None:
+                return self._serve(connection, parts, number, mind)
+            keep(connection, "plan", number, None, mind)
+        assert mind.plan is not None  # noqa: S101 - for the types
+        plan = mind.plan
+        channel = parts.channels[slot]
+        fits = plan.users == channel.target and plan.releases == channel.questions
+        require(fits, "learner and channels must agree on the size of a stage", (plan.users, plan.releases))
+        connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
+        return self._ask(connection, parts, number, slot, 0)
+
+    def _ask(self, connection: sqlite3.Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
+        """Ask the next question of the stage."""
+        mind = self._mind(connection)
+        assert mind.plan is not None  # noqa: S101 - for the types
+        belief, query = parts.learner.ask(mind.belief, mind.plan, question)
+        channel = parts.channels[slot]
+        asked = Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
+        keep(connection, "ask", number, question, asked)
+        content = {
+            "slot": slot,
+            "question": question,
+            "questions": mind.plan.releases,
+            "query": query_to_dict(query),
+            "channel": dict(self.design.channels[slot]),
+            "target": channel.target,
+            "least": channel.least,
+        }
+        return self._write(connection, number, _weighted(mind.plan), content)
+
+    def _serve(self, connection: sqlite3.Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
+        """The last stage: everybody follows what was learned, and nobody reports."""
+        mind = planned or self._mind(connection)
+        if planned is None and not parts.learner.uses_last:
+            belief, plan = parts.learner.plan(mind.belief, mind.coins)
+            mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+        assert mind.plan is not None  # noqa: S101 - for the types
+        keep(connection, "plan", number, None, mind)
+        connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'served', NULL)", (number,))
+        learned = parts.learner.policy(mind.belief, mind.plan.policy)
+        policies = _weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
+        return self._write(connection, number, policies, {})
+
+    def _end(self, connection: sqlite3.Connection, number: int) -> bytes:
+        """The bundle that ends a study (L6)."""
+        connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'killed', NULL)", (number,))
+        return self._write(connection, number, [[dict(self.design.fallback), [1, 1]]], {"kill": True})
+
+    def _write(
+        self, connection: sqlite3.Connection, number: int, policies: list[Any], content: dict[str, Any]
+    ) -> bytes:
+        """Make a bundle of these entries and keep it."""
+        before = connection.execute("SELECT digest FROM bundle ORDER BY stage DESC, question DESC LIMIT 1").fetchone()
+        nothing = dict.fromkeys(("slot", "query", "channel", "target", "least"))
+        whole = {
+            "study": self.design.digest,
+            "name": self.design.name,
+            "states": list(self.design.states),
+            "actions": list(self.design.actions),
+            "horizon": self.design.horizon,
+            "rewards": [float(bound) for bound in self.design.rewards],
+            "claim": self.parts.claim.to_dict(),
+            "stage": number,
+            "question": 0,
+            "questions": 1,
+            **nothing,
+            "policies": policies,
+            "fallback": dict(self.design.fallback),
+            "kill": False,
+            "head": _head(connection).text,
+            "previous": NOWHERE.digest.hex() if before is None else before[0],
+            **content,
+        }
+        data = Bundle.make(whole, self.key)
+        made = Bundle.parse(data)
+        connection.execute("INSERT INTO bundle VALUES (?, ?, ?, ?)", (number, made["question"], data, made.digest))
+        self.store.edge("plan:written")
+        return data
+
+
+def _weighted(plan: Plan[Any]) -> list[Any]:
+    """The policies of a plan with their exact weights."""
+    users = plan.users or 1
+    arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
+    return [[policy_to_dict(policy), [int(count), int(users)]] for policy, count in arms if count > 0]
+
+
+def _bundle(connection: sqlite3.Connection, stage: int, question: int) -> bytes:
+    row = connection.execute("SELECT bytes FROM bundle WHERE stage = ? AND question = ?", (stage, question)).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
+def _head(connection: sqlite3.Connection) -> Head:
+    row = connection.execute("SELECT charge, head FROM release ORDER BY charge DESC LIMIT 1").fetchone()
+    return NOWHERE if row is None else Head(number=row[0], digest=row[1])

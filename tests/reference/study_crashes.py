@@ -1,0 +1,95 @@
+"""Exits at every edge of a study: a process that stops dead, then another one that carries on, then an audit.
+
+python study_crashes.py KIND [mutant]        prints {"edges": n, "found": {finding: count}} as JSON
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import study_fakes
+from study_world import audit, drive, fast_directory
+
+from tacit.study import parts
+
+STOPPED = 7
+
+
+REAL: dict[str, dict[str, Any]] = {
+    "shuffle": {"learner": "sdp-bucb", "trust": "shuffle", "stages": 1},
+    "central": {"learner": "sdp-pe-plus", "trust": "central", "stages": 1},
+    "local": {"learner": "psrl", "trust": "local", "stages": 1, "epsilon": 4.0, "least": 2},
+    "gradient": {"learner": "dp-ppo:epochs=2", "trust": "central", "stages": 1},
+}
+"""Studies with the channels of deployments, by the channel's kind."""
+
+
+def design_of(kind: str, mutant: bool) -> Any:
+    """A small study with this channel."""
+    if kind in REAL:
+        from tacit.study.design import plan_study
+
+        sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 1.0, "delta": 1e-6, "target": 3}
+        return plan_study(**{**sizes, **REAL[kind]})
+    questions = 2 if kind == "test-central" else 1
+    stages = 2 if kind == "test-stamped" and not mutant else 1
+    return study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions, labels=240)
+
+
+def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool) -> bool:
+    """Whether the study came to its end; the process exits at edge number `stop`, without a word."""
+    child = os.fork()
+    if child == 0:
+        passed = itertools.count()
+
+        def edge(name: str) -> None:
+            if next(passed) == stop:
+                os._exit(STOPPED)
+
+        try:
+            drive(place, design, edge, mutant=mutant)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, STOPPED), code
+    return code == 0
+
+
+def main(kind: str, mutant: bool) -> None:
+    study_fakes.register()
+    if kind not in REAL:
+        parts.read_design = study_fakes.FakeDesign.from_dict
+    study_fakes.use_ledger()
+    design = design_of(kind, mutant)
+    found: Counter[str] = Counter()
+    with fast_directory() as folder:
+        # Once without a crash: what is compiled here need not be compiled in every process.
+        warm = Path(folder) / "warm"
+        warm.mkdir()
+        drive(warm, design, lambda name: None, mutant=mutant)
+        for stop in itertools.count():
+            place = Path(folder) / str(stop)
+            place.mkdir()
+            ended = in_a_process(place, design, stop, mutant)
+            if not ended:
+                assert in_a_process(place, design, None, mutant)
+            found.update(audit(place, design))
+            shutil.rmtree(place)
+            if ended:
+                break
+    print(json.dumps({"edges": stop, "found": dict(found)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "mutant" in sys.argv[2:])

@@ -1,0 +1,75 @@
+"""S4: a learner that is written down and read back between every two steps plans bit for bit the same policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.learners.table import LEARNERS
+from tacit.policies import policy_to_dict
+from tacit.randomness import SimulationNoise, seed_streams
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+from tacit.runs.signature import canonical
+from tacit.study.mind import Mind
+
+RIVER = {"environment": "riverswim:states=3,horizon=4", "episodes": 30}
+STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}
+GRADIENTS = {"environment": "riverswim:states=3,horizon=4", "episodes": 250, "batch": 50}
+LAYERS = {"environment": "layered:layers=3,states=2,actions=2", "episodes": 12, "adversary": "iid"}
+CASES = {
+    **dict.fromkeys(("sdp-pe", "sdp-pe-plus", "sdp-bucb"), STAGES),
+    **dict.fromkeys(("dp-pg", "dp-npg", "dp-ppo:epochs=3"), GRADIENTS),
+    **dict.fromkeys(("uc-o-reps", "uob-lbps", "o-reps", "uob-reps"), LAYERS),
+    **{name: RIVER for name, row in LEARNERS.items() if row.asks.__name__ == "Totals" and name != "optimal"},
+}
+
+
+def written(mind: Mind) -> Mind:
+    return Mind.read(mind.rows(), ("tacit",))
+
+
+def policies(case: str, through_bytes: bool) -> tuple[list[bytes], tuple]:
+    """All planned policies of a short run, the last one included, and the last mind."""
+    parts = assemble(RunConfig.from_dict({"learner": case, "seeds": [3], **CASES[case]}))
+    learner, privatizer, episodes = parts.learner, parts.privatizer, parts.config.episodes
+    streams = seed_streams(3)
+    sampler = parts.world.sampler(learner, episodes=episodes, seed=3)
+    keep = written if through_bytes else (lambda mind: mind)
+    mind = keep(Mind(belief=learner.begin(), plan=None, memory=privatizer.begin(), coins=streams.learner))
+    found, done = [], 0
+    while done + learner.least <= episodes:
+        belief, plan = learner.plan(mind.belief, mind.coins)
+        mind = keep(Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins))
+        left = episodes - done
+        number = left if mind.plan.users is None else min(mind.plan.users, left)
+        users = sampler.draw(mind.plan, number, streams.world)
+        found.extend(canonical(policy_to_dict(policy)) for policy, _ in mind.plan.arms(number))
+        if mind.plan.query is not None and (done + number < episodes or learner.uses_last):
+            for question in range(mind.plan.releases):
+                belief, query = learner.ask(mind.belief, mind.plan, question)
+                mind = keep(Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins))
+                state, released = privatizer.release(mind.memory, users, query, SimulationNoise(streams.noise))
+                belief = learner.update(mind.belief, released)
+                mind = keep(Mind(belief=belief, plan=mind.plan, memory=state, coins=mind.coins))
+        done += number
+    found.append(canonical(policy_to_dict(learner.policy(mind.belief, mind.plan.policy))))
+    return found, mind.rows()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_policies_are_the_same_through_bytes(case):
+    straight, through = policies(case, through_bytes=False), policies(case, through_bytes=True)
+    assert len(straight[0]) >= 2
+    assert straight == through
+
+
+def test_every_learner_but_the_given_optimum_is_here():
+    assert {case.partition(":")[0] for case in CASES} == set(LEARNERS) - {"optimal"}
+
+
+def test_coins_go_on_where_they_were():
+    coins = np.random.default_rng(5)
+    coins.random(7)
+    mind = Mind(belief=None, plan=None, memory=None, coins=coins)
+    assert written(mind).coins.random() == coins.random()
