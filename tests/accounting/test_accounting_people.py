@@ -110,7 +110,9 @@ def test_a1_a_schedule_over_the_budget_is_refused(connection: sqlite3.Connection
     unchanged(
         ledger, BudgetSpent, "inf", lambda: ledger.reserve(schedule=[MESSAGE], exposure=((UnprotectedEvent(), 1),))
     )
-    unchanged(ledger, InvalidInput, "cover every single", lambda: ledger.reserve(schedule=over, exposure=MESSAGE))
+    unchanged(ledger, InvalidInput, "one by one", lambda: ledger.reserve(schedule=over, exposure=MESSAGE))
+    once = ((PureEvent(epsilon=0.5), 1),)
+    unchanged(ledger, InvalidInput, "one by one", lambda: ledger.reserve(schedule=[once] * 3, exposure=once))
     unchanged(ledger, InvalidInput, "at least one stage", lambda: ledger.reserve(schedule=[], exposure=MESSAGE))
     unchanged(
         ledger, InvalidInput, "questions",
@@ -325,6 +327,6 @@ def test_no_record_is_about_a_person(connection: sqlite3.Connection) -> None:
     exported = ledger.export()
     assert [record["kind"] for record in exported["records"]] == ["budget", "reserve", "draw", "commit", "void"]
     assert {name for record in exported["records"] for name in record["body"]} == {
-        *("writer", "budget", "study", "noise", "day", "schedule", "questions", "exposure", "epsilon"),
+        *("writer", "budget", "study", "noise", "day", "schedule", "questions", "exposure", "epsilon", "independent"),
         *("stage", "question", "draw", "release", "reason"),
     }

@@ -70,7 +70,6 @@ def main(kind: str, mutant: bool) -> None:
     study_fakes.register()
     if kind not in REAL:
         parts.read_design = study_fakes.FakeDesign.from_dict
-    study_fakes.use_ledger()
     design = design_of(kind, mutant)
     found: Counter[str] = Counter()
     with fast_directory() as folder:

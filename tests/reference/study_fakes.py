@@ -7,7 +7,6 @@ stamp to every release, so that two draws are never equal.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -110,6 +109,9 @@ class Labels:
 
     def begin_memory(self) -> Nothing:
         return Nothing(np.zeros(1, dtype=np.int64))
+
+    def skip(self, memory: Nothing, payload: bytes, people: int) -> Nothing:
+        return memory
 
     def read(self, memory: Nothing, payload: bytes, people: int):
         size = 8 * self.labels + 8 * self.STAMP
@@ -297,46 +299,3 @@ def bundle_of(design: FakeDesign, *, stage: int = 0, slot: int = 0, key: Any = N
 def register() -> None:
     """Let bundles name the channels of tests."""
     CHANNELS.update(FAKES)  # type: ignore[attr-defined]
-
-
-class FakeLedger:
-    """A journal in the collector's database, without budgets; stands where the ledger for people does."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        from tacit.accounting.journal import _SCHEMA, Writer
-
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        self.writer = Writer(connection)
-
-    def begin(self, **body: Any):
-        return self.writer.append("begin", {**body, "budget": body["budget"].to_dict()})
-
-    def reserve(self, *, schedule: Any, exposure: Any, questions: Any):
-        return self.writer.append("reserve", {"stages": len(schedule)})
-
-    def draw(self, *, stage: int, question: int, events: Any, noise: str):
-        return self.writer.append("draw", {"stage": stage, "question": question, "noise": noise})
-
-    def commit(self, receipt: Any, digest: str):
-        return self.writer.append("commit", {"digest": digest}, refers=receipt.number)
-
-    def void(self, *, stage: int, reason: str):
-        return self.writer.append("void", {"stage": stage, "reason": reason})
-
-    def head(self):
-        return self.writer.head()
-
-    def verify(self, anchor: Any = None) -> None:
-        rows = self.writer.connection.execute("SELECT number, digest FROM records").fetchall()
-        require(anchor is None or (anchor.number, anchor.digest) in rows, "the anchor must be there", "none")
-
-    def spent(self) -> tuple[float, float]:
-        return 0.0, 0.0
-
-
-def use_ledger() -> None:
-    """Put the ledger of tests in its place."""
-    from tacit.study import parts
-
-    parts.ledger_within = FakeLedger  # type: ignore[assignment]

@@ -20,7 +20,6 @@ PROCESSES = 8
 
 def main(directory: str) -> None:
     study_fakes.register()
-    study_fakes.use_ledger()
     parts.read_design = study_fakes.FakeDesign.from_dict
     waiting, go = os.pipe()
     answers, answer = os.pipe()

@@ -125,8 +125,8 @@ def audit(place: Path, design: Any) -> dict[str, int]:
         taken = dict(database.execute("SELECT digest, bytes FROM release").fetchall())
     views: dict[tuple[int, int], set[str]] = {}
     unpaid = uncommitted = 0
-    draws = {number: digest for number, kind, _, digest in records if kind in ("draw", "charge")}
-    commits = {json.loads(body)["digest"] for _, kind, body, _ in records if kind == "commit"}
+    draws = {number: digest for number, kind, _, digest in records if kind == "draw"}
+    commits = {json.loads(body)["release"] for _, kind, body, _ in records if kind == "commit"}
     for line in log.read("view"):
         release = Release.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])

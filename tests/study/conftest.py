@@ -19,4 +19,3 @@ def _fakes(monkeypatch):
         "read_design",
         lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain),
     )
-    monkeypatch.setattr(parts, "ledger_within", study_fakes.FakeLedger)

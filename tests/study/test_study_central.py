@@ -77,7 +77,7 @@ def test_s5_secure_noise_of_the_totals_is_as_stated(mechanism: str | None) -> No
         secret, memory, found = channels[0].begin_secret(), channels[0].begin_memory(), []
         for k, channel in enumerate(channels):
             secret, payload = channel.release(secret, bodies[k], TOTALS, SecureNoise())
-            assert len(payload) == 8 * channel.dimension
+            assert len(payload) == 8 * (channel.dimension + 1)
             memory, released = channel.read(memory, payload, 3)
             assert released.claim == basis.claim
             assert math.isclose(released.statistics.variance[0], channel.variance_at(k + 1))
@@ -127,7 +127,7 @@ def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) ->
     for k, channel in enumerate(channels):
         body = channel.encode(move if k in replaced else stay, simulated(0))
         secret, payload = channel.release(secret, [body], TOTALS, SecureNoise())
-        found.append(from_payload(payload, channel.dimension))
+        found.append(from_payload(payload, channel.dimension + 1)[1:])
     return np.concatenate(found)
 
 
@@ -173,8 +173,8 @@ def test_s6_one_stage_of_random_people_moves_less() -> None:
 def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """`simulate` from trajectories and from counts, and `release` over `encode`: the same mean and covariance."""
     shape = CountShape(horizon=2, num_states=2, num_actions=1, staged=True)
-    channel = channels_of(basis_of(shape, releases=1), 40, 1)[0]
-    users = people(shape, 40, 5)
+    channel = channels_of(basis_of(shape, releases=1), 12, 1)[0]
+    users = people(shape, 12, 5)
     constant = Trajectories(users.states, users.actions, np.full(users.rewards.shape, 0.3))
     exact = flat(exact_of(shape, [constant]))
     counts = count_trajectories(constant, 2, 1)
@@ -200,7 +200,7 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
         errors = []
         for _ in range(250):
             _, payload = way(noise)
-            errors.append(flat(channel.read(channel.begin_memory(), payload, 40)[1].statistics) - exact)
+            errors.append(flat(channel.read(channel.begin_memory(), payload, 12)[1].statistics) - exact)
         require_law(np.array(errors), stated)
     # Without noise only the rounding is left, and all three ways have its variance, too.
     monkeypatch.setattr(
@@ -210,7 +210,7 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
     for number, way in enumerate(ways.values()):
         noise = simulated(200 + number)
         payloads = [way(noise)[1] for _ in range(250)]
-        errors = [flat(channel.read(channel.begin_memory(), payload, 40)[1].statistics) - exact for payload in payloads]
+        errors = [flat(channel.read(channel.begin_memory(), payload, 12)[1].statistics) - exact for payload in payloads]
         require_law(np.array(errors)[:, rewards], np.diag(visits * 0.16 / 256))
 
 
@@ -423,7 +423,31 @@ def test_a_stage_that_was_void_takes_no_place() -> None:
     for channel, stage in ((channels[1], users[0]), (channels[3], users[1])):
         secret, payload = channel.release(secret, bodies_of(channel, stage, simulated(0)), Totals(), SecureNoise())
         memory, released = channel.read(memory, payload, 12)
+    with pytest.raises(InvalidInput, match="must be release 2"):
+        channels[0].read(memory, payload, 12)
+    with pytest.raises(InvalidInput, match="must be release 0"):
+        channels[0].read(channels[0].begin_memory(), payload, 12)
     exact = exact_of(SMALL, users)
     limit = 8.0 * math.sqrt(channels[0].variance_at(2))
     assert np.abs(released.statistics.rewards - exact.rewards).max() < limit
     assert math.isclose(released.statistics.variance[2], channels[0].variance_at(2))
+
+
+def test_a_release_that_is_not_learned_from_is_skipped() -> None:
+    """A factor keeps its payload and its people in later totals; fresh noise leaves both out."""
+    users = [on_grid(people(SMALL, 12, seed)) for seed in range(3)]
+    for mechanism, counted in (("factorization", users), ("batched", [users[0], users[2]])):
+        channel = channels_of(basis_of(mechanism=mechanism))[0]
+        secret, memory = channel.begin_secret(), channel.begin_memory()
+        for number, stage in enumerate(users):
+            secret, payload = channel.release(secret, bodies_of(channel, stage, simulated(0)), TOTALS, SecureNoise())
+            if number == 1:
+                before = memory.released
+                memory = channel.skip(memory, payload, 12)
+                assert memory.released is before
+            else:
+                memory, released = channel.read(memory, payload, 12)
+        exact, found = exact_of(SMALL, counted), released.statistics
+        assert found.users[0] == 12 * len(counted)
+        assert math.isclose(found.variance[2], channel.variance_at(len(counted)))
+        assert np.abs(found.rewards - exact.rewards).max() < 8.0 * math.sqrt(found.variance[2])

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from tacit.runs.signature import new_keys
 from tacit.study import parts
 from tacit.study.collector import Collector
 from tacit.study.parts import NOWHERE, Head
-from tacit.study.wire import Release, Report
+from tacit.study.wire import Release, Report, sha256
 
 ROOT = Path(__file__).parents[2]
 DESIGN = FakeDesign(kind="test-stamped")
@@ -146,11 +147,14 @@ def test_a_void_stage_under_local_trust_gives_nothing_back(place):
     collector = opened(place, design)
     add(collector, range(3))
     collector.void("too few came")
-    with contextlib.suppress(InvalidInput):
-        collector.open(bundle_of(design, stage=1, slot=0))
-        assert add(collector, range(3), stage=1) == ["used up"] * 3
+    collector.open(bundle_of(design, stage=1, slot=0))
+    assert add(collector, range(4), stage=1) == ["used up"] * 3 + ["counted"]
+    add(collector, range(4, 7), stage=1)
+    collector.close()
+    assert Release.parse(collector.release(NOWHERE)).people == 4
+    assert collector.status()["spent"]["epsilon"] <= 1.0
     with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
-        assert connection.execute("SELECT count(*) FROM participation").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM participation WHERE stage = 0").fetchone() == (3,)
         assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
 
 
@@ -175,6 +179,12 @@ def test_a_release_is_drawn_once(place):
     assert Collector(place / "collector").release(head) == first
     assert counts(first).tolist() == [1] * 5 + [0] * 35
     collector.verify(head)
+    with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER outbox_no_update")
+        other = replace(Release.parse(first), people=4).encode()
+        connection.execute("UPDATE outbox SET bytes = ?, digest = ?", (other, sha256(other).hex()))
+    with pytest.raises(InvalidInput, match="as they were written"):
+        collector.verify(head)
 
 
 def test_order_is_kept(place):

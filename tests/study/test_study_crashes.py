@@ -23,7 +23,18 @@ def crashes(*words: str) -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kind", ["test-stamped", "test-local", "test-central"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "test-stamped",
+        "shuffle",
+        "central",
+        "local",
+        pytest.param("gradient", marks=pytest.mark.slow),
+        pytest.param("test-local", marks=pytest.mark.slow),
+        pytest.param("test-central", marks=pytest.mark.slow),
+    ],
+)
 def test_an_exit_at_any_edge_leaves_nothing_behind(kind):
     found = crashes(kind)
     assert found["edges"] >= 30

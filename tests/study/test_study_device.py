@@ -11,7 +11,6 @@ from study_fakes import FakeDesign, Labels, bundle_of
 
 from tacit.errors import InvalidInput
 from tacit.policies import DeterministicPolicy, policy_to_dict
-from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
@@ -85,14 +84,16 @@ def test_what_is_refused(tmp_path):
     refused(Device(cap=0.5), bundle_of(DESIGN), "cap")
     refused(Device(floor=5), bundle_of(DESIGN), "floor")
     refused(device, bundle_of(FakeDesign(questions=2), key=private, question=1), "asked once")
-    device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32))
+    seen = device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32)).digest
     refused(device, bundle_of(DESIGN, key=private, stage=3, head="7:" + "ab" * 32), "below stage 4")
     refused(device, bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32, name="x"), "one bundle")
-    refused(device, bundle_of(DESIGN, key=private, stage=5, head="6:" + "ab" * 32), "go back")
-    refused(device, bundle_of(DESIGN, key=private, stage=5, head="7:" + "cd" * 32), "go back")
+    later = {"key": private, "stage": 5, "previous": seen}
+    refused(device, bundle_of(DESIGN, **later, head="6:" + "ab" * 32), "go back")
+    refused(device, bundle_of(DESIGN, **later, head="7:" + "cd" * 32), "go back")
+    refused(device, bundle_of(DESIGN, **{**later, "previous": "11" * 32}, head="8:" + "ab" * 32), "the one before it")
     other = FakeDesign(name="another study")
-    refused(device, bundle_of(other, key=private, stage=5, head="8:" + "ab" * 32), "one study")
-    device.accept(bundle_of(DESIGN, key=private, stage=5, head="8:" + "cd" * 32))
+    refused(device, bundle_of(other, **later, head="8:" + "ab" * 32), "one study")
+    device.accept(bundle_of(DESIGN, **later, head="8:" + "cd" * 32))
     assert device.kept["stage"] == 5
 
 
@@ -114,7 +115,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     data = bundle_of(DESIGN, policies=[[waits, [1, 4]], [treats, [3, 4]]])
     drawn = []
     for seed in range(200):
-        device = Device(noise=SimulationNoise(np.random.default_rng(seed)))
+        device = Device(coins=np.random.default_rng(seed))
         device.accept(data)
         drawn.append(device.act(0, "s1"))
         assert {device.act(h, s) for h in range(2) for s in range(40)} == {drawn[-1]}
@@ -123,7 +124,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     assert Bundle.parse(data).arms[0][1] == 0.25
 
 
-def test_secure_devices_draw_every_arm():
+def test_devices_of_their_own_draw_every_arm():
     waits = policy_to_dict(DeterministicPolicy(np.zeros((2, 40), dtype=np.int64)))
     treats = policy_to_dict(DeterministicPolicy(np.ones((2, 40), dtype=np.int64)))
     data = bundle_of(DESIGN, policies=[[waits, [1, 2]], [treats, [1, 2]]])
@@ -139,9 +140,10 @@ def test_a_killed_study_falls_back_and_sends_nothing(tmp_path):
     treats = policy_to_dict(DeterministicPolicy(np.ones((2, 40), dtype=np.int64)))
     waits = policy_to_dict(DeterministicPolicy(np.zeros((2, 40), dtype=np.int64)))
     device = Device(tmp_path / "device")
-    device.accept(bundle_of(DESIGN, policies=[[treats, [1, 1]]], fallback=waits))
+    seen = device.accept(bundle_of(DESIGN, policies=[[treats, [1, 1]]], fallback=waits)).digest
     assert device.act(0, 0) == "treat"
-    device.accept(bundle_of(DESIGN, stage=1, **NOTHING, kill=True, policies=[[treats, [1, 1]]], fallback=waits))
+    entries = {"policies": [[treats, [1, 1]]], "fallback": waits, "previous": seen}
+    device.accept(bundle_of(DESIGN, stage=1, **NOTHING, kill=True, **entries))
     assert device.act(0, 0) == "wait"
     for send in (lambda: device.report(GOOD), device.cover):
         with pytest.raises(InvalidInput, match="ended"):

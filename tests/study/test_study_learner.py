@@ -16,11 +16,14 @@ from study_world import fast_directory, report_of
 from tacit.errors import InvalidInput
 from tacit.policies import policy_to_dict
 from tacit.policies.named import NamedPolicy
+from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Private
+from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.signature import digest, examine, new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
+from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.flow import broken_flow
 from tacit.study.parts import NOWHERE
@@ -293,3 +296,33 @@ class Poisoned(type(counts())):
         made = super().__new__(cls, *arrays)
         made.counts = counts
         return made
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("learner", "trust"), [("sdp-bucb", "shuffle"), ("sdp-pe-plus", "central"), ("ucbvi", "central")]
+)
+def test_flow_of_real_channels_has_the_stated_variance(learner, trust):
+    """What arrives minus what leaves, over its stated deviation, has mean 0 and variance 1; 5 deviations of each.
+
+    The 60 releases have 6 cells each, so the variance of 360 values is within 0.38 of 1, and the mean within 0.27 of 0
+    (cells of one release share noise where totals are projected, hence the allowance for half as many values).
+    """
+    sizes = {"states": 3, "actions": 2, "horizon": 3, "epsilon": 1.0, "delta": 1e-6, "stages": 2, "target": 30}
+    design = plan_study(learner=learner, trust=trust, **sizes)
+    channel = design.parts().channels[0]
+    noise = SimulationNoise(np.random.default_rng(4))
+    person = Trajectory(np.array([0, 1, 2, 1]), np.array([0, 1, 0]), np.array([0.0, 1.0, 0.5]))
+    found = []
+    for _ in range(60):
+        bodies = [channel.encode(person, noise) for _ in range(channel.target)]
+        _, payload = channel.release(channel.begin_secret(), bodies, channel.query, noise)
+        _, released = channel.read(channel.begin_memory(), payload, channel.target)
+        counts = released.statistics
+        S, A = counts.visits.shape[1:]
+        sigma = np.sqrt(S * A * counts.variance[0] + A * counts.variance[1])
+        found.append((counts.transitions[:-1].sum(axis=(1, 2)) - counts.visits[1:].sum(axis=2)).ravel() / sigma)
+        assert broken_flow(counts, trust) is None
+    values = np.concatenate(found)
+    assert abs(values.mean()) < 5 / np.sqrt(len(values) / 2)
+    assert abs(values.var() - 1.0) < 5 * np.sqrt(2.0 / (len(values) / 2))

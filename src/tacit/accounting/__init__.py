@@ -20,6 +20,7 @@ from tacit.accounting.events import (
 )
 from tacit.accounting.families import Family
 from tacit.accounting.ledger import Ledger, Receipt
+from tacit.accounting.people import PeopleLedger
 from tacit.accounting.units import largest_report_epsilon, worst_exposure
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianEvent",
     "LaplaceEvent",
     "Ledger",
+    "PeopleLedger",
     "PrivacyClaim",
     "PrivacyUnit",
     "PureEvent",

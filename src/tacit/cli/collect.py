@@ -5,7 +5,9 @@ What is printed are numbers of reports; names of people and of their files are n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,7 +15,7 @@ import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
-from tacit.errors import InvalidInput, require
+from tacit.errors import require
 
 if TYPE_CHECKING:
     from tacit.study.collector import Collector
@@ -66,9 +68,15 @@ def _open(
 @collect.command("add")
 def _add(
     directory: Directory,
-    files: Annotated[list[Path], typer.Argument(help="Reports (.tcr), or directories of them.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Reports (.tcr), directories of them, or a log (.csv, .parquet; central trust)."),
+    ],
     person: Annotated[
         str | None, typer.Option(help="Whose report it is, for a single one; else the name of the file says so.")
+    ] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(help="The public mapping of a log, if its columns and names are not the design's.")
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -80,11 +88,15 @@ def _add(
     found = [part for path in files for part in _inside(path)]
     require(bool(found), "there must be reports to add", "none")
     require(person is None or len(found) == 1, "--person is for a single report", len(found))
-    for path in found:
-        if path.suffix not in READERS:
-            raise InvalidInput(f"reports must be files of the kind {', '.join(READERS)}; another kind was given")
+    for number, path in enumerate(found, start=1):
+        # Names of files are names of people, so none is quoted.
+        place = f"file {number} of {len(found)}"
+        require(path.suffix in READERS, f"reports must be files of the kind {', '.join(READERS)}", place)
+        require(path.is_file() and os.access(path, os.R_OK), "reports must be files that can be read", place)
+    asked = Asked(person=person, mapping=mapping)
     with progress_bar(len(found), "reports", show=not json) as advance:
-        reports = (report for path in found for report in READERS[path.suffix](collector, path, person))
+        sources = [READERS[path.suffix](collector, path, asked) for path in found]
+        reports = (report for source in sources for report in source)
         counts = summary(collector.add_many(reports, advance))
     if json:
         print_json(counts)
@@ -186,20 +198,37 @@ def _certificate(directory: Directory, json: AsJson = False) -> None:
         say(f"stage {row['stage']}: {row['reports']} reports, epsilon {row['epsilon']:.4g} for one of them")
 
 
-def _report_file(collector: Collector, path: Path, person: str | None) -> Iterator[tuple[bytes, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was said about the files: whose report it is, and how a log is to be read."""
+
+    person: str | None
+    mapping: Path | None
+
+
+def _report_file(collector: Collector, path: Path, asked: Asked) -> Iterator[tuple[bytes, str]]:
     """One report in a file; its name says whose it is."""
-    yield read_bytes(path), path.stem if person is None else person
+    require(asked.mapping is None, "--mapping is for logs", "a report")
+    yield read_bytes(path), path.stem if asked.person is None else asked.person
 
 
-Reader = Callable[["Collector", Path, str | None], Iterator[tuple[bytes, str]]]
-READERS: Final[Mapping[str, Reader]] = {".tcr": _report_file}
+def _log_file(collector: Collector, path: Path, asked: Asked) -> Iterator[tuple[bytes, str]]:
+    """A log of episodes, checked as a whole before its first report is made."""
+    from tacit.study.log_reports import log_reports
+
+    require(asked.person is None, "--person is for a single report; a log names its people itself", "a log")
+    return log_reports(collector, path, asked.mapping)
+
+
+Reader = Callable[["Collector", Path, Asked], Iterator[tuple[bytes, str]]]
+READERS: Final[Mapping[str, Reader]] = {".tcr": _report_file, ".csv": _log_file, ".parquet": _log_file}
 """How files are read, by suffix: each gives reports and whose they are."""
 
 
 def _inside(path: Path) -> list[Path]:
     """The reports of a directory, or the file itself."""
     if path.is_dir():
-        return sorted(part for part in path.iterdir() if part.suffix in READERS)
+        return sorted(part for part in path.iterdir() if part.suffix == ".tcr")
     return [path]
 
 

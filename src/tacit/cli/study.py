@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
 from tacit.errors import InvalidInput, require
 
@@ -84,14 +84,13 @@ def _new(
 
 def _planned(**options: Any) -> Any:
     """The design that options amount to."""
-    from importlib import import_module
+    from tacit.study.design import plan_study
 
     low, _, high = options.pop("rewards").partition(",")
     try:
         bounds = (float(low), float(high))
     except ValueError as error:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
-    plan_study = import_module("tacit.study.design").plan_study
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
     chosen = {option: value for option, value in options.items() if value is not None}
@@ -236,3 +235,47 @@ def _kill(
     made = Study(directory)
     made.kill(reason)
     print_json(made.status()) if json else say("ended: write the last bundle with 'plan' and hand it to everybody")
+
+
+@study.command("demo")
+def _demo(
+    out: Annotated[Path, typer.Option(help="A new directory for the files of the study.")] = Path("tacit-study-demo"),
+    trust: Annotated[str, typer.Option(help="central, shuffle or local.")] = "shuffle",
+    epsilon: Annotated[float, typer.Option(help="What a person may lose.")] = 2.0,
+    people: Annotated[int, typer.Option(help="How many simulated people take part.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Moves the people; the noise cannot be seeded.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """Run a whole study with simulated people over real files: bundles, reports, ledger, certificate, policy."""
+    from typing import get_args
+
+    from tacit.accounting.claims import Trust
+    from tacit.errors import UnknownName
+    from tacit.study.demo import run_demo
+
+    known = [name for name in get_args(Trust) if name != "none"]
+    if trust not in known:
+        raise UnknownName("trust model", trust, known)
+    found = run_demo(out, trust=trust, epsilon=epsilon, people=people, seed=seed, say=None if json else tell)  # type: ignore[arg-type]
+    status, certificate = found.collector.status(), found.collector.certificate()
+    if json:
+        print_json(
+            {
+                "stages": list(found.stages),
+                "ledger": status,
+                "certificate": certificate.to_dict(),
+                "policy": found.policy.to_dict(),
+                "file": str(found.file),
+                "signature": found.signature,
+            }
+        )
+        return
+    steps = [f"step {h}" for h in range(found.design.horizon)]
+    print_table(["state", *steps], [list(row) for row in found.policy.table()])
+    say(certificate.render())
+    spent, budget = status["spent"], status["budget"]
+    say(
+        f"ledger: {status['people']} people, spent epsilon {spent['epsilon']:.4g} of {budget['epsilon']:g}, delta "
+        f"{spent['delta']:g} of {budget['delta']:g}; refused: {status['refused'] or 'nobody'}"
+    )
+    say(f"policy: {found.file} ({found.signature}); the people were simulated, the noise was not")

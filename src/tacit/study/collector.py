@@ -30,14 +30,24 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
+from tacit.study.admission import (
+    begin_stage,
+    believed,
+    last_stage,
+    require_latest,
+    require_next_question,
+    require_seen,
+)
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
+from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
 from tacit.study.state import decode_state, encode_state
@@ -121,7 +131,7 @@ class Collector:
                 "seed": None if entropy is None else str(entropy),
             }
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-            ledger = study_parts.ledger_within(connection)
+            ledger = PeopleLedger.within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
             ledger.reserve(
                 schedule=[channel.events() for channel in parts.channels],
@@ -136,7 +146,7 @@ class Collector:
 
     def open(self, bundle: bytes) -> int:
         """Open the stage of a bundle, or take its next question in; the same bytes again change nothing."""
-        asked = self._believed(bundle)
+        asked = believed(bundle, self.design, self.claim, self.learner)
         stage, question, slot = asked["stage"], asked["question"], asked["slot"]
         channel = self.channels[slot]
         with self.store.step("open") as connection:
@@ -146,14 +156,14 @@ class Collector:
             if there is not None:
                 require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
                 return int(stage)
-            self._require_seen(connection, asked.head)
+            require_seen(connection, asked.head)
             if question == 0:
-                self._begin(connection, asked)
+                begin_stage(connection, asked)
             else:
-                self._ask_again(connection, asked)
+                require_next_question(connection, asked)
             receipt = None
             if channel.CHARGED_AT == "open":
-                ledger = study_parts.ledger_within(connection)
+                ledger = PeopleLedger.within(connection)
                 receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
@@ -201,10 +211,10 @@ class Collector:
             ).fetchone()
             require(row is not None, "a stage must be open and closed before it is released", "no stage")
             stage, question, bundle, charge, digest, stored = row
-            self._require_seen(connection, head)
+            require_seen(connection, head)
             if stored is not None:
                 return bytes(stored)
-            self._require_latest(connection, head)
+            require_latest(connection, head)
             number, slot, questions, n = self._stage(connection, "closed")
             require(number == stage, "the last stage must be the closed one", "another")
             paid = None if charge is None else Head(number=charge, digest=digest)
@@ -224,7 +234,7 @@ class Collector:
             self._scrub(connection, stage)
             if not paid:
                 connection.execute("DELETE FROM participation WHERE stage = ?", (stage,))
-            study_parts.ledger_within(connection).void(stage=slot, reason=reason)
+            PeopleLedger.within(connection).void(stage=slot, reason=reason)
 
     # what can be known
 
@@ -241,37 +251,7 @@ class Collector:
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
         with self.store.reading() as connection:
-            rows = connection.execute("SELECT number, slot, state, n, reason FROM stage ORDER BY number").fetchall()
-            counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
-            refused = dict(connection.execute("SELECT reason, count FROM rejected ORDER BY reason").fetchall())
-            people = connection.execute("SELECT count(DISTINCT person) FROM participation").fetchone()[0]
-            ledger = study_parts.ledger_within(connection)
-            head, spent = Head.of(ledger.head()), ledger.spent()
-        stages = [
-            {
-                "stage": number,
-                "slot": slot,
-                "state": state,
-                "reports": counts.get(number, 0) if n is None else n,
-                "least": self.channels[slot].least,
-                "target": self.channels[slot].target,
-                "reason": reason,
-            }
-            for number, slot, state, n, reason in rows
-        ]
-        return {
-            "study": self.design.digest,
-            "name": self.design.name,
-            "trust": self.design.trust,
-            "noise": self.noise,
-            "state": stages[-1]["state"] if stages else "new",
-            "stages": stages,
-            "people": people,
-            "refused": refused,
-            "head": head.text,
-            "spent": {"epsilon": spent[0], "delta": spent[1]},
-            "budget": {"epsilon": self.design.epsilon, "delta": self.design.delta},
-        }
+            return status_of(connection, self.design, self.channels, self.noise)
 
     def certificate(self) -> Certificate:
         """What the accountant finds for this design, derived anew, with the noise of this collector."""
@@ -293,55 +273,10 @@ class Collector:
     def verify(self, head: Head | None = None) -> None:
         """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
         with self.store.reading() as connection:
-            study_parts.ledger_within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
-            for stage, question, data, digest, charge in connection.execute(
-                "SELECT stage, question, bytes, digest, charge FROM outbox"
-            ):
-                release = Release.parse(data)
-                same = sha256(data).hex() == digest and release.head.number == charge
-                same = same and (release.stage, release.question, release.study) == (stage, question, self.study)
-                require(same, "releases must be as they were written", f"another one of stage {stage}")
+            PeopleLedger.within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
+            require_outbox(connection, self.study)
 
     # inside of transactions
-
-    def _believed(self, bundle: bytes) -> Bundle:
-        """A bundle of this study that asks what the design says, or a refusal."""
-        asked = Bundle.parse(bundle)
-        require(asked.study == self.study, "a bundle must be of this study", "another study")
-        signed = asked.examined(self.learner)
-        forged = asked.content.get("signature") is not None and not signed.valid
-        require(not forged, "a bundle must have a signature that fits", signed.words)
-        require(self.learner is None or signed.pinned, "a bundle must be signed by the pinned key", signed.words)
-        require(not asked["kill"], "a study that was ended must not be opened", "a bundle that ends it")
-        require(asked.channel is not None, "a stage must ask something to be collected", "a bundle that asks nothing")
-        slot = asked["slot"]
-        fits = slot < len(self.channels) and self.design.channels[slot] == asked["channel"]
-        require(fits, "a bundle must ask by the channel of its design", "another channel")
-        require(asked.claim == self.claim, "a bundle must make the claim of its design", "another claim")
-        return asked
-
-    def _begin(self, connection: sqlite3.Connection, asked: Bundle) -> None:
-        """The next stage, when the last one has ended."""
-        last = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
-        if last is not None:
-            require(last[1] in ("released", "void"), "the stage before must have ended", f"stage {last[0]}: {last[1]}")
-            require(asked["stage"] > last[0], f"a stage must come after stage {last[0]}", asked["stage"])
-        done = connection.execute(
-            "SELECT 1 FROM stage WHERE slot = ? AND state = 'released'", (asked["slot"],)
-        ).fetchone()
-        require(done is None, "what was released must not be collected again", f"slot {asked['slot']}")
-        connection.execute(
-            "INSERT INTO stage (number, slot, questions, state) VALUES (?, ?, ?, 'open')",
-            (asked["stage"], asked["slot"], asked["questions"]),
-        )
-
-    def _ask_again(self, connection: sqlite3.Connection, asked: Bundle) -> None:
-        """The next question about people who have reported: after the one before it was released."""
-        stage, slot, questions, _ = self._stage(connection, "closed")
-        same = (stage, slot, questions) == (asked["stage"], asked["slot"], asked["questions"])
-        require(same, "the next question must be about the stage that is closed", "another stage")
-        done = connection.execute("SELECT count(*) FROM outbox WHERE stage = ?", (stage,)).fetchone()[0]
-        require(asked["question"] == done, f"the next question must be number {done}", asked["question"])
 
     def _released(
         self,
@@ -356,7 +291,7 @@ class Collector:
         """Charge, draw, store, commit, scrub (C2)."""
         channel, stage = self.channels[slot], int(asked["stage"])
         self._require_enough(channel, n)
-        ledger = study_parts.ledger_within(connection)
+        ledger = PeopleLedger.within(connection)
         if paid is None:
             require(channel.CHARGED_AT == "release", "a stage of this channel must be paid when it opens", "unpaid")
             receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
@@ -407,29 +342,9 @@ class Collector:
     def _intake(self, connection: sqlite3.Connection) -> Intake:
         return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
 
-    def _require_seen(self, connection: sqlite3.Connection, head: Head) -> None:
-        """Refuse to go on from a backup: what the learner has seen must be here (C4)."""
-        if head == NOWHERE:
-            return
-        row = connection.execute("SELECT 1 FROM outbox WHERE charge = ? AND head = ?", (head.number, head.digest))
-        hint = "this is an older copy of the collector; go on with the newest one"
-        require(row.fetchone() is not None, "the ledger must hold what the learner has seen", "no such record", hint)
-
-    def _require_latest(self, connection: sqlite3.Connection, head: Head) -> None:
-        """Before anything is drawn, the learner must have seen all that was released."""
-        row = connection.execute("SELECT charge, head FROM outbox ORDER BY charge DESC LIMIT 1").fetchone()
-        last = NOWHERE if row is None else Head(number=row[0], digest=row[1])
-        hint = "hand over what 'tacit study status' of the learner prints as head"
-        require(head == last, "the head must be that of the last release", f"head {head.number}", hint)
-
     def _stage(self, connection: sqlite3.Connection, *states: str) -> tuple[int, int, int, Any]:
         """(number, slot, questions, n) of the last stage, if it is in one of these states."""
-        row = connection.execute(
-            "SELECT number, slot, questions, n, state FROM stage ORDER BY number DESC LIMIT 1"
-        ).fetchone()
-        state = "none" if row is None else row[4]
-        require(state in states, f"the last stage must be {' or '.join(states)}", state)
-        return row[0], row[1], row[2], row[3]
+        return last_stage(connection, *states)
 
     def _secret(self, connection: sqlite3.Connection) -> Any:
         row = connection.execute("SELECT bytes FROM secret").fetchone()

@@ -142,6 +142,10 @@ class Channel(Protocol):
         """Anybody: the statistics that a learner takes, from integers; no noise, no secrets."""
         ...
 
+    def skip(self, memory: Any, payload: bytes, people: int) -> Any:
+        """Anybody: the memory after a release that nobody learns from; the same one where releases stand alone."""
+        ...
+
     def simulate(self, secret: Any, users: Any, query: Query, noise: SimulationNoise) -> tuple[Any, bytes]:
         """Simulation only: secret and payload with the law of `release` over `encode`, from trajectories or counts."""
         ...

@@ -280,6 +280,7 @@ def _parts(choices: _Choices) -> StudyParts:
     basis = BASES[asks, choices.trust](chosen, world, choices)
     learner = _learner(chosen, world, basis, choices)
     channels = basis.channels(_stages(learner, choices))
+    _require_alike(channels, choices)
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
     privatizer = Channeled(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
@@ -293,6 +294,23 @@ def _parts(choices: _Choices) -> StudyParts:
         events=privatizer.events(),
         certificate=privatizer.certificate().under(terms),
     )
+
+
+def _require_alike(channels: Sequence[Channel], choices: _Choices) -> None:
+    """Refuse unequal stages of binomial noise for people who come back.
+
+    Which stages somebody reports in may depend on what was released before. Where all stages cost alike that changes
+    nothing, and Gaussian noise adds up whoever chooses; the cost of unequal binomial stages is exact for stages that
+    are fixed beforehand only (Lemma P14 (several stages)).
+    """
+    shuffled = choices.trust == "shuffle" and choices.unit.reports > 1
+    kinds = {frozenset(channel.events()) for channel in channels} if shuffled else set()
+    if len(kinds) > 1:
+        raise NotSupported(
+            f"people with {choices.unit.reports} reports need shuffled stages that are all alike, and "
+            f"{choices.learner} plans {len(kinds)} kinds of them; use a learner that takes the study's own stages "
+            "(bucb, sdp-bucb, sdp-pe-plus), or one report per person"
+        )
 
 
 def _public_sizes(channels: Sequence[Channel]) -> str:

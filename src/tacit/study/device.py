@@ -1,8 +1,8 @@
 """The device: one person's side. It decides whether a bundle is worth an answer, follows its policy, and reports once.
 
 D1  Refused are a forged or unpinned signature, another study, a stage below one that was seen, another bundle for the
-    same stage, an unknown entry, an epsilon above the person's cap, fewer people than the person's floor, a ledger that
-    went back, and noise that does not keep the claim.
+    same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer people than
+    the person's floor, a ledger that went back, and noise that does not keep the claim.
 D2  A report is frozen on the disk before it is returned: asked again, the device returns the same bytes and draws
     nothing, since two reports of one trajectory have less noise than one.
 D3  A cover report has the length of a real one; whoever sends one in every stage does not show when there was nothing
@@ -23,12 +23,11 @@ import numpy as np
 
 from tacit.accounting.composition import epsilon_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
-from tacit.mechanisms.exact import uniform_integers
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Noise
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SecureNoise
 from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json, write_whole, writing_to
 from tacit.study.bundle import Bundle
@@ -51,14 +50,15 @@ class Device:
         floor: int = 1,
         key: str | Path | None = None,
         noise: Noise | None = None,
+        coins: np.random.Generator | None = None,
     ) -> None:
         """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`."""
         require(cap == math.inf or require_real("cap", cap, low=0.0) >= 0, "cap must be an epsilon", "another")
         self.cap, self.floor = float(cap), require_count("floor", floor)
         self.key = None if key is None else Path(key)
         self.noise: Noise = SecureNoise() if noise is None else noise
-        self.coins = np.random.default_rng()
-        """What lots are drawn with where the policy draws some: they protect nobody."""
+        self.coins = np.random.default_rng() if coins is None else coins
+        """What lots are drawn with: which policy of a mixture, which action. They protect nobody; `noise` does."""
         self.directory = None if directory is None else Path(directory)
         self.kept: dict[str, Any] = {"study": None, "stage": -1, "digest": None, "head": NOWHERE.text}
         self.kept |= {"bundle": None, "arm": None, "report": None}
@@ -108,7 +108,7 @@ class Device:
         if isinstance(policy, LayeredPolicy | GaussianPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
         named = NamedPolicy(policy=policy, states=tuple(bundle["states"]), actions=tuple(bundle["actions"]))
-        return named.act(h, s, self.noise.generator if isinstance(self.noise, SimulationNoise) else self.coins)
+        return named.act(h, s, self.coins)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
@@ -136,7 +136,7 @@ class Device:
             return base64.b64decode(self.kept["report"])
         assert bundle.channel is not None  # noqa: S101 - for the types
         body = bundle.channel.encode(trajectory, self.noise)
-        made = Report(study=bundle.study, stage=bundle["stage"], id=self._bytes(ID), body=body).encode()
+        made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
         self._keep({**self.kept, "report": base64.b64encode(made).decode()})
         return made
 
@@ -156,6 +156,10 @@ class Device:
         require(found["stage"] >= seen, f"a stage must not be below stage {seen}, which was seen", found["stage"])
         same = found["stage"] > seen or found.digest == self.kept["digest"]
         require(same, "a stage has one bundle for everybody", "another one")
+        # Bundles of later questions are not for devices, so only a stage of one question is followed by its successor.
+        follows = self.bundle is not None and self.bundle["questions"] == 1 and found["stage"] == seen + 1
+        chained = not follows or found["previous"] == self.kept["digest"]
+        require(chained, "a bundle must name the one before it", "another one")
         head = Head.from_text(self.kept["head"])
         back = found.head.number < head.number or (found.head.number == head.number and found.head != head)
         require(not back, "the ledger of a study must not go back", f"record {found.head.number}")
@@ -178,18 +182,12 @@ class Device:
         if len(found.arms) == 1:
             return 0
         common = math.lcm(*(weight.denominator for _, weight in found.arms))
-        if isinstance(self.noise, SimulationNoise):
-            ticket = int(self.noise.generator.integers(common))
-        else:
-            ticket = int(uniform_integers(1, self.noise, below=common)[0])
+        ticket = int(self.coins.integers(common))
         for place, (_, weight) in enumerate(found.arms):
             ticket -= int(weight * common)
             if ticket < 0:
                 return place
         raise InvalidInput("the weights of a bundle's policies must add up to 1")
-
-    def _bytes(self, count: int) -> bytes:
-        return self.noise.generator.bytes(count) if isinstance(self.noise, SimulationNoise) else os.urandom(count)
 
     def _accepted(self) -> Bundle:
         if self.bundle is None:

@@ -17,8 +17,9 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require
+from tacit.study.columns import parse_number
 from tacit.study.findings import REASONS, DataCheck, Episodes
-from tacit.study.mapping import EpisodeMapping, parse_number
+from tacit.study.mapping import EpisodeMapping
 from tacit.study.rows import Row
 
 __all__ = ["Gathered"]

@@ -14,20 +14,20 @@ G1  A mapping is fixed before anybody's data are looked at: edges, categories an
 
 from __future__ import annotations
 
-import bisect
 import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.study.columns import Bins, Categories, require_text
 
-__all__ = ["Absorb", "Bins", "Categories", "Columns", "EpisodeMapping", "LongRule", "parse_number"]
+__all__ = ["Absorb", "Columns", "EpisodeMapping", "LongRule"]
 
 LongRule = Literal["refuse", "cut"]
 MOST_STATES: Final = 65_535
@@ -35,20 +35,6 @@ MOST_STATES: Final = 65_535
 MOST_STEPS: Final = 10_000
 BETWEEN: Final = ", "
 """Between the names of the parts of a state."""
-
-
-def parse_number(text: str) -> float:
-    """The number that a text stands for, NaN if it is none; no underscores, no infinities by other names.
-
-    >>> parse_number(" 2.5 "), parse_number("1_000"), parse_number("")
-    (2.5, nan, nan)
-    """
-    if "_" in text:
-        return math.nan
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,91 +45,6 @@ class Columns:
     episode: str = "episode"
     step: str = "step"
     propensity: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Categories:
-    """A column of categories: names, each with the texts that stand for it in the log.
-
-    >>> Categories(column="ward", values=(("well", ("W", "well")), ("sick", ("S",)))).index("S")
-    1
-    """
-
-    column: str
-    values: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def __post_init__(self) -> None:
-        _require_text("column", self.column)
-        require(len(self.values) > 0, f"column '{self.column}' must have a category", 0)
-        every = [text for _, texts in self.values for text in texts]
-        spoken = all(texts for _, texts in self.values)
-        require(spoken, f"every category of '{self.column}' must stand for a text", "none")
-        for text in (*self.names, *every):
-            _require_text(f"categories of '{self.column}'", text)
-        require(len(set(self.names)) == len(self.names), f"categories of '{self.column}' must differ", "one twice")
-        require(len(set(every)) == len(every), f"a text of '{self.column}' must belong to one category", "two of them")
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {text: i for i, (_, texts) in enumerate(self.values) for text in texts}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names, in order."""
-        return tuple(name for name, _ in self.values)
-
-    def index(self, text: str) -> int:
-        """The place of a text, -1 if it is none of them."""
-        return self._places.get(text, -1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {"column": self.column, "categories": [[name, list(texts)] for name, texts in self.values]}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bins:
-    """A column of numbers, binned: edges e₁ < ... < e_k make the k + 1 bins (-∞, e₁), [e₁, e₂), ..., [e_k, ∞).
-
-    >>> Bins(column="age", edges=(18.0, 65.0)).names
-    ('age < 18', '18 ≤ age < 65', '65 ≤ age')
-    """
-
-    column: str
-    edges: tuple[float, ...]
-    labels: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        _require_text("column", self.column)
-        for edge in self.edges:
-            require_real(f"an edge of '{self.column}'", edge)
-        rising = len(self.edges) > 0 and all(a < b for a, b in pairwise(self.edges))
-        require(rising, f"edges of '{self.column}' must increase strictly", list(self.edges))
-        if self.labels is not None:
-            many = len(self.edges) + 1
-            fits = len(self.labels) == many and len(set(self.labels)) == many
-            require(fits, f"'{self.column}' must have {many} different names", list(self.labels))
-            for label in self.labels:
-                _require_text(f"names of '{self.column}'", label)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names, in order."""
-        if self.labels is not None:
-            return self.labels
-        e, c = [f"{edge:g}" for edge in self.edges], self.column
-        inner = (f"{a} ≤ {c} < {b}" for a, b in pairwise(e))
-        return (f"{c} < {e[0]}", *inner, f"{e[-1]} ≤ {c}")
-
-    def index(self, text: str) -> int:
-        """The bin of a number that is written down as a text, -1 if it is none."""
-        number = parse_number(text)
-        return -1 if not math.isfinite(number) else bisect.bisect_right(self.edges, number)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        named = {} if self.labels is None else {"names": list(self.labels)}
-        return {"column": self.column, "edges": list(self.edges), **named}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +92,7 @@ class EpisodeMapping:
         require(plain, "delimiter must be one character", self.delimiter)
         require(len(self.states) > 0, "states must have a column", 0)
         for name in self.used_columns:
-            _require_text("column", name)
+            require_text("column", name)
         require(len(self.state_names) <= MOST_STATES, f"there must be at most {MOST_STATES} states", "more")
         require(len(set(self.state_names)) == len(self.state_names), "states must have different names", "one twice")
         require(len(self.action_names) <= MOST_STATES, f"there must be at most {MOST_STATES} actions", "more")
@@ -204,7 +105,7 @@ class EpisodeMapping:
                 raise UnknownName("action of the padding", self.short.action, self.action_names)
             require_real("reward of the padding", self.short.reward, low=low, high=high, hint="inside of the bounds")
             if self.short.state is not None:
-                _require_text("state of the padding", self.short.state)
+                require_text("state of the padding", self.short.state)
 
     @cached_property
     def state_names(self) -> tuple[str, ...]:
@@ -355,8 +256,3 @@ def _entries(what: str, plain: object, needed: tuple[str, ...], others: tuple[st
     missing = [name for name in needed if name not in plain]
     require(not missing, f"{what} must have {', '.join(needed)}", f"none of {missing}" if missing else "all")
     return dict(plain)
-
-
-def _require_text(what: str, text: object) -> None:
-    fine = isinstance(text, str) and text == text.strip() and text != "" and text.isprintable()
-    require(fine, f"{what} must be a printable text without spaces around it", text)

@@ -1,11 +1,9 @@
-"""What the parties of a study ask of its design and of the ledger for people; and `Head`, a place in that ledger."""
+"""What the parties of a study ask of its design; and `Head`, a place in the ledger for people."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,11 +21,9 @@ __all__ = [
     "NOWHERE",
     "Design",
     "Head",
-    "Ledger",
     "Parts",
     "certificate_under",
     "channels_of",
-    "ledger_within",
     "packages_of",
     "parts_of",
     "read_design",
@@ -149,47 +145,6 @@ class Design(Protocol):
         ...
 
 
-class Ledger(Protocol):
-    """What a collector asks of the ledger for people, inside its own transaction."""
-
-    @classmethod
-    def within(cls, connection: sqlite3.Connection) -> Ledger:
-        """The ledger in this database; whoever has the connection begins and ends transactions."""
-        ...
-
-    def begin(self, *, writer: str, budget: PrivacyClaim, study: str, noise: str) -> Receipt:
-        """The first record."""
-        ...
-
-    def reserve(self, *, schedule: Sequence[Events], exposure: Events, questions: Sequence[int]) -> Receipt:
-        """Set the whole schedule aside, or raise `BudgetSpent`."""
-        ...
-
-    def draw(self, *, stage: int, question: int, events: Events, noise: str) -> Receipt:
-        """Charge one release of the schedule, before it happens."""
-        ...
-
-    def commit(self, receipt: Receipt, digest: str) -> Receipt:
-        """Note what was released for that charge."""
-        ...
-
-    def void(self, *, stage: int, reason: str) -> Receipt:
-        """Note that a stage was given up."""
-        ...
-
-    def head(self) -> Receipt:
-        """The last record."""
-        ...
-
-    def verify(self, anchor: Receipt | None = None) -> None:
-        """Raise unless the ledger is as it was written and holds the anchor."""
-        ...
-
-    def spent(self) -> tuple[float, float]:
-        """What a person has been charged with at the worst."""
-        ...
-
-
 def usable_key(path: str | Path | None) -> Path | None:
     """The file of a private key that signs, or None."""
     if path is None:
@@ -200,8 +155,9 @@ def usable_key(path: str | Path | None) -> Path | None:
 
 def read_design(plain: Mapping[str, Any]) -> Design:
     """The design that `to_dict` wrote."""
-    found: Design = import_module("tacit.study.design").StudyDesign.from_dict(plain)
-    return found
+    from tacit.study.design import StudyDesign
+
+    return StudyDesign.from_dict(plain)
 
 
 def channels_of(design: Design) -> tuple[Channel, ...]:
@@ -230,9 +186,3 @@ def certificate_under(certificate: Certificate, noise: str) -> Certificate:
 def packages_of(*values: object) -> tuple[str, ...]:
     """The packages whose tuples may stand in a state: tacit's and those that the parts come from."""
     return tuple(sorted({"tacit", *(type(value).__module__.partition(".")[0] for value in values)}))
-
-
-def ledger_within(connection: sqlite3.Connection) -> Ledger:
-    """The ledger for people in a collector's database."""
-    found: Ledger = import_module("tacit.accounting.people").PeopleLedger.within(connection)
-    return found

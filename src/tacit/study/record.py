@@ -118,9 +118,13 @@ def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: bytes
         belief, query = learner.ask(mind.belief, mind.plan, bundle["question"])
         require(query_to_dict(query) == bundle["query"], "bundles must ask what was planned", "another query")
         return Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
-    require(kind == "take" and release is not None, "a study must have kept its releases", "one is missing")
-    given = Release.parse(release or b"")
-    memory, found = study.parts.channels[slot].read(mind.memory, given.payload, given.people)
+    kept = kind in ("take", "void") and release is not None
+    require(kept, "a study must have kept its releases", "one is missing")
+    given, channel = Release.parse(release or b""), study.parts.channels[slot]
+    if kind == "void":
+        memory = channel.skip(mind.memory, given.payload, given.people)
+        return Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+    memory, found = channel.read(mind.memory, given.payload, given.people)
     return Mind(belief=learner.update(mind.belief, found), plan=mind.plan, memory=memory, coins=mind.coins)
 
 

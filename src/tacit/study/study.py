@@ -23,14 +23,13 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.errors import require
 from tacit.policies import AnyPolicy, policy_to_dict
-from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
-from tacit.study.bundle import Bundle
 from tacit.study.flow import broken_flow
+from tacit.study.issuing import issue, kept_bundle, last_head, weighted
 from tacit.study.mind import Mind, keep
-from tacit.study.parts import NOWHERE, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
 from tacit.study.store import Edge, Store
 from tacit.study.tables import STUDY
@@ -112,10 +111,10 @@ class Study:
             if ended is not None and state != "killed":
                 return self._end(connection, number + 1)
             if state in ("served", "killed"):
-                return _bundle(connection, number, 0)
+                return kept_bundle(connection, number, 0)
             if state == "open":
                 question = self._question(connection, number)
-                there = _bundle(connection, number, question)
+                there = kept_bundle(connection, number, question)
                 return there or self._ask(connection, parts, number, slot, question)
             return self._next(connection, parts, number + 1, retry=state == "void")
 
@@ -157,8 +156,9 @@ class Study:
         """The collector gave the open stage up: the next plan is the same one, for other people, under a new number."""
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
         with self.store.step("void") as connection:
-            row = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
+            row = connection.execute("SELECT number, state, slot FROM stage ORDER BY number DESC LIMIT 1").fetchone()
             require(row is not None and row[1] == "open", "a stage must be open to be given up", row and row[1])
+            self._skip(connection, *row[::2])
             connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, row[0]))
 
     def kill(self, reason: str = "ended") -> None:
@@ -177,13 +177,13 @@ class Study:
             ended = connection.execute("SELECT 1 FROM meta WHERE name = 'killed'").fetchone()
             if (ended and state != "killed") or state not in ("open", "served", "killed"):
                 return b""
-            return _bundle(connection, number, self._used(connection, number) if state == "open" else 0)
+            return kept_bundle(connection, number, self._used(connection, number) if state == "open" else 0)
 
     @property
     def head(self) -> Head:
         """The last place in the collector's ledger that was seen, quarantined releases included."""
         with self.store.reading() as connection:
-            return _head(connection)
+            return last_head(connection)
 
     def status(self) -> dict[str, Any]:
         """Where the study is."""
@@ -197,7 +197,7 @@ class Study:
             held = connection.execute("SELECT stage, question, finding FROM quarantine").fetchall()
             used = {tuple(row) for row in connection.execute("SELECT stage, question FROM belief WHERE kind = 'take'")}
             killed = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
-            head = _head(connection)
+            head = last_head(connection)
         waiting = [list(row) for row in held if tuple(row[:2]) not in used]
         state = "ended" if killed else "quarantined" if waiting else stages[-1]["state"] if stages else "new"
         return {
@@ -241,7 +241,7 @@ class Study:
         require(state == "open" and given.stage == number, "a release must be of the open stage", given.stage)
         question = self._used(connection, given.stage)
         require(given.question == question, f"a release must be of question {question}", given.question)
-        require(_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
+        require(kept_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
         channel = self.parts.channels[slot]
         fits = channel.least <= given.people <= channel.target
         require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
@@ -249,7 +249,7 @@ class Study:
 
     def _store(self, connection: sqlite3.Connection, given: Release, data: bytes) -> None:
         """Keep the bytes of a release whose ledger has grown (L3)."""
-        last = _head(connection).number
+        last = last_head(connection).number
         require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
         connection.execute(
             "INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -265,6 +265,18 @@ class Study:
             ),
         )
         self.store.edge("take:stored")
+
+    def _skip(self, connection: sqlite3.Connection, stage: int, slot: int) -> None:
+        """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
+        question = self._used(connection, stage)
+        row = connection.execute(
+            "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+        ).fetchone()
+        if row is not None:
+            mind, given = self._mind(connection), Release.parse(row[0])
+            memory = self.parts.channels[slot].skip(mind.memory, given.payload, given.people)
+            after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            keep(connection, "void", stage, question, after)
 
     def _used(self, connection: sqlite3.Connection, stage: int) -> int:
         row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
@@ -321,7 +333,7 @@ class Study:
             "target": channel.target,
             "least": channel.least,
         }
-        return self._write(connection, number, _weighted(mind.plan), content)
+        return self._write(connection, number, weighted(mind.plan), content)
 
     def _serve(self, connection: sqlite3.Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
         """The last stage: everybody follows what was learned, and nobody reports."""
@@ -333,7 +345,7 @@ class Study:
         keep(connection, "plan", number, None, mind)
         connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'served', NULL)", (number,))
         learned = parts.learner.policy(mind.belief, mind.plan.policy)
-        policies = _weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
+        policies = weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
         return self._write(connection, number, policies, {})
 
     def _end(self, connection: sqlite3.Connection, number: int) -> bytes:
@@ -344,47 +356,7 @@ class Study:
     def _write(
         self, connection: sqlite3.Connection, number: int, policies: list[Any], content: dict[str, Any]
     ) -> bytes:
-        """Make a bundle of these entries and keep it."""
-        before = connection.execute("SELECT digest FROM bundle ORDER BY stage DESC, question DESC LIMIT 1").fetchone()
-        nothing = dict.fromkeys(("slot", "query", "channel", "target", "least"))
-        whole = {
-            "study": self.design.digest,
-            "name": self.design.name,
-            "states": list(self.design.states),
-            "actions": list(self.design.actions),
-            "horizon": self.design.horizon,
-            "rewards": [float(bound) for bound in self.design.rewards],
-            "claim": self.parts.claim.to_dict(),
-            "stage": number,
-            "question": 0,
-            "questions": 1,
-            **nothing,
-            "policies": policies,
-            "fallback": dict(self.design.fallback),
-            "kill": False,
-            "head": _head(connection).text,
-            "previous": NOWHERE.digest.hex() if before is None else before[0],
-            **content,
-        }
-        data = Bundle.make(whole, self.key)
-        made = Bundle.parse(data)
-        connection.execute("INSERT INTO bundle VALUES (?, ?, ?, ?)", (number, made["question"], data, made.digest))
+        claim = self.parts.claim
+        data = issue(connection, self.design, claim, self.key, stage=number, policies=policies, content=content)
         self.store.edge("plan:written")
         return data
-
-
-def _weighted(plan: Plan[Any]) -> list[Any]:
-    """The policies of a plan with their exact weights."""
-    users = plan.users or 1
-    arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
-    return [[policy_to_dict(policy), [int(count), int(users)]] for policy, count in arms if count > 0]
-
-
-def _bundle(connection: sqlite3.Connection, stage: int, question: int) -> bytes:
-    row = connection.execute("SELECT bytes FROM bundle WHERE stage = ? AND question = ?", (stage, question)).fetchone()
-    return b"" if row is None else bytes(row[0])
-
-
-def _head(connection: sqlite3.Connection) -> Head:
-    row = connection.execute("SELECT charge, head FROM release ORDER BY charge DESC LIMIT 1").fetchone()
-    return NOWHERE if row is None else Head(number=row[0], digest=row[1])

@@ -138,7 +138,7 @@ STUDY: Final = (
        PRIMARY KEY (stage, question)) STRICT""",
     *_append_only("quarantine"),
     """CREATE TABLE belief (step INTEGER PRIMARY KEY,
-       kind TEXT NOT NULL CHECK (kind IN ('begin', 'plan', 'ask', 'take')),
+       kind TEXT NOT NULL CHECK (kind IN ('begin', 'plan', 'ask', 'take', 'void')),
        stage INTEGER, question INTEGER, belief BLOB NOT NULL, plan BLOB NOT NULL, memory BLOB NOT NULL,
        coins TEXT NOT NULL, UNIQUE (kind, stage, question)) STRICT""",
     *_append_only("belief"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,11 +120,11 @@ class TabularJudge:
     def _cost(self, plan: Plan[Any], users: Trajectories | ExactCounts, number: int) -> float:
         if plan.groups:
             self._changes += 1
-            followed = [policy for policy, count in plan.arms(number) if count > 0]
-            starts = users.groups if isinstance(users, ExactCounts) else ()
+            followed = [(policy, count) for policy, count in plan.arms(number) if count > 0]
+            starts = users.groups if isinstance(users, ExactCounts) else self._starts(users, followed)
             return sum(
                 float(gaps_of(self.truth, tabular(policy), self._actions) @ first)
-                for policy, first in zip(followed, starts, strict=True)
+                for (policy, _), first in zip(followed, starts, strict=True)
             )
         if isinstance(plan.policy, DeterministicPolicy):
             refresh(self.truth, self.tally, plan.policy.actions)
@@ -133,8 +134,14 @@ class TabularJudge:
             self._changes += plan.policy is not self._previous
         self._previous = plan.policy
         if isinstance(users, Trajectories):
-            return float(gaps[users.states[0, 0]])
+            return float(gaps[users.states[:, 0]].sum())
         return float(gaps @ users.starts)
+
+    def _starts(self, users: Trajectories, followed: Sequence[tuple[AnyPolicy, int]]) -> list[Ints]:
+        """How many people of each group began in which state; groups come one after the other."""
+        ends = np.cumsum([count for _, count in followed])
+        found = np.split(users.states[:, 0], ends[:-1])
+        return [np.bincount(group, minlength=len(self.truth.best)) for group in found]
 
     def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
         """The regret at the checkpoints."""

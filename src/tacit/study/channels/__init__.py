@@ -10,6 +10,7 @@ from tacit.study.channels.batches import CentralBatchChannel
 from tacit.study.channels.central import CentralChannel
 from tacit.study.channels.gradient import GradientChannel
 from tacit.study.channels.local import LocalChannel
+from tacit.study.channels.losses import LossChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
 
@@ -18,6 +19,7 @@ __all__ = ["CHANNELS", "channel_from_dict"]
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-batch": CentralBatchChannel,
     "central-gradient": GradientChannel,
+    "central-losses": LossChannel,
     "central-totals": CentralChannel,
     "local": LocalChannel,
     "shuffle": ShuffleChannel,

@@ -186,6 +186,10 @@ class CentralBatchChannel:
         found = batch_statistics(noisy, variance, people, self.query, spec, E)
         return CountMemory(found), Private(found, self.claim)
 
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: stages stand alone."""
+        return memory
+
     def _open(self, query: Query) -> None:
         require(query == self.query, f"this stage releases {self.query}", query)
 

@@ -1,7 +1,7 @@
 """Central trust, running totals: a curator sees trajectories and releases whole numbers from which totals follow.
 
     x_k      sums of stage k in units of 1/levels: transitions, rewards R, complements N - R; whole numbers, secret
-    payload  w_k = Σ_{j≤k} C_{k-j} x_j + z_k        whole numbers in units of 1/M, z_k discrete Gaussian
+    payload  k, then w_k = Σ_{j≤k} C_{k-j} x_j + z_k        whole numbers in units of 1/M, z_k discrete Gaussian
     read     totals after stage k = Σ_{j≤k} q_{k-j} w_j / levels,    q(x) = 1/((1-x) C(x)): post-processing
 
 C is a lower triangular Toeplitz matrix of whole numbers (`tacit.study.channels.toeplitz`): the square-root
@@ -14,6 +14,8 @@ G1  A person with at most g reports, one per stage, is exposed to one Gaussian n
 G2  The stated variance of every prefix is exact: discrete Gaussian noise has s² up to e^(-2π²s²).
 G3  A stage that never was released does not take a place: w_k is the k-th release, whichever stage it belongs to; all
     channels of a study are alike and the first column, which is the longest, is charged.
+    Totals follow from all payloads so far, so a payload carries its number k and is refused out of order; one that
+    nobody learns from is skipped. With fresh noise it is then left out of the totals; with a factor it stays in them.
 G4  The noise does not depend on how many report; `least` is enforced all the same.
 """
 
@@ -65,6 +67,7 @@ __all__ = [
     "CentralMemory",
     "CentralSecret",
     "factor_name",
+    "numbered",
     "require_unit",
 ]
 
@@ -93,8 +96,10 @@ class CentralMemory(NamedTuple):
     """[1]"""
     past: Ints
     """[releases, D]; [1, D], their sum, where every stage has fresh noise."""
+    reports: Ints
+    """[1]: how many the payloads cover."""
     released: CountStatistics
-    """The totals so far."""
+    """The totals that were read last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +200,8 @@ class CentralChannel:
         return (*gaussian, *slack(self.claim, noisy, self.variance))
 
     def noise_std(self) -> dict[str, float]:
-        """The largest standard deviation of any totals of the study."""
-        std = max(math.sqrt(self.variance_at(k)) for k in range(1, self.releases + 1))
+        """The largest standard deviation of any totals of the study: that of the last, a sum of the most squares."""
+        std = math.sqrt(self.variance_at(self.releases))
         return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": std * math.sqrt(2.0), "rewards": std}
 
     def variance_at(self, release: int) -> float:
@@ -237,7 +242,8 @@ class CentralChannel:
     def begin_memory(self) -> CentralMemory:
         """Nothing is known yet."""
         past = np.zeros((1 if self.fresh else 0, self.dimension), dtype=np.int64)
-        return CentralMemory(np.zeros(1, dtype=np.int64), past, empty_counts(self.shape))
+        none = np.zeros(1, dtype=np.int64)
+        return CentralMemory(none, past, none.copy(), empty_counts(self.shape))
 
     def read(
         self, memory: CentralMemory, payload: bytes, people: int
@@ -246,7 +252,7 @@ class CentralChannel:
         require_people(people, self.least, self.target)
         done = int(memory.releases[0])
         require(done < self.releases, f"a study has {self.releases} releases of totals", done + 1)
-        given = from_payload(payload, self.dimension)
+        given = numbered(payload, self.dimension, done, gaps=self.fresh)
         if self.fresh:
             past = memory.past + given
             totals: Floats = past[0] / self.unit
@@ -254,8 +260,13 @@ class CentralChannel:
             past = np.concatenate([memory.past, given[np.newaxis]])
             # Σ_{j≤k} q_{k-j} w_j
             totals = prefix_weights(self.column)[done::-1] @ past.astype(np.float64) / self.levels
-        found = self._statistics(totals, done + 1, int(memory.released.users[0]) + people)
-        return CentralMemory(memory.releases + 1, past, found), Private(found, self.claim)
+        reports = memory.reports + people
+        found = self._statistics(totals, done + 1, int(reports[0]))
+        return CentralMemory(memory.releases + 1, past, reports, found), Private(found, self.claim)
+
+    def skip(self, memory: CentralMemory, payload: bytes, people: int) -> CentralMemory:
+        """Fresh noise: the stage is left out of all totals. A factor: later totals hold it, so its payload is kept."""
+        return memory if self.fresh else self.read(memory, payload, people)[0]._replace(released=memory.released)
 
     def _statistics(self, totals: Floats, release: int, people: int) -> CountStatistics:
         found = empty_counts(self.shape)
@@ -284,7 +295,7 @@ class CentralChannel:
         column = np.array(self.column, dtype=np.int64)
         # w_k = Σ_{j≤k} C_{k-j} x_j + z_k, in integers
         w = column[0] * own + z if self.fresh else column[done::-1] @ sums + z
-        return CentralSecret(secret.releases + 1, sums), to_payload(w)
+        return CentralSecret(secret.releases + 1, sums), to_payload(np.concatenate([secret.releases, w]))
 
     def _sums(self, counts: LevelCounts) -> Ints:
         """The vector [transitions | rewards | complements] of a stage, pooled over the steps unless staged."""
@@ -317,6 +328,16 @@ class CentralChannel:
             exponent=fraction_from_plain("exponent", plain["exponent"]),
             **{name: require_count(name, plain[name]) for name in COUNTS},
         )
+
+
+def numbered(payload: bytes, size: int, wanted: int, *, gaps: bool) -> Ints:
+    """The numbers of a payload, if it is the release that comes next, or a later one where others may be left out."""
+    given = from_payload(payload, size + 1)
+    number = int(given[0])
+    hint = "read every release, in order, and skip those that are not learned from"
+    fits = number >= wanted if gaps else number == wanted
+    require(fits, f"the next payload to be read must be release {wanted}", number, hint)
+    return given[1:]
 
 
 def factor_name(exponent: Fraction) -> str:

@@ -9,8 +9,9 @@ G2  A stage asks its people `questions` times (epochs); every question has noise
     secret exact coin for every person and question. One report is exposed to all of them.
 G3  The noise of the sum does not depend on how many report, so neither does privacy; the mean over n has the noise of
     the sum divided by q n. `sigma` is that at `least` people. A cover report counts in n and adds nothing.
-G4  Without a clip the policy must be a table of probabilities and the baseline in its public interval, or the question
-    is refused: whoever asks is not trusted.
+G4  Whoever asks is not trusted. One step of tabular softmax has a supremum that is smaller than its clip allows; there
+    the policy must be a table of probabilities and the baseline in its public interval, or the question is refused.
+    Elsewhere the clip holds for any numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistic
 from tacit.study.channels.bodies import Decoded, TrajectoryBody
 from tacit.study.channels.central import MOST, require_unit
 from tacit.study.channels.common import require_people
-from tacit.study.channels.fields import claim_from_plain, float_from_plain, fraction_to_plain, require_entries
+from tacit.study.channels.fields import claim_from_plain, require_entries
 from tacit.study.channels.fixed_point import (
     draw_noise,
     from_payload,
@@ -50,7 +51,13 @@ from tacit.study.channels.fixed_point import (
     spread,
     to_payload,
 )
-from tacit.study.channels.gradient_sums import LARGEST_NORM, WholeReach, gradient_sums, whole_reach
+from tacit.study.channels.gradient_fields import (
+    gradient_shape_from_plain,
+    gradient_shape_to_plain,
+    spec_from_plain,
+    spec_to_plain,
+)
+from tacit.study.channels.gradient_sums import LARGEST_NORM, WholeReach, gradient_sums, has_supremum, whole_reach
 from tacit.study.contract import ChargedAt
 
 __all__ = ["GradientChannel", "GradientMemory", "GradientSecret", "require_spec"]
@@ -59,8 +66,6 @@ ROWS: Final = 1e-9
 """How far the rows of a policy may be from summing to one."""
 COUNTS: Final = ("target", "least", "levels", "unit", "variance")
 ENTRIES: Final = ("kind", "shape", "claim", "spec", *COUNTS)
-SPEC: Final = ("clip", "tabular", "baseline", "epochs", "rate", "surrogate")
-SHAPE: Final = ("horizon", "num_states", "num_actions", "staged", "dimension")
 
 
 class GradientSecret(NamedTuple):
@@ -237,6 +242,10 @@ class GradientChannel:
         found = GradientStatistics(gradient, reward, variance, memory.released.releases + 1)
         return GradientMemory(found), Private(found, self.claim)
 
+    def skip(self, memory: GradientMemory, payload: bytes, people: int) -> GradientMemory:
+        """Nothing is missed: releases stand alone."""
+        return memory
+
     @property
     def _wide(self) -> tuple[int, int, int]:
         """The shape of features: [S, A, k], or that of none for tabular policies."""
@@ -272,26 +281,22 @@ class GradientChannel:
         require(fits and asked.baseline.shape == (1,), f"policies must have the shape {sizes}", asked.table.shape)
         finite = all(bool(np.isfinite(part).all()) for part in asked)
         require(finite, "a question must be made of finite numbers", "something else")
-        if self.spec.clip is None:
+        if has_supremum(self.spec, shape):
             rows = asked.table
             sound = bool((rows >= 0.0).all()) and float(np.abs(rows.sum(axis=2) - 1.0).max()) <= ROWS
-            require(sound, "without a clip, the policy must be a table of probabilities", "something else")
+            require(sound, "the policy of a question must be a table of probabilities", "something else")
             low, high = (0.0, 1.0) if self.spec.baseline is None else (self.spec.baseline,) * 2
             covered = low <= float(asked.baseline[0]) <= high
-            require(covered, f"without a clip, the baseline must lie in [{low:g}, {high:g}]", "another baseline")
+            require(covered, f"the baseline of a question must lie in [{low:g}, {high:g}]", "another baseline")
         return asked
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; every number is exact."""
-        spec: dict[str, Any] = {"tabular": self.spec.tabular, "epochs": self.spec.epochs}
-        for name in ("clip", "baseline", "rate", "surrogate"):
-            value = getattr(self.spec, name)
-            spec[name] = None if value is None or value == math.inf else fraction_to_plain(value)
         return {
             "kind": self.KIND,
-            "shape": {name: getattr(self.shape, name) for name in SHAPE},
+            "shape": gradient_shape_to_plain(self.shape),
             "claim": self.claim.to_dict(),
-            "spec": spec,
+            "spec": spec_to_plain(self.spec),
             "target": self.target,
             "least": self.least,
             "levels": self.levels,
@@ -304,9 +309,9 @@ class GradientChannel:
         """The channel that `to_dict` wrote."""
         require_entries(f"a channel '{cls.KIND}'", plain, ENTRIES)
         return cls(
-            shape=_shape_of(plain["shape"]),
+            shape=gradient_shape_from_plain(plain["shape"]),
             claim=claim_from_plain(plain["claim"], cls.TRUST),
-            spec=_spec_of(plain["spec"]),
+            spec=spec_from_plain(plain["spec"]),
             **{name: require_count(name, plain[name]) for name in COUNTS},
         )
 
@@ -326,27 +331,3 @@ def require_spec(shape: GradientShape, spec: GradientSpec) -> None:
 @lru_cache(maxsize=256)
 def _whole(spec: GradientSpec, shape: GradientShape, unit: int) -> WholeReach:
     return whole_reach(spec, shape, unit)
-
-
-def _spec_of(plain: object) -> GradientSpec:
-    given = require_entries("the description of a gradient", plain, SPEC)
-    require(isinstance(given["tabular"], bool), "tabular must be true or false", given["tabular"])
-    clip, baseline, surrogate = (
-        None if given[name] is None else float_from_plain(name, given[name])
-        for name in ("clip", "baseline", "surrogate")
-    )
-    return GradientSpec(
-        clip=clip,
-        tabular=given["tabular"],
-        baseline=baseline,
-        epochs=require_count("epochs", given["epochs"]),
-        rate=float_from_plain("rate", given["rate"]),
-        surrogate=math.inf if surrogate is None else surrogate,
-    )
-
-
-def _shape_of(plain: object) -> GradientShape:
-    given = require_entries("the shape of a channel of gradients", plain, SHAPE)
-    require(isinstance(given["staged"], bool), "staged must be true or false", given["staged"])
-    sizes = {name: require_count(name, given[name]) for name in SHAPE if name != "staged"}
-    return GradientShape(**sizes, staged=given["staged"])

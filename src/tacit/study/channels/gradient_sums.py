@@ -27,7 +27,7 @@ from tacit.privatizers.gradient_noise import GradientSpec, Reach, reached, weigh
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.study.channels.bodies import Decoded
 
-__all__ = ["LARGEST_NORM", "WholeReach", "add_truncated", "gradient_sums", "whole_reach"]
+__all__ = ["LARGEST_NORM", "WholeReach", "add_truncated", "gradient_sums", "has_supremum", "whole_reach"]
 
 LARGEST_NORM: Final = 1 << 30
 """Of one person's vector in units: its square, and the sum of two such squares, fit into 64 bits."""
@@ -126,14 +126,18 @@ class WholeReach(NamedTuple):
     """Norm and shift of all of them together."""
 
 
+def has_supremum(spec: GradientSpec, shape: GradientShape) -> bool:
+    """Whether the reach rests on the form of a gradient, not only on its clip: one step of tabular softmax."""
+    return spec.tabular and shape.horizon == 1 and spec.surrogate == math.inf
+
+
 def whole_reach(spec: GradientSpec, shape: GradientShape, unit: int) -> WholeReach:
     """Bounds of one person's whole numbers, and what a replacement moves (G1, G2, G3)."""
     lo, hi = weight_interval(spec)
     constant = 0.0 if spec.baseline is None else spec.baseline
     _, alone, _ = reached(replace(spec, baseline=constant), shape, lo, hi)
     _, _, weight = reached(spec, shape, lo, hi)
-    exact = spec.tabular and shape.horizon == 1 and spec.surrogate == math.inf
-    spare = 2.0 * math.sqrt(shape.num_actions) if exact else 0.0
+    spare = 2.0 * math.sqrt(shape.num_actions) if has_supremum(spec, shape) else 0.0
     norm, shift = Fraction(unit * alone.norm + spare), Fraction(unit * alone.shift + spare)
     if spec.clip is not None:
         norm, shift = min(norm, unit * Fraction(spec.clip)), min(shift, 2 * unit * Fraction(spec.clip))

@@ -192,7 +192,9 @@ class LocalChannel:
     def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
         """All bodies in the order of their bytes; nothing is drawn (G1, G3)."""
         require_people(len(bodies), self.least, self.target)
-        require(query == self.query, f"this stage asks for {self.query.words()}", query)
+        require(
+            type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query.words()}", query
+        )
         for body in bodies:
             self.check(body)
         return secret, b"".join(sorted(bodies))
@@ -215,6 +217,10 @@ class LocalChannel:
         released.variance[:] += people * local.parameters.variance
         released.users[0] += people
         return CountMemory(released=released), Private(released, self.claim)
+
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: a stage that is not added up leaves the others as they are."""
+        return memory
 
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, or from people drawn to match exact counts."""

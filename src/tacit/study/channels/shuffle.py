@@ -227,7 +227,7 @@ class ShuffleChannel:
     def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
         """Count the labels of all bodies; nothing is drawn, all noise is the devices' (G1)."""
         require_people(len(bodies), self.least, self.target)
-        require(query == self.query, f"this stage asks for {self.query}", query)
+        require(type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query}", query)
         for body in bodies:
             self.check(body)
         C = self.spec.num_counters
@@ -262,6 +262,10 @@ class ShuffleChannel:
         require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
         return sums.astype(np.float64)
 
+    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """Nothing is missed: a stage that is not added up leaves the others as they are."""
+        return memory
+
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, report by report, or from exact counts, at once."""
         if isinstance(users, Trajectories):
@@ -269,7 +273,7 @@ class ShuffleChannel:
             return self.release(secret, [self.encode(Trajectory(*row), noise) for row in rows], query, noise)
         counts: ExactCounts = require_shape(users, self.shape)
         require_people(counts.users, self.least, self.target)
-        require(query == self.query, f"this stage asks for {self.query}", query)
+        require(type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query}", query)
         protocol = self.protocol(counts.users)
         exact = protocol.exact_sums(counts, noise, constant_rewards=not counts.binary)
         drawn = noise.generator.binomial(protocol.bit_noise.total.bits, float(self.probability), len(exact))
