@@ -22,8 +22,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -33,9 +33,6 @@ from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
 
 __all__ = ["LDPOBI", "make_ldp_obi"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
