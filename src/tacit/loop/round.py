@@ -63,7 +63,7 @@ def fused(kernels: RoundKernels, releases: int) -> Kernel:
     """Compile the loop over these kernels; the result advances a run by `rounds` rounds of `each` users.
 
     `done` users came before. The users of the last round report only if `until` lies beyond them. How many releases a
-    round has is compiled in: around a single one, a loop costs local learners a tenth of their time.
+    round has is compiled in, so that a single one has no loop around it.
     """
     plan, act, count, ask, release, update, record = (inlined(part) for part in kernels)
     # Whoever allocates needs reference counts, and so does the loop around it; releases never allocate.
