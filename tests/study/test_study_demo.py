@@ -14,7 +14,8 @@ from tacit.study.demo import run_demo
 def test_a_study_ends_with_policy_certificate_and_ledger(trust, tmp_path):
     said = []
     found = run_demo(tmp_path / "demo", trust=trust, people=500, say=said.append)
-    assert len(said) == 1 + len(found.design.channels)
+    assert len(said) == 2 + len(found.design.channels)
+    assert said[1] == found.design.choice
     status = found.collector.status()
     assert [stage["state"] for stage in status["stages"]] == ["released"] * 5
     # Whoever reports twice in a stage is counted once.

@@ -25,16 +25,15 @@ def register(app: typer.Typer) -> None:
 
 
 def demo_runs(episodes: int = EPISODES, seeds: int = SEEDS) -> tuple[Run, ...]:
-    """The same learner without privacy and under each trust model, and the policy that learns nothing."""
+    """The learner that `auto` chooses, without privacy and under each trust model, and the one that learns nothing."""
     from tacit.runs.comparison import Run
     from tacit.runs.config import RunConfig
 
-    learner: dict[str, Any] = {"learner": "ucbvi", "constants": "practical"}
     choices: dict[str, dict[str, Any]] = {
-        "not private": learner,
-        "central, ε=1": {**learner, "trust": "central", **PRIVATE},
-        "shuffle, ε=1": {**learner, "trust": "shuffle", **PRIVATE},
-        "local, ε=1": {**learner, "trust": "local", **PRIVATE},
+        "not private": {},
+        "central, ε=1": {"trust": "central", **PRIVATE},
+        "shuffle, ε=1": {"trust": "shuffle", **PRIVATE},
+        "local, ε=1": {"trust": "local", **PRIVATE},
         "uniform policy": {"learner": "uniform"},
     }
     shared: dict[str, Any] = {"environment": "riverswim", "episodes": episodes, "seeds": tuple(range(seeds))}
@@ -72,5 +71,5 @@ def _demo(
     print_results(comparison.results)
     for result in comparison:
         if result.config.learner != "uniform":
-            say(f"{result.label}: {result.privacy_words}")
+            say(f"{result.label}: {result.config.choice}. {result.privacy_words}")
     say(f"figure: {figure}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -39,7 +39,8 @@ def _run(
             workers=workers,
             progress=not json,
             notify=tell,
-            command=command_line(context),
+            # A command names the learner that ran, so that it makes the same rows if the rule of `auto` ever changes.
+            command=command_line(context) if config.because is None else config.command(),
         )
     if json:
         print_json(result.to_json())
@@ -72,10 +73,10 @@ def _with_options() -> Any:
 
 def _options() -> list[Parameter]:
     """The fields of `RunConfig` as options of a command line."""
-    from tacit.runs.config import RunConfig
+    from tacit.runs.config import run_options
 
     found = []
-    for item in fields(RunConfig):
+    for item in run_options():
         kind = item.metadata["text"] or PLAIN.get(str(item.type).removesuffix(" | None"), str)
         default = 1 if item.name == "seeds" else Parameter.empty if item.default is MISSING else item.default
         flag = [f"--{item.name.replace('_', '-')}"]

@@ -34,13 +34,19 @@ def _new(
     actions: Annotated[str | None, typer.Option(help="Names of the actions, with commas, or how many.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
     rewards: Annotated[str, typer.Option(help="Public bounds of rewards: LOW,HIGH.")] = "0,1",
-    learner: Annotated[str, typer.Option(help="Who learns (see 'tacit list learners').")] = "sdp-bucb",
+    learner: Annotated[str, typer.Option(help="Who learns (see 'tacit list learners').")] = "auto",
+    stationary: Annotated[
+        bool, typer.Option("--stationary", help="Declare that transitions and rewards do not depend on the step.")
+    ] = False,
     trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="What a person may lose.")] = None,
     delta: Annotated[float | None, typer.Option(help="The probability of losing more.")] = None,
     stages: Annotated[int | None, typer.Option(help="Stages that report.")] = None,
     target: Annotated[int | None, typer.Option(help="People wanted in a stage.")] = None,
     least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,
+    ladder: Annotated[
+        str | None, typer.Option(help="Sizes that a release may have, from the least on, with commas: 900,950,1000.")
+    ] = None,
     reports_per_person: Annotated[int, typer.Option(help="How often one person reports at most, over all.")] = 1,
     mechanism: Annotated[str | None, typer.Option(help="The mechanism; that of the trust model by default.")] = None,
     honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
@@ -66,7 +72,9 @@ def _new(
             name=name,
             rewards=rewards,
             learner=learner,
+            stationary=stationary,
             least=least,
+            ladder=ladder,
             reports_per_person=reports_per_person,
             mechanism=mechanism,
             honest_fraction=honest_fraction,
@@ -78,6 +86,8 @@ def _new(
     if json:
         print_json({**made.status(), "design": planned.to_dict(), "certificate": made.certificate().to_dict()})
         return
+    if planned.choice is not None:
+        say(planned.choice)
     say(made.certificate().render())
     say(f"study {planned.digest[:16]}: {directory}; hand {directory / DESIGN} to the collector")
 
@@ -93,8 +103,17 @@ def _planned(**options: Any) -> Any:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
+    if options["ladder"] is not None:
+        options["ladder"] = _sizes(options["ladder"])
     chosen = {option: value for option, value in options.items() if value is not None}
     return plan_study(**chosen, rewards=bounds)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(","))
+    except ValueError as error:
+        raise InvalidInput("a ladder must be sizes with commas, as in --ladder 900,950,1000") from error
 
 
 def _names(part: str, text: str) -> int | tuple[str, ...]:
@@ -202,11 +221,12 @@ def _export(
 @study.command("verify")
 def _verify(directory: Directory, json: AsJson = False) -> None:
     """Run the learner again over the stored releases: everything must come out as it was stored."""
-    from tacit.study.record import replayed
-    from tacit.study.study import Study
+    from tacit.study.verify import verify_study
 
-    steps = replayed(Study(directory))
-    print_json({"true": True, "steps": steps}) if json else say(f"true: {steps} steps follow from the releases")
+    found = verify_study(directory)
+    print_json(found.to_dict()) if json else say(found.line)
+    if not found.true:
+        raise typer.Exit(1)
 
 
 @study.command("void")

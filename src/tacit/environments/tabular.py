@@ -158,6 +158,14 @@ class TabularMDP:
         """Whether P and r are stored once for all steps."""
         return len(self.stage_P) == 1
 
+    @property
+    def stationary(self) -> bool:
+        """The public declaration that transitions and rewards do not depend on the step.
+
+        Whoever gives P and r without an axis of steps makes it; learners may be told (`auto` pools the steps then).
+        """
+        return self.homogeneous
+
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of everything that decides what happens: arrays, horizon, kind and unit of rewards.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
@@ -20,7 +20,16 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.layered_worlds import LossTable
     from tacit.environments.tabular import TabularMDP
 
-__all__ = ["DEFAULT_BATCH", "RunConfig", "Seeds", "as_seeds", "option_lines", "parse_learner", "run_parameters"]
+__all__ = [
+    "DEFAULT_BATCH",
+    "RunConfig",
+    "Seeds",
+    "as_seeds",
+    "option_lines",
+    "parse_learner",
+    "run_options",
+    "run_parameters",
+]
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
@@ -38,18 +47,26 @@ def option(words: str, default: Any = MISSING, *, text: type | None = None) -> A
 class RunConfig:
     """One learner in one environment under one trust model, for some seeds.
 
+    `learner="auto"`, the default, is resolved when the configuration is made: `learner` names the choice and `because`
+    says why.
+
     >>> config = RunConfig(environment="riverswim", learner="ucbvi:bonus=bernstein", episodes=100, seeds=(0, 1))
     >>> config.command()
     'tacit run --environment riverswim --learner ucbvi:bonus=bernstein --episodes 100 --seeds 2'
     >>> RunConfig.from_dict(config.to_dict()) == config
     True
+    >>> chosen = RunConfig(environment="riverswim", episodes=1000, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6)
+    >>> chosen.learner
+    'bucb:pooled=true'
     """
 
     environment: str | TabularMDP | LayeredMDP = option(
         "Name with options, for instance riverswim:states=4,horizon=6; in Python also a TabularMDP.", text=str
     )
     learner: str = option(
-        "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines."
+        "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines; "
+        "auto chooses by trust model, claim, size and whether the environment is declared stationary.",
+        "auto",
     )
     episodes: int = option("How many users come.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
@@ -79,6 +96,8 @@ class RunConfig:
     reports_per_person: int = option(
         "How many users one person may be, at most one per batch: the claim protects all of them together.", 1
     )
+    because: str | None = field(default=None, compare=False)
+    """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -117,6 +136,15 @@ class RunConfig:
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
         require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
+        require(
+            self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
+        )
+        if self.learner.partition(":")[0].strip() == "auto":
+            from tacit.runs.auto import chosen_for
+
+            choice = chosen_for(self)
+            self._keep("learner", choice.learner)
+            self._keep("because", choice.because)
 
     def _keep(self, name: str, value: object) -> None:
         """Store a checked value as a plain Python number, so that equal configurations are written alike."""
@@ -136,6 +164,11 @@ class RunConfig:
     def adversary_name(self) -> str | None:
         """The specification, or "given" for a table that was handed over."""
         return self.adversary if self.adversary is None or isinstance(self.adversary, str) else "given"
+
+    @property
+    def choice(self) -> str | None:
+        """What `auto` chose, and why; None where the learner was named."""
+        return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
     def users_per_batch(self) -> int:
@@ -164,7 +197,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses"):
+        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "because"):
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -221,7 +254,7 @@ class RunConfig:
 
     def _chosen(self) -> list[tuple[str, Any]]:
         """The options that differ from their defaults."""
-        options = [field for field in fields(self) if field.name not in ("environment", "learner", "episodes", "seeds")]
+        options = [item for item in run_options() if item.name not in ("environment", "learner", "episodes", "seeds")]
         return [(f.name, getattr(self, f.name)) for f in options if getattr(self, f.name) != f.default]
 
 
@@ -281,6 +314,11 @@ def _losses(given: object) -> LossTable:
     return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
 
 
+def run_options() -> list[Field[Any]]:
+    """The fields of `RunConfig` that are options: all but what it notes for itself."""
+    return [item for item in fields(RunConfig) if "help" in item.metadata]
+
+
 def run_parameters() -> list[Parameter]:
     """The options of a run as parameters of a function, in their order."""
     from tacit.environments.layered import LayeredMDP
@@ -296,10 +334,10 @@ def run_parameters() -> list[Parameter]:
             default=Parameter.empty if item.default is MISSING else item.default,
             annotation=types[item.name],
         )
-        for item in fields(RunConfig)
+        for item in run_options()
     ]
 
 
 def option_lines() -> str:
     """The options of a run, one line each, for docstrings."""
-    return "\n".join(f"    {item.name}: {item.metadata['help']}" for item in fields(RunConfig))
+    return "\n".join(f"    {item.name}: {item.metadata['help']}" for item in run_options())

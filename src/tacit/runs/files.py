@@ -15,7 +15,8 @@
     [[run]]
     learner = "uniform"               # a reference policy takes no constants and no privacy: such defaults pass it by
 
-Runs take the same entries as `tacit.run`; an unknown entry is refused with the nearest known one.
+Runs take the same entries as `tacit.run` (a learner that is left out is `auto`); an unknown entry is refused with the
+nearest known one.
 """
 
 from __future__ import annotations
@@ -23,18 +24,17 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
-from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.config import RunConfig, parse_learner, run_options
 
 __all__ = ["compare", "read_comparison"]
 
-ENTRIES: Final = tuple(field.name for field in fields(RunConfig))
+ENTRIES: Final = tuple(item.name for item in run_options())
 SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints")
 """The defaults that also apply to a reference policy."""
 
@@ -80,11 +80,11 @@ def compare(
 
 def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     _known("entry of [[run]]", table, (*ENTRIES, "name"))
-    learner = table.get("learner", defaults.get("learner"))
-    require(isinstance(learner, str), "every [[run]] must name its learner", dict(table))
+    learner = table.get("learner", defaults.get("learner", "auto"))
+    require(isinstance(learner, str), "a [[run]] must name its learner as text, or leave it out", dict(table))
     reference = _is_reference(parse_learner(str(learner))[0])
     shared = {key: value for key, value in defaults.items() if not reference or key in SHARED_BY_ALL}
-    merged = {**shared, **{key: value for key, value in table.items() if key != "name"}}
+    merged = {"learner": learner, **shared, **{key: value for key, value in table.items() if key != "name"}}
     if merged.get("constants") == "none" and "z" not in table:
         merged.pop("z", None)
     require(isinstance(merged.get("environment"), str), "every [[run]] must name its environment", dict(table))

@@ -165,6 +165,7 @@ class Result:
         speed = f"{self.seconds_per_episode * 1e6:.3g} µs per episode"
         across = f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]"
         lines = (
+            *((self.config.choice,) if self.config.choice else ()),
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             f"regret (simulation only): {across}{share}",
@@ -180,6 +181,7 @@ class Result:
             "environment": self.config.world_name,
             "adversary": self.config.adversary_name,
             "learner": self.config.learner,
+            "because": self.config.because,
             "episodes": self.config.episodes,
             "seeds": len(self.seeds),
             "seed_list": list(self.seeds),

@@ -275,8 +275,10 @@ def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any],
 
 
 def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What must agree: the configuration and everything it resolved to."""
-    return {key: value for part in ("config", "resolved") for key, value in dict(header.get(part, {})).items()}
+    """What must agree: the configuration and everything it resolved to, but for why `auto` chose its learner."""
+    found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part, {})).items()}
+    found.pop("because", None)
+    return found
 
 
 def _rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:

@@ -32,7 +32,6 @@ __all__ = ["DemoResult", "run_demo"]
 STAGES: Final = 5
 AWAY, COVERED = 0.04, 0.02
 """The shares of people who stay away and who send a cover report."""
-LEARNERS: Final[dict[Trust, str]] = {"central": "bucb:pooled=true", "shuffle": "bucb:pooled=true", "local": "ldp-obi"}
 STATES: Final = ("upstream", "shallows", "rapids", "downstream")
 ACTIONS: Final = ("drift", "swim")
 Say = Callable[[str], None]
@@ -73,7 +72,7 @@ def run_demo(
         states=STATES,
         actions=ACTIONS,
         horizon=world.horizon,
-        learner=LEARNERS[trust],
+        stationary=world.stationary,
         trust=trust,
         epsilon=epsilon,
         delta=0.0 if trust == "local" else delta,
@@ -81,6 +80,7 @@ def run_demo(
         target=target,
     )
     tell(f"designed: {len(design.channels)} stages of {target} people under trust {trust}, epsilon {epsilon:g}")
+    tell(str(design.choice))
     keys, signature = _keys(place)
     study = Study.new(place / "study", design, key=keys[0], collector=keys[3], seed=seed)
     collector = Collector.new(place / "collector", design, key=keys[2], learner=keys[1])

@@ -27,6 +27,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.learners.contract import StageRequest
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
@@ -47,6 +48,7 @@ from tacit.study.channels.gradient_basis import GradientBasis
 from tacit.study.channels.local_basis import LocalBasis
 from tacit.study.channels.shuffle_basis import ShuffleBasis
 from tacit.study.contract import Basis, Channel, StageSize
+from tacit.study.ladder import require_ladder
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
@@ -75,6 +77,8 @@ class StudyDesign:
     """How many people are wanted in a stage."""
     least: int
     """How many reports a stage needs: with fewer, it is void."""
+    ladder: tuple[int, ...]
+    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.ladder`)."""
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -84,12 +88,16 @@ class StudyDesign:
     """The policy of whoever gets no plan: before the first stage, and after the kill switch."""
     channels: tuple[Mapping[str, Any], ...]
     """One for every stage that reports, with the exact numbers of its noise."""
+    stationary: bool
+    """The public declaration that transitions and rewards do not depend on the step."""
+    because: str | None
+    """Why `auto` chose the learner; None where it was named."""
     version: str
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "channels")}
+        plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "ladder", "channels")}
         plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
         plain["fallback"] = dict(self.fallback)
         return {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}
@@ -106,7 +114,7 @@ class StudyDesign:
         try:
             given["unit"] = PrivacyUnit(**given["unit"])
             given["rewards"] = _bounds(given["rewards"])
-            given |= {name: tuple(given[name]) for name in ("states", "actions", "channels")}
+            given |= {name: tuple(given[name]) for name in ("states", "actions", "ladder", "channels")}
             return cls(**given)
         except TypeError as error:
             raise InvalidInput("the entries of a design must have the types that 'tacit study new' writes") from error
@@ -115,12 +123,22 @@ class StudyDesign:
         for what, names in (("states", self.states), ("actions", self.actions)):
             _require_names(what, names)
         require_count("horizon", self.horizon)
+        require(isinstance(self.stationary, bool), "stationary must be true or false", type(self.stationary).__name__)
+        require(isinstance(self.because, str | None), "because must be text", type(self.because).__name__)
         require(self.trust in TRUSTS, f"trust must be one of {', '.join(TRUSTS)}", self.trust)
         require_count("stages", self.stages)
         least = require_count("least", self.least)
         require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
+        sizes = require_ladder(self.ladder, least=least, target=self.target)
+        plain = self.trust != "local" or not sizes
+        require(plain, "a ladder must not be set where every message is public, and so is their number", "local trust")
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         self.policy_of_last_resort()
+
+    @property
+    def choice(self) -> str | None:
+        """What `auto` chose, and why; None where the learner was named."""
+        return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
     def digest(self) -> str:
@@ -172,13 +190,15 @@ def plan_study(
     states: Sequence[str] | int,
     actions: Sequence[str] | int,
     horizon: int,
-    learner: str,
     trust: Trust,
     epsilon: float,
     delta: float,
     stages: int,
     target: int,
+    learner: str = AUTO,
+    stationary: bool = False,
     least: int | None = None,
+    ladder: Sequence[int] = (),
     reports_per_person: int = 1,
     rewards: tuple[float, float] = (0.0, 1.0),
     name: str = "study",
@@ -191,12 +211,15 @@ def plan_study(
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
     States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
-    target by default; one under local trust, where no noise depends on others).
+    target by default; one under local trust, where no noise depends on others). A `ladder` of sizes from `least` on
+    keeps the number of people who came from being known: reports above the highest rung reached are dropped by lot.
+    `stationary` declares in public that transitions and rewards do not depend on the step; `auto`, the default learner,
+    then pools the steps.
 
-    >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, learner="sdp-bucb", trust="shuffle",
-    ...                     epsilon=1.0, delta=1e-6, stages=10, target=1000)
-    >>> design.least, len(design.channels), design.parts().certificate.holds
-    (900, 10, True)
+    >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
+    ...                     delta=1e-6, stages=10, target=1000, stationary=True)
+    >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
+    ('bucb:pooled=true', 900, 10, True)
     """
     H = require_count("horizon", horizon)
     named = (_names("state", states), _names("action", actions))
@@ -217,6 +240,7 @@ def plan_study(
         stages=stages,
         target=wanted,
         least=least,
+        ladder=tuple(ladder),
         unit=PrivacyUnit(reports=require_count("reports_per_person", reports_per_person), per_stage=1),
         mechanism=mechanism,
         constants=constants,
@@ -224,11 +248,37 @@ def plan_study(
         honest_fraction=honest_fraction,
         fallback=policy_to_dict(resort),
         channels=(),
+        stationary=stationary,
+        because=None,
         version=__version__,
     )
+    draft = _resolved(draft)
     parts = draft.parts()
     require(parts.certificate.holds, "a study must keep its claim", parts.certificate.verdict)
     return replace(draft, channels=tuple(channel.to_dict() for channel in parts.channels))
+
+
+def _resolved(draft: StudyDesign) -> StudyDesign:
+    """The design with the learner that `auto` stands for."""
+    name, options = parse_learner(draft.learner)
+    if name != AUTO:
+        return draft
+    require(not options, "auto takes no options", draft.learner, "name a learner to give it options")
+    choice = choose_learner(
+        Situation(
+            trust=draft.trust,
+            episodes=draft.stages * draft.target,
+            horizon=draft.horizon,
+            states=len(draft.states),
+            actions=len(draft.actions),
+            stationary=draft.stationary,
+            epsilon=draft.epsilon,
+            delta=draft.delta,
+            constants=draft.constants,
+            mechanism=draft.mechanism,
+        )
+    )
+    return replace(draft, learner=choice.learner, because=choice.because)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +293,7 @@ class _Choices:
     stages: int
     target: int
     least: int
+    ladder: tuple[int, ...]
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -281,11 +332,14 @@ def _parts(choices: _Choices) -> StudyParts:
     learner = _learner(chosen, world, basis, choices)
     channels = basis.channels(_stages(learner, choices))
     _require_alike(channels, choices)
+    own = {(channel.least, channel.target) for channel in channels} != {(choices.least, choices.target)}
+    if choices.ladder and own:
+        raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
     privatizer = Channeled(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
-    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels)})
+    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder)})
     return StudyParts(
         learner=learner,
         basis=basis,
@@ -313,9 +367,12 @@ def _require_alike(channels: Sequence[Channel], choices: _Choices) -> None:
         )
 
 
-def _public_sizes(channels: Sequence[Channel]) -> str:
+def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
     """What everybody may know about who reports."""
     low, high = min(channel.least for channel in channels), max(channel.target for channel in channels)
+    if ladder:
+        sizes = " or ".join(map(str, ladder))
+        return f"public: {len(channels)} stages, of {sizes} reports each, drawn by lot from those who reported"
     return (
         f"public: {len(channels)} stages, of {low} to {high} reports each; how many report is public, and a cover "
         "report keeps it from depending on anybody's data"

@@ -1,0 +1,119 @@
+"""`auto`: the learner to use, by rule, from what is public: trust model, claim, sizes and declarations.
+
+    none      ucbvi
+    central   bucb; on running totals ucbvi (private-ucb-vi with theory constants) where its batches do not fit
+    shuffle   the same
+    local     ldp-obi
+
+Steps are pooled (`pooled=true`, `staged=false`) exactly where the world is *declared* stationary: transitions and
+rewards do not depend on the step. That is a statement about the world that somebody makes in public, before any data;
+it is never looked up in data. A wrong one costs regret, never privacy.
+
+The batches of bucb do not fit where pure differential privacy, printed calibrations or constants with a theorem, a
+batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. Learners
+that plan after every user plan rarely (`replan=rarely`) in large models. Policy gradients are never chosen: they need
+tuning. The rule is resolved before a run, so results, certificates and commands name the learner that was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tacit.types import Calibration, Constants, Trust
+
+__all__ = ["AUTO", "Choice", "Situation", "choose_learner"]
+
+AUTO: Final = "auto"
+"""What stands for the rule wherever a learner is named."""
+FEWEST: Final = 40
+"""With fewer users the first batch of bucb, a twentieth of them, would have less than two."""
+LARGE: Final = 1e10
+"""Planning after every user costs K H S² A products; above so many, minutes, it is done rarely."""
+BATCHES: Final[dict[Trust, tuple[str | None, ...]]] = {
+    "central": (None, "correlated", "batched"),
+    "shuffle": (None, "binomial"),
+}
+"""The mechanisms that release single batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is public before a run."""
+
+    trust: Trust
+    episodes: int
+    horizon: int
+    states: int
+    actions: int
+    stationary: bool
+    """The public declaration that transitions and rewards do not depend on the step."""
+    epsilon: float | None = None
+    delta: float | None = None
+    constants: Constants | None = None
+    calibration: Calibration = "tight"
+    mechanism: str | None = None
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A learner with its options, and why it was chosen."""
+
+    learner: str
+    because: str
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"auto: {self.learner}, because {self.because}"
+
+
+def choose_learner(here: Situation) -> Choice:
+    """The learner to use in a situation.
+
+    >>> river = {"horizon": 6, "states": 4, "actions": 2, "episodes": 20_000}
+    >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, **river)).words
+    'auto: bucb:pooled=true, because batches carry least noise under shuffle trust; the world is declared stationary'
+    >>> choose_learner(Situation(trust="local", epsilon=1.0, delta=0.0, stationary=False, **river)).learner
+    'ldp-obi'
+    """
+    declared = "the world is declared stationary" if here.stationary else "the world is not declared stationary"
+    if here.trust == "none":
+        return _planning("ucbvi", here, f"exact counts need no batches without privacy; {declared}")
+    if here.trust == "local":
+        return _planning("ldp-obi", here, f"devices send noisy counts under local trust; {declared}")
+    obstacle = _obstacle(here)
+    if obstacle is None:
+        because = f"batches carry least noise under {here.trust} trust; {declared}"
+        return Choice(learner="bucb:pooled=true" if here.stationary else "bucb", because=because)
+    if here.constants == "theory":
+        return Choice(learner="private-ucb-vi", because=obstacle)
+    # Pooled counters move by H in one cell: under noise, running totals keep the steps apart.
+    return _planning("ucbvi", replace(here, stationary=False), obstacle)
+
+
+def _planning(name: str, here: Situation, because: str) -> Choice:
+    """A learner that plans after every user, or rarely where that takes long."""
+    options = ["staged=false"] if here.stationary else []
+    if here.episodes * here.horizon * here.states**2 * here.actions > LARGE:
+        options.append("replan=rarely")
+        because += "; the model is large"
+    return Choice(learner=":".join([name, ",".join(options)]) if options else name, because=because)
+
+
+def _obstacle(here: Situation) -> str | None:
+    """Why the batches of bucb do not fit; None where they do."""
+    if here.episodes < FEWEST:
+        return f"{here.episodes} users are too few for batches"
+    if here.constants == "theory":
+        return "the constants of bucb have no theorem"
+    if here.calibration == "paper":
+        return "no paper prints the batches of bucb"
+    if here.trust == "central" and not here.delta:
+        return "the noise of batches is never pure (delta 0)"
+    if here.batch is not None:
+        return "bucb plans the sizes of its batches itself, and a batch size was given"
+    if here.mechanism not in BATCHES[here.trust]:
+        return f"the mechanism {here.mechanism} answers running totals"
+    return None

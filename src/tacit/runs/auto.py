@@ -1,0 +1,48 @@
+"""What `learner="auto"` stands for in a run: the rule of `tacit.learners.auto`, told what is public about the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.layered import LayeredMDP
+from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.registry import make_environment
+from tacit.errors import InvalidInput
+from tacit.learners.auto import AUTO, Choice, Situation, choose_learner
+
+if TYPE_CHECKING:
+    from tacit.runs.config import RunConfig
+
+__all__ = ["chosen_for"]
+
+
+def chosen_for(config: RunConfig) -> Choice:
+    """What `auto` stands for in this configuration, and why."""
+    if config.learner.strip() != AUTO:
+        raise InvalidInput(f"auto takes no options, got '{config.learner}'; name a learner to give it options")
+    given = config.environment
+    world = make_environment(given) if isinstance(given, str) else given
+    if config.adversary is not None or isinstance(world, LossWorld | LayeredMDP):
+        raise InvalidInput(
+            "auto chooses among learners of rewards; where an adversary chooses losses, name the learner: uc-o-reps if "
+            "all losses are shown, uob-lbps if only those that were met"
+        )
+    if isinstance(world, DoseBandit):
+        raise InvalidInput("auto chooses among learners that count, and doses are real: name dp-pg:policy=gaussian")
+    return choose_learner(
+        Situation(
+            trust=config.trust,
+            episodes=config.episodes,
+            horizon=world.horizon,
+            states=world.num_states,
+            actions=world.num_actions,
+            stationary=world.stationary,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            constants=config.constants,
+            calibration=config.calibration,
+            mechanism=config.mechanism,
+            batch=config.batch,
+        )
+    )
