@@ -71,8 +71,12 @@ class Shuffle:
         max_bits_per_user: int | None = None,
         messages: MessageKind = "ones",
         overflow_prob: float = 0.0,
+        mirrored: bool = True,
     ) -> Self:
-        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first."""
+        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first.
+
+        Without `mirrored` all bits have one bias, as printed: fewer messages, more noise at a large epsilon.
+        """
         epsilon = require_real("epsilon", epsilon, low=0.0, open_low=True)
         overflow_prob = require_real("overflow_prob", overflow_prob, low=0.0, high=0.5)
         slack = overflow_slack(epsilon, overflow_prob)
@@ -89,7 +93,7 @@ class Shuffle:
             users=users,
             honest_fraction=honest_fraction,
             max_bits_per_user=max_bits_per_user,
-            mirrored=True,
+            mirrored=mirrored,
         )
         return cls(spec=spec, bit_noise=bit_noise, messages=messages, overflow_prob=overflow_prob)
 
