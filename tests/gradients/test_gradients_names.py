@@ -111,7 +111,7 @@ def test_the_experiments_fit_what_they_say():
     few = [
         tacit.run(
             environment=run.config.environment, learner=run.config.learner, episodes=run.config.episodes, seeds=2,
-            constants="theory", epsilon=run.config.epsilon, delta=run.config.delta, workers=1,
+            constants="theory", epsilon=run.config.epsilon, delta=run.config.delta, batch=run.config.batch, workers=1,
         )
         for run in runs
         if run.config.episodes <= 10_000 and run.config.environment.endswith("contexts=2,actions=5")
@@ -122,3 +122,14 @@ def test_the_experiments_fit_what_they_say():
         slope = math.log(curve["mean"][1] / curve["mean"][0]) / math.log(10)
         assert curve["exponent"] == pytest.approx(slope)
     json.dumps(rates, allow_nan=False)
+    # The cost of privacy is against the same batches without noise, at every epsilon.
+    named = {(result.config.episodes, result.config.batch): result for result in few if result.config.epsilon is None}
+    for curve in (curve for curve in rates["curves"] if curve["epsilon"] is not None):
+        for users, batch, mean, plain, cost in zip(
+            *(curve[key] for key in ("users", "batch", "mean", "without_noise", "privacy_cost")), strict=True
+        ):
+            reference = named[int(users), batch]
+            assert reference.resolved.users_per_batch == batch
+            assert plain == np.mean([found.stationarity for found in reference.objectives])
+            assert cost == pytest.approx(mean - plain)
+    assert len({tuple(curve["batch"]) for curve in rates["curves"][1:]}) == 3

@@ -23,7 +23,7 @@ from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.panels import PanelFigure
 
-FIGURES = ["fig1", "fig2", "fig4", "fig5", "fig6", "fig7"]
+FIGURES = ["fig1", "fig2", "fig2-printed", "fig4", "fig5", "fig6", "fig7"]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -46,6 +46,21 @@ def test_figures_two_to_six_show_every_mechanism_in_both_calibrations():
     found = {(r.config.mechanism, r.config.calibration) for r in garcelon2021.mechanism_runs("paper")}
     expected = {(m, c) for m in ("laplace", "gaussian", "rr", "bounded") for c in ("paper", "tight")}
     assert found - {(None, "tight")} == expected | {("oue", "tight"), ("subset", "tight")}
+
+
+def test_the_printed_twin_has_the_lines_of_the_paper_and_the_other_reading_of_prop_10():
+    runs = garcelon2021.printed_runs("paper")
+    assert len(runs) == 1 + 5 * 3
+    for run in runs[1:]:
+        assert (run.config.constants, run.config.calibration) == ("printed", "paper")
+        assert run.config.delta == (0.1 if run.config.mechanism.startswith(("gaussian", "bounded")) else 0.0)
+    assert {run.config.mechanism for run in runs[1:]} == {
+        "laplace",
+        "gaussian:c=proof",
+        "gaussian:c=statement",
+        "rr",
+        "bounded",
+    }
 
 
 def small(learner: str, label: str) -> Run:

@@ -17,13 +17,15 @@ from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput
 from tacit.privatizers.central import Central
+from tacit.privatizers.loss_noise import loss_parts
 from tacit.privatizers.none import Unprotected
-from tacit.privatizers.request import PrivacyRequest
+from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.statistics import add_trajectory, dimension_of
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
+from tacit.released.losses import LayeredShape
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 from slow_privatizers import slow_statistics
@@ -236,12 +238,13 @@ def test_what_is_refused_and_what_is_never_said() -> None:
 
 
 def test_numbers_to_meet() -> None:
-    """K = 10⁴, H = 6: prefix std at most 100 at (1, 1e-6), where the printed tree has 1333 and is really 1.889 pure."""
+    """K = 10⁴, H = 6: prefix std at most 100 at (1, 1e-6), where the printed tree has 1285 and is really 1.889 pure."""
     tight, paper = (central(None, REFERENCE, episodes=10_000, calibration=c, delta=1e-6) for c in ("tight", "paper"))
     assert tight.mechanism == "factorization"
     assert tight.noise_std()["transitions"] <= 100.0
     assert tight.certificate().holds
-    assert paper.noise_std() == pytest.approx(dict.fromkeys(("transitions", "visits", "rewards"), 1333.46), rel=1e-5)
+    # 18 · 14 · √(2 · 13): the most 1-bits of a number below 10⁴ are 13, those of 8,191
+    assert paper.noise_std() == pytest.approx(dict.fromkeys(("transitions", "visits", "rewards"), 1284.95), rel=1e-5)
     # ε = (6H - 2) L / b with b = 3HL: (6H - 2)/(3H)
     assert pure_epsilon_of(paper.events()) == pytest.approx(34 / 18, rel=1e-12)
     pure = central(None, REFERENCE, episodes=10_000, calibration="paper")
@@ -257,3 +260,32 @@ def test_variances_are_those_of_the_counter(mechanism: str) -> None:
     worst = max(privatizer.counter.variance_at(k) for k in range(1, privatizer.counter.releases + 1))
     assert privatizer.noise_std()["rewards"] ** 2 == pytest.approx(worst)
     np.testing.assert_allclose(state.released.variance, [worst, 2 * worst, worst])
+
+
+def test_printed_counts_come_from_the_plain_binary_mechanism():
+    """[bai2024adversarial] Sec. 5: only the losses' tree (Alg. 4) has exactly ⌈log₂ K⌉ noises in every prefix."""
+    counter: Any = central(None, REFERENCE, episodes=20_000, calibration="paper", delta=1e-6).counter
+    assert counter.scale == 3 * 6 * 15
+    variances = [counter.variance_at(k) for k in range(1, 20_000)]
+    assert variances == [k.bit_count() * 2 * counter.scale**2 for k in range(1, 20_000)]
+    assert round(float(np.mean(variances)) ** 0.5) == 1007  # with padding it would be 1,479 everywhere
+
+
+def test_printed_losses_keep_their_padding():
+    claim = make_claim(
+        PrivacyRequest(
+            trust="central",
+            shape=None,
+            episodes=20_000,
+            epsilon=1.0,
+            delta=0.0,
+            calibration="paper",
+            mechanism=None,
+            users_per_batch=1,
+        )
+    )
+    layers = LayeredShape(horizon=2, pairs=2, pair_of=(0, 0, 1))
+    for feedback, padded in (("full", True), ("bandit", None)):
+        parts = loss_parts(layers, claim, 20_000, feedback, "paper", public_losses=False)
+        assert [parts[name].source.padded for name in ("transitions", "visits")] == [False, False]
+        assert getattr(parts["losses"].source, "padded", None) is padded

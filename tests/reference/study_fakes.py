@@ -211,6 +211,7 @@ class FakeDesign:
     actions: tuple[str, ...] = ("wait", "treat")
     horizon: int = 2
     rewards: tuple[float, float] = (0.0, 2.0)
+    ladder: tuple[int, ...] = ()
 
     @property
     def trust(self) -> str:

@@ -20,7 +20,8 @@ PROCESSES = 8
 
 def main(directory: str) -> None:
     study_fakes.register()
-    parts.read_design = study_fakes.FakeDesign.from_dict
+    real = parts.read_design
+    parts.read_design = lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain)
     waiting, go = os.pipe()
     answers, answer = os.pipe()
     children = []

@@ -37,6 +37,7 @@ from tacit.types import Trust
 
 __all__ = [
     "LARGEST_DELTA",
+    "NOTIONS",
     "OUTPUTS",
     "Neighbours",
     "Notion",
@@ -64,13 +65,14 @@ OUTPUTS: Final[Mapping[Trust, tuple[Output, ...]]] = {
 }
 """What the adversary may see under each trust model; the customary one stands first."""
 
-_NOTIONS: Final[Mapping[Output, Notion]] = {
+NOTIONS: Final[Mapping[Output, Notion]] = {
     "nothing-protected": "none",
     "other-users-actions": "JDP",
     "final-policy": "DP of the final policy",
     "shuffled-transcript": "SDP",
     "every-message": "LDP",
 }
+"""What a guarantee is called, by what the adversary sees."""
 
 _SEEN: Final[Mapping[Output, str]] = {
     "other-users-actions": "what everybody else is advised to do",
@@ -224,7 +226,7 @@ class PrivacyClaim:
     @property
     def notion(self) -> Notion:
         """The name under which the literature knows this claim."""
-        return _NOTIONS[self.output]
+        return NOTIONS[self.output]
 
     @property
     def pure(self) -> bool:

@@ -131,6 +131,7 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
     return {
         "claim": chosen.claim.to_dict(),
         "certificate": shown["certificate"],
+        "implied": _implied(chosen, request),
         "noise_std": shown["noise_std"],
         "calibration": chosen.calibration,
         "mechanism": shown["mechanism"],
@@ -150,6 +151,14 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
         "ratio": _ratio(sides["paper"], sides["tight"]) if "paper" in sides else None,
         "note": note,
     }
+
+
+def _implied(privatizer: CountPrivatizer, request: PrivacyRequest) -> list[dict[str, Any]]:
+    """What the certified guarantee implies in other trust models."""
+    from tacit.accounting.implied import implied_claims
+
+    found = implied_claims(privatizer.claim, _certificate(privatizer, request).epsilon)
+    return [claim.to_dict() for claim in found]
 
 
 def _asking(request: PrivacyRequest, calibration: Calibration) -> PrivacyRequest:
@@ -237,6 +246,7 @@ def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | No
 
 def _show(content: dict[str, Any], words: list[str]) -> None:
     """The same for people; `words` say what is claimed and what is certified."""
+    from tacit.accounting.implied import Implied
     from tacit.accounting.wording import shown_up
 
     asked = content["configuration"]
@@ -248,6 +258,8 @@ def _show(content: dict[str, Any], words: list[str]) -> None:
     )
     for line in words:
         say(line)
+    for claim in content["implied"]:
+        say(Implied(**claim).describe())
     sides = {name: content[name] for name in ("tight", "paper", "paper_2024") if content[name] is not None}
     ratio = content["ratio"]
     head = ["noise standard deviation", *(f"{name} ({side['mechanism']})" for name, side in sides.items())]

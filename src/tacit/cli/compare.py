@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, print_results, resumable, say, tell
+from tacit.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from tacit.papers.catalogue import Scale
@@ -57,7 +58,11 @@ def _compare(
 
 def _reproduce(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="See 'tacit list experiments'.")],
+    name: Annotated[str | None, typer.Argument(help="See 'tacit list experiments'.")] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--list", help="List every figure, table and theorem of the papers with its status."),
+    ] = False,
     scale: Annotated[str, typer.Option(help="smoke (about a minute) or paper (full size).")] = "smoke",
     out: Out = None,
     workers: Workers = None,
@@ -70,7 +75,12 @@ def _reproduce(
     results: Annotated[Path, typer.Option(help="With --check: where results are committed.")] = Path("results"),
     json: AsJson = False,
 ) -> None:
-    """Repeat an experiment by name, resumable run by run; or check its committed result."""
+    """Repeat an experiment by name, resumable run by run; or check its committed result; or list all statements."""
+    if everything:
+        _list(name, json=json)
+        return
+    if name is None:
+        raise InvalidInput("name an experiment ('tacit list experiments'), or ask for --list")
     if check:
         _recheck(name, results, cells, seconds, seed, json=json)
         return
@@ -89,6 +99,25 @@ def _reproduce(
             command=command_line(context),
         )
     _show(comparison, [directory / f"{figure.name}.png" for figure in experiment.figures], json=json)
+
+
+def _list(paper: str | None, *, json: bool) -> None:
+    """All statements, or those of one paper."""
+    from dataclasses import asdict
+
+    from tacit.papers.statements import STATEMENTS
+
+    papers = list(dict.fromkeys(statement.paper for statement in STATEMENTS))
+    if paper is not None and paper not in papers:
+        raise UnknownName("paper", paper, papers)
+    chosen = [statement for statement in STATEMENTS if paper in (None, statement.paper)]
+    if json:
+        print_json({"statements": [asdict(statement) for statement in chosen]})
+        return
+    for statement in chosen:
+        shown = f" [{statement.experiment}]" if statement.experiment else ""
+        say(f"{statement.paper}, {statement.name}: {statement.status}{shown}")
+        say(f"    {statement.says}: {statement.why}")
 
 
 def _recheck(name: str, results: Path, cells: int, seconds: float, seed: int, *, json: bool) -> None:

@@ -44,6 +44,9 @@ def _new(
     stages: Annotated[int | None, typer.Option(help="Stages that report.")] = None,
     target: Annotated[int | None, typer.Option(help="People wanted in a stage.")] = None,
     least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,
+    ladder: Annotated[
+        str | None, typer.Option(help="Sizes that a release may have, from the least on, with commas: 900,950,1000.")
+    ] = None,
     reports_per_person: Annotated[int, typer.Option(help="How often one person reports at most, over all.")] = 1,
     mechanism: Annotated[str | None, typer.Option(help="The mechanism; that of the trust model by default.")] = None,
     honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
@@ -71,6 +74,7 @@ def _new(
             learner=learner,
             stationary=stationary,
             least=least,
+            ladder=ladder,
             reports_per_person=reports_per_person,
             mechanism=mechanism,
             honest_fraction=honest_fraction,
@@ -99,8 +103,17 @@ def _planned(**options: Any) -> Any:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
     for part in ("states", "actions"):
         options[part] = _names(part, options[part])
+    if options["ladder"] is not None:
+        options["ladder"] = _sizes(options["ladder"])
     chosen = {option: value for option, value in options.items() if value is not None}
     return plan_study(**chosen, rewards=bounds)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(","))
+    except ValueError as error:
+        raise InvalidInput("a ladder must be sizes with commas, as in --ladder 900,950,1000") from error
 
 
 def _names(part: str, text: str) -> int | tuple[str, ...]:
@@ -208,11 +221,12 @@ def _export(
 @study.command("verify")
 def _verify(directory: Directory, json: AsJson = False) -> None:
     """Run the learner again over the stored releases: everything must come out as it was stored."""
-    from tacit.study.record import replayed
-    from tacit.study.study import Study
+    from tacit.study.verify import verify_study
 
-    steps = replayed(Study(directory))
-    print_json({"true": True, "steps": steps}) if json else say(f"true: {steps} steps follow from the releases")
+    found = verify_study(directory)
+    print_json(found.to_dict()) if json else say(found.line)
+    if not found.true:
+        raise typer.Exit(1)
 
 
 @study.command("void")

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli.common import AsJson, print_json, say
 from tacit.errors import require
+
+if TYPE_CHECKING:
+    from tacit.runs.verify import Verdict
 
 __all__ = ["register"]
 
@@ -34,7 +37,10 @@ def _schema(wanted: bool) -> None:
 
 
 def _verify(
-    path: Annotated[Path, typer.Argument(help="A run, a comparison, results, a bundle or a certificate (JSON).")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="A run, comparison, results, study, collector, bundle, policy or certificate."),
+    ],
     key: Annotated[Path | None, typer.Option(help="The public key that must have signed it.")] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of certificates.", callback=_schema, is_eager=True)
@@ -45,13 +51,7 @@ def _verify(
     from tacit.runs.verify import verify
 
     del schema  # it has answered already
-    learned = _learned(path)
-    if learned is None:
-        found = verify(path, key=key)
-    else:
-        from tacit.study.learned import verify_learned
-
-        found = verify_learned(learned, key=key)
+    found = _of_a_study(path, key) or verify(path, key=key)
     if json:
         print_json(found.to_dict())
     else:
@@ -60,14 +60,23 @@ def _verify(
         raise typer.Exit(1)
 
 
-def _learned(path: Path) -> Path | None:
-    """The file of `tacit learn`, if that is what stands here."""
+def _of_a_study(path: Path, key: Path | None) -> Verdict | None:
+    """What is to be said about a party of a study or what it left behind, if that is what stands here."""
     from tacit.runs.storage import read_json
+    from tacit.study.learned import verify_learned
+    from tacit.study.verify import verify_collector, verify_policy, verify_study
 
+    if (path / "study.db").is_file():
+        return verify_study(path, key=key)
+    if (path / "collector.db").is_file():
+        return verify_collector(path, key=key)
     place = path / "learned.json" if path.is_dir() else path
     if not place.is_file() or place.suffix != ".json":
         return None
-    return place if read_json(place).get("format") == "tacit-learned" else None
+    kind = read_json(place).get("format")
+    if kind == "tacit-study-policy":
+        return verify_policy(place, key=key)
+    return verify_learned(place, key=key) if kind == "tacit-learned" else None
 
 
 @keys.command("new")

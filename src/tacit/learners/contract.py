@@ -22,6 +22,7 @@ from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Que
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
+from tacit.released.printed_radii import PrintedRadii
 
 __all__ = [
     "DEFAULT_CONSTANTS",
@@ -61,6 +62,8 @@ class CountRequest:
     """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
     sampling: Sampling | None = None
     """What it costs that users send a random part of their trajectory; None: they send everything."""
+    printed: PrintedRadii | None = None
+    """The printed radii of the noise, where constants 'printed' are chosen."""
     options: Mapping[str, str]
     given: Policy | None = None
     """The policy of a reference line (simulation only)."""

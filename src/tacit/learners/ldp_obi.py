@@ -7,8 +7,10 @@
 
 Regret Õ(√K/ε) (Thm. 5). Deviations: V is also clipped at 0 (p̃ is a signed measure); rewards and transitions keep their
 own denominators (N^p misses the last step); a row whose shifted count is not positive is unknown (off the good event);
-c_k are the sub-gamma radii of `released.precision` with failure probability 3δ/(2π²k²) split over four statistics,
-which covers where several printed radii do not. Kept apart by step (footnote 3), SA becomes SAH.
+under `constants="theory"` c_k are the sub-gamma radii of `released.precision` with failure probability 3δ/(2π²k²)
+split over four statistics, which covers where several printed radii do not; `constants="printed"` takes c_k from the
+paper (`released.printed_radii`) and keeps the rest. α = 2 and δ = 0.05 where nobody chooses: the paper prints neither.
+Kept apart by step (footnote 3), SA becomes SAH.
 
 Without noise all c vanish and this is optimistic backward induction with Hoeffding widths. Under
 `constants="practical"` the widths are the shared rule, and the learner is UCBVI on noisy counts.
@@ -19,7 +21,7 @@ Cost: O(H S² A) per plan and O(stages S² A) per update: every counter changes 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +33,17 @@ from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
+from tacit.released.printed_radii import PrintedRadii, printed_radius
 
-__all__ = ["LDPOBI", "make_ldp_obi"]
+__all__ = ["LDPOBI", "TUNING", "make_ldp_obi"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+ALPHA: Final = 2.0
+FAILURE_PROB: Final = 0.05
+TUNING: Final = ("alpha", "failure_prob")
+"""Options: α > 1 and the confidence δ of Prop. 4."""
 
 
 class Parameters(NamedTuple):
@@ -47,6 +55,17 @@ class Parameters(NamedTuple):
     """ln(8 · rows · 2π²/(3δ)): with 2 ln k, the log term of c₁, c₂, c₃."""
     log_cells: float
     """The same over cells, for c₄."""
+    log_width: float
+    """ln(4π² S A H / 3δ): with 3 ln k, the ℓ of Prop. 4."""
+
+
+class PrintedParameters(NamedTuple):
+    """Public constants of the learner with the printed c_k."""
+
+    radii: PrintedRadii
+    alpha: float
+    log_failure: float
+    """ln(2π²/3δ): with 2 ln k, the ln(1/δ_k) of Alg. 2."""
     log_width: float
     """ln(4π² S A H / 3δ): with 3 ln k, the ℓ of Prop. 4."""
 
@@ -68,17 +87,44 @@ class LDPOBIBelief(NamedTuple):
 @lean_kernel
 def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatistics) -> None:
     """Eq. 4 and Prop. 4 for every row; the coming episode is k = users + 1."""
-    stages, S, A = released.visits.shape
-    precision, alpha = parameters.precision, parameters.alpha
+    precision = parameters.precision
     users = float(released.users[0])
     log_k = math.log(users + 1.0)
     L_rows = parameters.log_rows + 2.0 * log_k
     L_cells = parameters.log_cells + 2.0 * log_k
-    width = parameters.log_width + 3.0 * log_k
     c1 = sum_radius(precision, REWARD, users, L_rows)
     c2 = sum_radius(precision, VISIT, users, L_rows)
     c3 = sum_radius(precision, ROW, users, L_rows)
     c4 = sum_radius(precision, CELL, users, L_cells)
+    model(belief, released, parameters.alpha, parameters.log_width + 3.0 * log_k, c1, c2, c3, c4)
+
+
+@lean_kernel
+def update_printed(parameters: PrintedParameters, belief: LDPOBIBelief, released: CountStatistics) -> None:
+    """The same with the printed c_k(ε₀, δ₀, 3δ/(2π²k²)) (Alg. 2)."""
+    k = float(released.users[0]) + 1.0
+    log_k = math.log(k)
+    failure = parameters.log_failure + 2.0 * log_k
+    c1 = printed_radius(parameters.radii, REWARD, k, failure)
+    c2 = printed_radius(parameters.radii, VISIT, k, failure)
+    c3 = printed_radius(parameters.radii, ROW, k, failure)
+    c4 = printed_radius(parameters.radii, CELL, k, failure)
+    model(belief, released, parameters.alpha, parameters.log_width + 3.0 * log_k, c1, c2, c3, c4)
+
+
+@lean_kernel
+def model(
+    belief: LDPOBIBelief,
+    released: CountStatistics,
+    alpha: float,
+    width: float,
+    c1: float,
+    c2: float,
+    c3: float,
+    c4: float,
+) -> None:
+    """Eq. 4 and Prop. 4 at these radii; `width` is ℓ."""
+    stages, S, A = released.visits.shape
     noise_r, noise_p = (alpha + 1.0) * c2 + c1, S * c4 + (alpha + 1.0) * c3
     for h in range(stages):
         for s in range(S):
@@ -142,7 +188,7 @@ def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Gene
 
 
 class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
-    """Optimism with the theory's widths on noisy sums of known precision."""
+    """Optimism with the theory's widths on noisy sums of known precision, or with the printed radii of their noise."""
 
     kernels = LearnerKernels(plan, ask_nothing, update)
 
@@ -150,9 +196,9 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
         self,
         *,
         shape: CountShape,
-        precision: SumPrecision,
-        alpha: float = 2.0,
-        failure_prob: float = 0.05,
+        precision: SumPrecision | PrintedRadii,
+        alpha: float = ALPHA,
+        failure_prob: float = FAILURE_PROB,
     ) -> None:
         require(alpha > 1.0, "alpha must exceed 1", alpha)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
@@ -160,18 +206,27 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
         rows = shape.stages * S * A
         # c_{k,i} at failure probability 3δ/(2k²π²), two-sided, split over the four statistics
         union = math.log(8.0 * 2.0 * math.pi**2 / (3.0 * delta))
-        super().__init__(
-            name="ldp-obi",
-            shape=shape,
-            constants="theory",
-            z=None,
-            parameters=Parameters(
+        log_width = math.log(4.0 * math.pi**2 * rows * H / (3.0 * delta))
+        printed = isinstance(precision, PrintedRadii)
+        parameters: Parameters | PrintedParameters
+        if isinstance(precision, PrintedRadii):
+            failure = math.log(2.0 * math.pi**2 / (3.0 * delta))
+            parameters = PrintedParameters(precision, float(alpha), failure, log_width)
+            self.kernels = LearnerKernels(plan, ask_nothing, update_printed)
+        else:
+            parameters = Parameters(
                 precision=precision,
                 alpha=float(alpha),
                 log_rows=math.log(rows) + union,
                 log_cells=math.log(rows * S) + union,
-                log_width=math.log(4.0 * math.pi**2 * rows * H / (3.0 * delta)),
-            ),
+                log_width=log_width,
+            )
+        super().__init__(
+            name="ldp-obi",
+            shape=shape,
+            constants="printed" if printed else "theory",
+            z=None,
+            parameters=parameters,
             users_per_batch=1,
         )
 
@@ -192,8 +247,23 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
 
 def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
     """The learner that a request amounts to."""
+    chosen = {name: _number(name, request.options[name]) for name in TUNING if name in request.options}
     if request.chosen == "practical":
+        if chosen:
+            raise InvalidInput(f"the practical rule has no {', '.join(chosen)}; use constants 'theory' or 'printed'")
         return practical_ucbvi(request, "ldp-obi")
     if request.z is not None:
         raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
-    return LDPOBI(shape=request.shape, precision=request.sums("ldp-obi"))
+    if request.chosen == "printed":
+        if request.printed is None:
+            raise InvalidInput("constants 'printed' need the printed radii of the noise; hand them over (printed=...)")
+        return LDPOBI(shape=request.shape, precision=request.printed, **chosen)
+    return LDPOBI(shape=request.shape, precision=request.sums("ldp-obi"), **chosen)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidInput(f"{name} of ldp-obi must be a number, got {text!r}") from None
+    return require_real(name, value)

@@ -20,6 +20,7 @@ from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
 from tacit.learners.gradient import make_gradient
 from tacit.learners.gradient_settings import COMMON
+from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
 from tacit.learners.loss_contract import LossRequest
@@ -36,7 +37,7 @@ from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
 from tacit.learners.uob_reps import uob_reps
 from tacit.plugins import named
-from tacit.protocol import Learner, Query, Totals
+from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
@@ -78,6 +79,8 @@ class LearnerRow:
     squares: Callable[[Mapping[str, str]], bool] = no_squares
     """Whether squares of rewards must be released, with these options."""
     losses: LossFacts | None = None
+    printed: bool = False
+    """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
 
@@ -89,6 +92,12 @@ class LearnerRow:
             values = self.options[option]
             if value not in values and "number" not in values:
                 raise InvalidInput(f"{name}:{option} must be one of {', '.join(values)}, got {value!r}")
+
+    def check_constants(self, name: str, constants: Constants | None) -> None:
+        """Raise if the constants 'printed' are chosen for a learner that has none."""
+        if constants == "printed" and not self.printed:
+            able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.printed)
+            raise InvalidInput(f"constants 'printed' exist for {able}, got {name}; use 'theory' or 'practical'")
 
 
 STAGED: Final[Options] = {"staged": ("true", "false")}
@@ -109,7 +118,8 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism with locally private counts (Garcelon et al. 2021)",
         asks=Totals,
         build=replanned_rarely(make_ldp_obi),
-        options={**STAGED, **REPLAN},
+        options={**STAGED, **REPLAN, **dict.fromkeys(OBI_TUNING, ("number",))},
+        printed=True,
     ),
     "dp-ucbvi": LearnerRow(
         summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
@@ -239,4 +249,5 @@ def make_learner(request: CountRequest | StageRequest | LossRequest) -> Learner[
     """The learner that a request names, once its options are checked."""
     row = learner_row(request.name)
     row.check(request.name, request.options)
+    row.check_constants(request.name, request.constants)
     return row.build(request)

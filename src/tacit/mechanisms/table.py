@@ -6,7 +6,7 @@ A class states the rest itself (`SUMMARY`, `PURE`, calibration). Other packages 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -26,9 +26,30 @@ from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.mechanisms.protocol import Randomizer, missing_members
 from tacit.plugins import named
 
-__all__ = ["MECHANISMS", "Row", "counter_named", "known_names", "mechanism_row", "names_of", "randomizer_named"]
+__all__ = [
+    "MECHANISMS",
+    "Choice",
+    "Row",
+    "counter_named",
+    "known_names",
+    "mechanism_row",
+    "names_of",
+    "randomizer_named",
+    "read_mechanism",
+]
 
 Where = Literal["central", "shuffle", "local"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One thing about printed noise that the paper prints in two ways, or not at all."""
+
+    name: str
+    values: tuple[str, ...]
+    """Those that it takes, the default first; "number" stands for any number."""
+    build: Callable[[Any, float, float, str], tuple[Randomizer, Randomizer]]
+    """From shape, epsilon, delta and the chosen value to the noise of outcomes and of transitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +62,8 @@ class Row:
     """Whether a paper prints its noise (`calibration="paper"`)."""
     candidate: bool = False
     """Whether local trust considers it when no mechanism is named."""
+    choice: Choice | None = None
+    """What a paper leaves open about its printed noise, written `gaussian:c=statement`; None: nothing."""
     growth: float | None = None
     """Central trust: how fast the batches of its public schedule grow; None if it counts after every user."""
 
@@ -66,9 +89,20 @@ MECHANISMS: Final[Mapping[str, Row]] = {
     "subset": Row(trust="local", kind=SubsetSelection, candidate=True),
     "oue": Row(trust="local", kind=UnaryEncoding),
     "laplace": Row(trust="local", kind=Laplace, printed=True, candidate=True),
-    "gaussian": Row(trust="local", kind=Gaussian, printed=True, candidate=True),
+    "gaussian": Row(
+        trust="local",
+        kind=Gaussian,
+        printed=True,
+        candidate=True,
+        choice=Choice(name="c", values=("proof", "statement"), build=Gaussian.printed),
+    ),
     "rr": Row(trust="local", kind=RandomizedResponse, printed=True, candidate=True),
-    "bounded": Row(trust="local", kind=Bounded, printed=True),
+    "bounded": Row(
+        trust="local",
+        kind=Bounded,
+        printed=True,
+        choice=Choice(name="C", values=("1", "number"), build=Bounded.printed),
+    ),
 }
 """Every built-in mechanism that a run can name."""
 
@@ -89,12 +123,30 @@ def known_names(trust: str) -> tuple[str, ...]:
     return tuple(name for name in _TABLE if _row(name).trust == trust)
 
 
-def mechanism_row(trust: str, name: str) -> Row:
+def read_mechanism(spec: str) -> tuple[str, str | None]:
+    """A mechanism as it is written: its name, and what is chosen about its printed noise.
+
+    >>> read_mechanism("laplace"), read_mechanism("gaussian:c=statement")
+    (('laplace', None), ('gaussian', 'statement'))
+    """
+    name, colon, chosen = spec.partition(":")
+    if not colon:
+        return name, None
+    choice = MECHANISMS[name].choice if name in MECHANISMS else None
+    option, equals, value = (part.strip() for part in chosen.partition("="))
+    if choice is None or option != choice.name or not equals or not value:
+        able = [f"{row}:{known.choice.name}=..." for row, known in MECHANISMS.items() if known.choice is not None]
+        raise InvalidInput(f"a mechanism must be a name, or one of {', '.join(able)}, got {spec!r}")
+    return name, value
+
+
+def mechanism_row(trust: str, spec: str) -> Row:
     """The row of a named mechanism, or an error that suggests the nearest one.
 
     >>> mechanism_row("local", "laplace").kind.__name__
     'Laplace'
     """
+    name, _ = read_mechanism(spec)
     if name not in _TABLE or _row(name).trust != trust:
         raise UnknownName(f"mechanism of trust '{trust}'", name, known_names(trust))
     return _row(name)

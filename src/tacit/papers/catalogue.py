@@ -88,6 +88,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=garcelon2021.figures("fig2"),
         shares_runs=True,
     ),
+    "garcelon2021local/fig2-printed": Experiment(
+        summary="the lines of figures 2, 4, 5 and 6 with noise and radii as printed, both readings of Prop. 10",
+        runs=garcelon2021.printed_runs,
+        figures=garcelon2021.figures("fig2-printed"),
+        shares_runs=True,
+    ),
     "garcelon2021local/fig4": Experiment(
         summary="LDP-OBI with every local mechanism at epsilon 0.2",
         runs=lambda scale: garcelon2021.epsilon_runs(scale, 0.2),

@@ -3,13 +3,16 @@
     python -m tacit.papers.thinning FROM results/garcelon2021local/fig1
 
 copies every finished run of the comparison in FROM (unfinished ones are listed by name) and its figures, and writes
-`cells.json`: for each run its command, version, claim, certificate, seconds, seeds done, and whether it is complete.
+`cells.json`: for each run its command, version, algorithm, claim, certificate, seconds and seeds. With `--keep` in
+front, runs that are committed in the target and not finished in FROM stay as they are, rows and all.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +24,10 @@ from tacit.runs.comparison import INDEX
 from tacit.runs.result import Result
 from tacit.runs.storage import RunDirectory, read_json, write_json, writing_to
 
-__all__ = ["main", "thin", "thin_checkpoints"]
+__all__ = ["environment_of", "main", "thin", "thin_checkpoints"]
 
 CHECKPOINTS: Final = 40
+COLUMNS: Final = ("run", "environment", "seed", "episode", "regret")
 
 
 def thin_checkpoints(result: Result, count: int = CHECKPOINTS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -32,8 +36,11 @@ def thin_checkpoints(result: Result, count: int = CHECKPOINTS) -> tuple[np.ndarr
     return result.episodes[kept], result.regret[:, kept]
 
 
-def thin(source: Path, target: Path) -> dict[str, Any]:
-    """Copy what is finished of a comparison into `target`, thinned; returns the contents of cells.json."""
+def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
+    """Copy what is finished of a comparison into `target`, thinned; returns the contents of cells.json.
+
+    With `keep`, runs that are committed in `target` and not finished in `source` stay as they are.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -41,7 +48,7 @@ def thin(source: Path, target: Path) -> dict[str, Any]:
         raise InvalidInput(f"{source} must be the directory of a comparison: it has no {INDEX}")
     index = read_json(source / INDEX)
     cells: list[dict[str, Any]] = []
-    columns: dict[str, list[Any]] = {"run": [], "environment": [], "seed": [], "episode": [], "regret": []}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for place in index["runs"]:
         directory = RunDirectory(source / place)
         header = directory.header() if directory.begun else {}
@@ -50,7 +57,9 @@ def thin(source: Path, target: Path) -> dict[str, Any]:
         cell["seeds"] = f"{len(seeds) if directory.finished else len(directory.finished_seeds(seeds))} of {len(seeds)}"
         if directory.finished:
             result = read_result(directory.path)
-            cell |= {"command": result.command, "version": result.version, "seconds": round(sum(result.seconds), 1)}
+            cell |= {"environment": result.config.environment_name, "command": result.command}
+            cell |= {"version": result.version, "algorithm": result.algorithm}
+            cell |= {"seconds": round(sum(result.seconds), 1)}
             cell |= {"episodes": result.config.episodes, "claimed epsilon": _finite(result.claim.epsilon)}
             cell |= {"certified epsilon": _finite(result.certificate.epsilon), "delta": result.claim.delta}
             final = result.regret[:, -1]
@@ -64,6 +73,8 @@ def thin(source: Path, target: Path) -> dict[str, Any]:
                 columns["episode"] += episodes.tolist()
                 columns["regret"] += row.tolist()
         cells.append(cell)
+    if keep and (target / "cells.json").is_file():
+        cells = _kept(target, cells, columns)
     summary = {"experiment": index["name"], "scale": index["scale"], "command": index["command"], "runs": cells}
     with writing_to(target):
         target.mkdir(parents=True, exist_ok=True)
@@ -76,18 +87,50 @@ def thin(source: Path, target: Path) -> dict[str, Any]:
     return summary
 
 
+def environment_of(cell: dict[str, Any]) -> str:
+    """The environment of a committed cell; those of earlier versions name it in their command only.
+
+    >>> environment_of({"command": "tacit run --environment riverswim --learner ucbvi --adversary iid"})
+    'riverswim (iid losses)'
+    """
+    if "environment" in cell:
+        return str(cell["environment"])
+    words = shlex.split(cell["command"])
+    options = {word: value for word, value in pairwise(words) if word.startswith("--")}
+    foe = options.get("--adversary")
+    return options["--environment"] + (f" ({foe} losses)" if foe else "")
+
+
+def _kept(target: Path, cells: list[dict[str, Any]], columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """The new cells and those committed ones that are not among them; the rows of the latter join the columns."""
+    import pyarrow.parquet as pq
+
+    new = {(cell["run"], environment_of(cell)) for cell in cells if cell["complete"]}
+    old = [cell for cell in read_json(target / "cells.json")["runs"] if cell["complete"]]
+    old = [cell for cell in old if (cell["run"], environment_of(cell)) not in new]
+    names = {(cell["run"], environment_of(cell)) for cell in old}
+    rows = pq.ParquetFile(target / "results.parquet").read().to_pylist()
+    for row in rows:
+        if (row["run"], row["environment"]) in names:
+            for name in COLUMNS:
+                columns[name].append(row[name])
+    runs = {cell["run"] for cell in old}
+    return [cell for cell in cells if cell["complete"] or cell["run"] not in runs] + old
+
+
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
 def main(arguments: list[str]) -> int:
     """Thin one comparison into a directory; both are named."""
-    if len(arguments) != 2:
-        sys.stderr.write("usage: python -m tacit.papers.thinning COMPARISON TARGET\n")
+    keep, places = "--keep" in arguments, [word for word in arguments if word != "--keep"]
+    if len(places) != 2:
+        sys.stderr.write("usage: python -m tacit.papers.thinning [--keep] COMPARISON TARGET\n")
         return 2
-    summary = thin(Path(arguments[0]), Path(arguments[1]))
+    summary = thin(Path(places[0]), Path(places[1]), keep=keep)
     done = sum(cell["complete"] for cell in summary["runs"])
-    sys.stdout.write(f"{done} of {len(summary['runs'])} runs are complete, written to {arguments[1]}\n")
+    sys.stdout.write(f"{done} of {len(summary['runs'])} runs are complete, written to {places[1]}\n")
     return 0
 
 

@@ -113,16 +113,20 @@ def _paper_parts(
     """As printed."""
     single = Laplace(scale=3.0 * H / claim.epsilon, discrete=False)
     counter: Source = single
+    total: Source = single
     if claim.trust == "central":
+        # Counts come from the plain Binary Mechanism, losses from its variant with exactly ⌈log₂ K⌉ noises (Alg. 4).
         scale = 3.0 * H * tree_levels(steps) / claim.epsilon
-        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
+        counter, total = (
+            LaplaceTree(steps=steps, release_final=False, scale=scale, padded=padded) for padded in (False, True)
+        )
     visits = Family(name="visits", up=H, down=H, shift=1.0)
     parts = {
         "transitions": LossNoise(family=families[0], source=counter),
         "visits": LossNoise(family=visits, source=counter),
     }
     if len(families) > 1:
-        parts["losses"] = LossNoise(family=families[1], source=counter if feedback == "full" else single)
+        parts["losses"] = LossNoise(family=families[1], source=total if feedback == "full" else single)
     return parts
 
 

@@ -29,7 +29,7 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require, requi
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
 from tacit.mechanisms.table import MECHANISMS as TABLE
-from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named
+from tacit.mechanisms.table import counter_named, mechanism_row, names_of, randomizer_named, read_mechanism
 from tacit.plugins import named
 from tacit.privatizers.central import Central, geometric_ends
 from tacit.privatizers.central_batches import CentralBatches, Correlation
@@ -237,9 +237,9 @@ def _central(request: PrivacyRequest) -> Central:
         releases = len(ends)
     elif calibration == "paper":
         require(row.printed, "the papers count with laplace-tree", mechanism, "leave the mechanism out")
-        # b = 3H ⌈log₂ K⌉ / ε in each family, padded to exactly ⌈log₂ K⌉ terms ([bai2024adversarial] Sec. 5)
+        # b = 3H ⌈log₂ K⌉ / ε in each family; the plain Binary Mechanism serves counts ([bai2024adversarial] Sec. 5.1)
         scale = 3.0 * shape.horizon * tree_levels(steps) / claim.epsilon
-        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=True)
+        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=False)
     else:
         # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
         releases = steps - 1
@@ -311,9 +311,15 @@ def _local(request: PrivacyRequest) -> Local:
 def _randomized(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
     encoding = _encoding(request, calibration)
     kind, shape, delta = randomizer_named(mechanism), request.shape, claim.delta
+    choice, (name, chosen) = mechanism_row("local", mechanism).choice, read_mechanism(mechanism)
+    if chosen is not None:
+        require(calibration == "paper", f"'{mechanism}' chooses among printed noises", calibration, "use 'paper'")
+        require(not request.squares, f"{name} is not printed for squares of rewards", request.squares)
 
     def made(epsilon: float) -> Local:
-        if calibration == "paper":
+        if chosen is not None and choice is not None:
+            outcome, transition = choice.build(shape, epsilon, delta, chosen)
+        elif calibration == "paper":
             outcome, transition = kind.paper(shape, epsilon, delta, squares=request.squares)
         else:
             outcome, transition = kind.tight(shape, count_families(shape, encoding), epsilon, delta)

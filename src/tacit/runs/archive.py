@@ -18,6 +18,7 @@ from tacit.loop.judges.softmax import Objective
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.runs.fingerprint import BEFORE
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory
 from tacit.runs.verify import doubts_about_run, kept_config
@@ -26,14 +27,22 @@ __all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_r
 
 
 def make_header(
-    config: RunConfig, resolved: Resolved, *, experiment: str, label: str, command: str, version: str = __version__
+    config: RunConfig,
+    resolved: Resolved,
+    *,
+    algorithm: str,
+    experiment: str,
+    label: str,
+    command: str,
+    version: str = __version__,
 ) -> dict[str, Any]:
-    """What config.json says before the first episode."""
+    """What config.json says before the first episode; `algorithm` is its fingerprint (`tacit.runs.fingerprint`)."""
     return {
         "format": 1,
         "experiment": experiment,
         "label": label,
         "version": version,
+        "algorithm": algorithm,
         "command": command,
         "config": config.to_dict(),
         "resolved": asdict(resolved),
@@ -71,7 +80,8 @@ def write_result(result: Result, directory: Path) -> Path:
     place = RunDirectory(directory)
     config, resolved = result.config, result.resolved
     names = {"experiment": result.experiment, "label": result.label}
-    header = make_header(config, resolved, **names, command=result.command, version=result.version)
+    made = {"algorithm": result.algorithm, "command": result.command, "version": result.version}
+    header = make_header(config, resolved, **names, **made)
     place.check(header)
     if not place.finished:
         model = config.environment if isinstance(config.environment, TabularMDP) else None
@@ -117,6 +127,7 @@ def read_result(directory: str | Path) -> Result:
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],
+        algorithm=header.get("algorithm", BEFORE),
         command=header["command"],
     )
 

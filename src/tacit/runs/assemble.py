@@ -104,6 +104,7 @@ def assemble(config: RunConfig) -> Assembled:
     name, options = parse_learner(config.learner)
     row = learner_row(name)
     row.check(name, options)
+    row.check_constants(name, config.constants)
     kind = KINDS[row.asks]
     chosen = Chosen(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)

@@ -153,9 +153,12 @@ def load(directory: str | Path) -> Result | Comparison:
 
 
 def mixed_constants(results: Sequence[Result]) -> str | None:
-    """What to say where some runs use theory constants and others the practical rule; None where all use one."""
-    rules = {rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical")}
-    if not all(rules.values()):
+    """What to say where runs use different constants (theory, practical, printed); None where all use one."""
+    rules = {
+        rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical", "printed")
+    }
+    rules = {rule: labels for rule, labels in rules.items() if labels}
+    if len(rules) < 2:
         return None
     named = "; ".join(f"{rule}: {', '.join(labels)}" for rule, labels in rules.items())
     return f"different constants are compared ({named}); give all runs the same, for instance constants = 'practical'"

@@ -71,14 +71,16 @@ class RunConfig:
     episodes: int = option("How many users come.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
     constants: Constants | None = option(
-        "theory or practical widths; practical by default, under every trust model.", None
+        "theory or practical widths (ldp-obi: also printed); practical by default, under every trust model.", None
     )
     z: float | None = option("The parameter of the practical constants.", None)
     trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
     epsilon: float | None = option("The claim's epsilon.", None)
     delta: float | None = option("The claim's delta; 0 is pure differential privacy.", None)
     calibration: Calibration = option("tight, or paper for the constants as printed.", "tight")
-    mechanism: str | None = option("See 'tacit list mechanisms'; the best one by default.", None)
+    mechanism: str | None = option(
+        "See 'tacit list mechanisms'; the best one by default. Printed noise: gaussian:c=statement, bounded:C=2.", None
+    )
     batch: int | None = option("Users per batch; one by one, or 1000 with trust shuffle, by default.", None)
     checkpoints: int = option("How many episode numbers, evenly spaced on a log scale, are recorded.", 100)
     allow_large_delta: bool = option("Accept a delta above 1e-3.", False)

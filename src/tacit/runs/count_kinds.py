@@ -14,6 +14,7 @@ from tacit.learners.contract import CountRequest, StageRequest
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
+from tacit.privatizers.printed_radii import printed_radii
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.released.batches import BatchQuery
@@ -49,6 +50,7 @@ class CountKind:
                 precision=sum_precision(privatizer),
                 counts=count_precision(privatizer),
                 sampling=sampling_of(privatizer),
+                printed=printed_radii(privatizer) if config.constants == "printed" else None,
                 options=chosen.options,
                 given=_reference(chosen.name, environment) if chosen.row.reference else None,
             )

@@ -27,6 +27,7 @@ from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.loss_report import adversarial_lines, losses_json
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Result:
     experiment: str
     label: str
     version: str
+    algorithm: str
+    """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
     doubt: str | None = None
     """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
@@ -316,5 +319,6 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         experiment=experiment,
         label=label,
         version=__version__,
+        algorithm=fingerprint_of(parts),
         command=command,
     )

@@ -22,6 +22,7 @@ from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result, resolve, result_of
 from tacit.runs.schedule import Task, run_tasks
@@ -164,9 +165,12 @@ def silent(line: str) -> None:
 
 def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:
     """Build the cell, which validates it, and say what it is."""
-    resolved = resolve(assemble(cell.config), cell.config)
+    parts = assemble(cell.config)
+    resolved, algorithm = resolve(parts, cell.config), fingerprint_of(parts)
     line = cell.config.command() if command is None else command
-    return make_header(cell.config, resolved, experiment=experiment, label=cell.label, command=line)
+    return make_header(
+        cell.config, resolved, algorithm=algorithm, experiment=experiment, label=cell.label, command=line
+    )
 
 
 def _labels(cell: Cell, experiment: str) -> dict[str, Any]:

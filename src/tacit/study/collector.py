@@ -49,6 +49,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
+from tacit.study.ladder import left_out, rung_of
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Edge, Store
@@ -93,6 +94,8 @@ class Collector:
         require(allowed, "a collector of real people must draw secure noise", "simulation noise")
         self._source, self._seed = source, meta["seed"]
         self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
+        known = self.pseudonyms.mark == meta["people"]
+        require(known, f"{PEOPLE} must be the key that this collector began with", "another key", "restore it")
         self.channels: tuple[Channel, ...] = channels_of(self.design)
         self.study = bytes.fromhex(self.design.digest)
 
@@ -119,7 +122,7 @@ class Collector:
         parts = parts_of(design)
         place = Path(directory)
         require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
-        Pseudonyms.new(place / PEOPLE)
+        pseudonyms = Pseudonyms.new(place / PEOPLE)
         entropy = np.random.SeedSequence(seed).entropy if noise == "simulation" else None
 
         def first(connection: sqlite3.Connection) -> None:
@@ -127,6 +130,7 @@ class Collector:
                 "design": canonical(design.to_dict()).decode(),
                 "claim": canonical(parts.claim.to_dict()).decode(),
                 "noise": noise,
+                "people": pseudonyms.mark,
                 "reports": int(design.unit.reports),
                 "seed": None if entropy is None else str(entropy),
             }
@@ -192,12 +196,20 @@ class Collector:
         return tuple(answers)
 
     def close(self) -> int:
-        """Fix which reports count, and say how many they are; later ones are late."""
+        """Fix which reports count, and say how many they are; later ones are late.
+
+        Where the design has a ladder of sizes, so many count as its highest rung that was reached, chosen by exact
+        lots; the others are dropped, and their people have reported all the same.
+        """
         with self.store.step("close") as connection:
-            stage = self._stage(connection, "open")
-            n = connection.execute("SELECT count(*) FROM report WHERE stage = ?", (stage[0],)).fetchone()[0]
-            connection.execute("UPDATE stage SET state = 'closed', n = ? WHERE number = ?", (n, stage[0]))
-        return int(n)
+            stage = self._stage(connection, "open")[0]
+            rows = connection.execute("SELECT seq FROM report WHERE stage = ? ORDER BY seq", (stage,)).fetchall()
+            n = rung_of(self.design.ladder, len(rows))
+            if n < len(rows):
+                out = left_out(len(rows), n, self._lots(stage))
+                connection.executemany("INSERT INTO dropped VALUES (?)", [rows[place] for place in out])
+            connection.execute("UPDATE stage SET state = 'closed', n = ? WHERE number = ?", (n, stage))
+        return n
 
     # closed -> released | void
 
@@ -299,7 +311,9 @@ class Collector:
             receipt = paid.receipt
         self.store.edge("release:drawn")
         rows = connection.execute(
-            "SELECT bytes FROM body JOIN report USING (seq) WHERE stage = ? ORDER BY seq", (stage,)
+            """SELECT bytes FROM body JOIN report USING (seq)
+               WHERE stage = ? AND seq NOT IN (SELECT seq FROM dropped) ORDER BY seq""",
+            (stage,),
         ).fetchall()
         require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
         secret, noise = self._secret(connection), self._noise(connection)
@@ -337,7 +351,11 @@ class Collector:
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
     def _scrub(self, connection: sqlite3.Connection, stage: int) -> None:
+        """Erase the bodies of a stage that has ended, and after the last one what was kept between stages."""
         connection.execute("DELETE FROM body WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
+        done = connection.execute("SELECT count(*) FROM stage WHERE state = 'released'").fetchone()[0]
+        if done == len(self.channels):
+            connection.execute("DELETE FROM secret")
 
     def _intake(self, connection: sqlite3.Connection) -> Intake:
         return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
@@ -350,6 +368,16 @@ class Collector:
         row = connection.execute("SELECT bytes FROM secret").fetchone()
         first = self.channels[0]
         return first.begin_secret() if row is None else decode_state(row[0], packages_of(first))
+
+    def _lots(self, stage: int) -> Noise:
+        """What decides which reports of a stage are dropped."""
+        if self._source is not None:
+            return self._source
+        return (
+            SecureNoise()
+            if self.noise == "secure"
+            else SimulationNoise(np.random.default_rng([int(self._seed), stage]))
+        )
 
     def _noise(self, connection: sqlite3.Connection) -> Noise:
         """Secure noise, or where the last release left the simulated one."""

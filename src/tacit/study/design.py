@@ -48,6 +48,7 @@ from tacit.study.channels.gradient_basis import GradientBasis
 from tacit.study.channels.local_basis import LocalBasis
 from tacit.study.channels.shuffle_basis import ShuffleBasis
 from tacit.study.contract import Basis, Channel, StageSize
+from tacit.study.ladder import require_ladder
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
@@ -76,6 +77,8 @@ class StudyDesign:
     """How many people are wanted in a stage."""
     least: int
     """How many reports a stage needs: with fewer, it is void."""
+    ladder: tuple[int, ...]
+    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.ladder`)."""
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -94,7 +97,7 @@ class StudyDesign:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "channels")}
+        plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "ladder", "channels")}
         plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
         plain["fallback"] = dict(self.fallback)
         return {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}
@@ -111,7 +114,7 @@ class StudyDesign:
         try:
             given["unit"] = PrivacyUnit(**given["unit"])
             given["rewards"] = _bounds(given["rewards"])
-            given |= {name: tuple(given[name]) for name in ("states", "actions", "channels")}
+            given |= {name: tuple(given[name]) for name in ("states", "actions", "ladder", "channels")}
             return cls(**given)
         except TypeError as error:
             raise InvalidInput("the entries of a design must have the types that 'tacit study new' writes") from error
@@ -126,6 +129,9 @@ class StudyDesign:
         require_count("stages", self.stages)
         least = require_count("least", self.least)
         require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
+        sizes = require_ladder(self.ladder, least=least, target=self.target)
+        plain = self.trust != "local" or not sizes
+        require(plain, "a ladder must not be set where every message is public, and so is their number", "local trust")
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         self.policy_of_last_resort()
 
@@ -192,6 +198,7 @@ def plan_study(
     learner: str = AUTO,
     stationary: bool = False,
     least: int | None = None,
+    ladder: Sequence[int] = (),
     reports_per_person: int = 1,
     rewards: tuple[float, float] = (0.0, 1.0),
     name: str = "study",
@@ -204,8 +211,10 @@ def plan_study(
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
     States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
-    target by default; one under local trust, where no noise depends on others). `stationary` declares in public that
-    transitions and rewards do not depend on the step; `auto`, the default learner, then pools the steps.
+    target by default; one under local trust, where no noise depends on others). A `ladder` of sizes from `least` on
+    keeps the number of people who came from being known: reports above the highest rung reached are dropped by lot.
+    `stationary` declares in public that transitions and rewards do not depend on the step; `auto`, the default learner,
+    then pools the steps.
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
@@ -231,6 +240,7 @@ def plan_study(
         stages=stages,
         target=wanted,
         least=least,
+        ladder=tuple(ladder),
         unit=PrivacyUnit(reports=require_count("reports_per_person", reports_per_person), per_stage=1),
         mechanism=mechanism,
         constants=constants,
@@ -283,6 +293,7 @@ class _Choices:
     stages: int
     target: int
     least: int
+    ladder: tuple[int, ...]
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -321,11 +332,14 @@ def _parts(choices: _Choices) -> StudyParts:
     learner = _learner(chosen, world, basis, choices)
     channels = basis.channels(_stages(learner, choices))
     _require_alike(channels, choices)
+    own = {(channel.least, channel.target) for channel in channels} != {(choices.least, choices.target)}
+    if choices.ladder and own:
+        raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
     privatizer = Channeled(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
-    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels)})
+    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder)})
     return StudyParts(
         learner=learner,
         basis=basis,
@@ -353,9 +367,12 @@ def _require_alike(channels: Sequence[Channel], choices: _Choices) -> None:
         )
 
 
-def _public_sizes(channels: Sequence[Channel]) -> str:
+def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
     """What everybody may know about who reports."""
     low, high = min(channel.least for channel in channels), max(channel.target for channel in channels)
+    if ladder:
+        sizes = " or ".join(map(str, ladder))
+        return f"public: {len(channels)} stages, of {sizes} reports each, drawn by lot from those who reported"
     return (
         f"public: {len(channels)} stages, of {low} to {high} reports each; how many report is public, and a cover "
         "report keeps it from depending on anybody's data"

@@ -80,7 +80,13 @@ class Pseudonyms:
         require(isinstance(person, str), "a person must be named by a text", type(person).__name__)
         name = unicodedata.normalize("NFC", person).strip()
         require(0 < len(name) <= LONGEST_NAME, f"a person's name must have 1 to {LONGEST_NAME} characters", "another")
-        return hmac.digest(self.key, b"tacit person 1\n" + name.encode(), "sha256")
+        # Names of files may hold bytes that are no UTF-8; they are names all the same.
+        return hmac.digest(self.key, b"tacit person 1\n" + name.encode(errors="surrogatepass"), "sha256")
+
+    @property
+    def mark(self) -> str:
+        """What tells this key from another one without telling it: under another key everybody would be new."""
+        return hmac.digest(self.key, b"tacit people 1\n", "sha256").hex()
 
 
 class Intake:

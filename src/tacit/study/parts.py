@@ -130,6 +130,8 @@ class Design(Protocol):
     @property
     def unit(self) -> Any: ...  # noqa: D102
     @property
+    def ladder(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
     def fallback(self) -> Mapping[str, Any]: ...  # noqa: D102
     @property
     def channels(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102

@@ -28,10 +28,23 @@ from tacit.study.queries import query_to_dict
 from tacit.study.study import Study
 from tacit.study.wire import Release, sha256
 
-__all__ = ["export_policy", "replayed"]
+__all__ = ["ENTRIES", "FORMAT", "export_policy", "replayed"]
 
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
+ENTRIES: Final = (
+    "format",
+    "format_version",
+    "version",
+    "name",
+    "study",
+    "design",
+    "policy",
+    "claim",
+    "certificate",
+    "releases",
+    "head",
+)
 
 
 def export_policy(study: Study, path: str | Path, key: str | Path | None = None) -> Path:

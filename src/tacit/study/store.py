@@ -3,11 +3,13 @@
 T1  Durable: WAL with synchronous=FULL; a step that returned survives a crash, one that did not leaves no trace.
 T2  Exclusive: a step that writes begins with the writers' lock, so steps of many processes come one after the other.
 T3  What must not change cannot: tables are STRICT, and triggers refuse transitions and edits whoever asks for them.
-T4  Scrubbed means gone: deleted rows are overwritten, and the log is emptied after a step that deletes.
+T4  Private: a database and its logs are readable by their owner only.
+T5  Scrubbed means gone: deleted rows are overwritten, and the log is emptied after a step that deletes.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,6 +56,9 @@ class Store:
         made = cls(path=path.with_name(f".tmp-{path.name}"), kind=kind, edge=edge)
         for left in (made.path, *_logs(made.path)):
             left.unlink(missing_ok=True)
+        with writing_to(path.parent):
+            # Only its owner reads it; logs beside a database get the rights of the database.
+            os.close(os.open(made.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with made.connected(wal=False) as connection:
             connection.execute("BEGIN IMMEDIATE")
             for statement in tables:

@@ -28,6 +28,7 @@ from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.flow import broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
+from tacit.study.ladder import rung_of
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
@@ -245,6 +246,8 @@ class Study:
         channel = self.parts.channels[slot]
         fits = channel.least <= given.people <= channel.target
         require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
+        stands = rung_of(self.design.ladder, given.people) == given.people
+        require(stands, "a release must have a size of the design's ladder", given.people)
         return questions, slot
 
     def _store(self, connection: sqlite3.Connection, given: Release, data: bytes) -> None:

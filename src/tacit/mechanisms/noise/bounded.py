@@ -30,7 +30,7 @@ from tacit.accounting.events import BoundedEvent, Events
 from tacit.accounting.events.bounded import BOUNDED_STD, bounded_density, least_radius
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import NotSupported, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder
 from tacit.mechanisms.protocol import Shape, require_failure_prob, require_no_squares, require_simulation
@@ -156,11 +156,20 @@ class Bounded(Additive):
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
-        """The printed limits of Alg. 6: one for SA cells, one for S²A."""
+        """The printed limits of Alg. 6 with C = 1: one for SA cells, one for S²A."""
         require_no_squares(squares)
+        return cls.printed(shape, epsilon, delta, "1")
+
+    @classmethod
+    def printed(cls, shape: Shape, epsilon: float, delta: float, C: str) -> tuple[Self, Self]:
+        """The printed limits with another value of the constant C, which Alg. 6 takes as an input."""
+        try:
+            factor = require_real("C of bounded", float(C), low=0.0, open_low=True)
+        except ValueError:
+            raise InvalidInput(f"C of bounded must be a number, got {C!r}") from None
         rows = shape.num_states * shape.num_actions
         outcome, moved = (
-            cls(limit=paper_bounded_limit(cells, shape.horizon, epsilon, delta))
+            cls(limit=factor * paper_bounded_limit(cells, shape.horizon, epsilon, delta))
             for cells in (rows, shape.num_states * rows)
         )
         return outcome, moved

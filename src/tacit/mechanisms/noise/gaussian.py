@@ -30,7 +30,7 @@ from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import NotSupported, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.exact import discrete_gaussian
 from tacit.mechanisms.noise.additive import Additive, Amount, additive_encoder, lattice_encoder
@@ -150,9 +150,16 @@ class Gaussian(Additive):
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> tuple[Self, Self]:
-        """The proof's constant, the one that the paper's curves can only have used; its claim is false."""
+        """The constant of Prop. 11 and of the proof of Prop. 10, whose claim is false; see `printed`."""
         require_no_squares(squares)
-        chosen = cls(sigma=paper_gaussian_sigma(shape.horizon, epsilon, delta, proved_constant=True))
+        return cls.printed(shape, epsilon, delta, "proof")
+
+    @classmethod
+    def printed(cls, shape: Shape, epsilon: float, delta: float, c: str) -> tuple[Self, Self]:
+        """The printed σ = cH/ε: c² = 4 ln(24/δ) of the "proof", or c = 4 ln(24/δ) of the "statement" of Prop. 10."""
+        if c not in ("proof", "statement"):
+            raise InvalidInput(f"c of gaussian must be 'proof' or 'statement', got {c!r}")
+        chosen = cls(sigma=paper_gaussian_sigma(shape.horizon, epsilon, delta, proved_constant=c == "proof"))
         return chosen, chosen
 
     @classmethod

@@ -1,9 +1,12 @@
 """Fig. 4 of [bai2025secure]: regret on RiverSwim (X=4, A=2, H=6), K = 20,000, 20 runs, epsilon 0.1 and 1.
 
-The paper compares UCB-VI, PE, UCBVI-JDP, UCBVI-LDP and SDP-PE and prints neither delta nor the constants. Here every
-learner runs under the one practical rule (z = 1), with the printed calibration and with the tight one; SDP-PE also with
-the theorem's constants; the uniform policy shows what "nothing learned" costs. Two more sizes are added, at which the
-published ordering can be looked for: epsilon 10 at K = 20,000, and epsilon 1 at K = 200,000.
+The paper compares UCB-VI, PE, UCBVI-JDP, UCBVI-LDP and SDP-PE and prints neither delta nor the constants. Its private
+UCB-VI is that of Qiao and Wang (2023), so both UCB-VI on private counts (`ucbvi`) and DP-UCBVI (`dp-ucbvi`) run here.
+Every learner runs under the one practical rule (z = 1), with the printed calibration and with the tight one; SDP-PE
+also with the theorem's constants; the uniform policy shows what "nothing learned" costs. Two more sizes are added, at
+which the published ordering can be looked for: epsilon 10 at K = 20,000, and epsilon 1 at K = 200,000.
+
+`fig4` has exactly the paper's five lines and two epsilons, once with printed and once with tight noise.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, Final, Literal
 
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import FigureSpec
+from tacit.runs.panels import PanelFigure
 from tacit.runs.result import Result
 
 __all__ = ["FIGURES", "SUMMARY", "runs", "summary_table"]
@@ -33,6 +36,10 @@ PRIVATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "UCBVI-JDP printed": ("ucbvi", {"trust": "central", "calibration": "paper"}),
     "UCBVI-LDP tight": ("ucbvi", {"trust": "local"}),
     "UCBVI-LDP printed": ("ucbvi", {"trust": "local", "calibration": "paper"}),
+    "DP-UCBVI-JDP tight": ("dp-ucbvi", {"trust": "central"}),
+    "DP-UCBVI-JDP printed": ("dp-ucbvi", {"trust": "central", "calibration": "paper"}),
+    "DP-UCBVI-LDP tight": ("dp-ucbvi", {"trust": "local"}),
+    "DP-UCBVI-LDP printed": ("dp-ucbvi", {"trust": "local", "calibration": "paper"}),
     "SDP-PE tight": ("sdp-pe", {"trust": "shuffle"}),
     "SDP-PE printed": ("sdp-pe", {"trust": "shuffle", "calibration": "paper"}),
     "SDP-PE tight, theory": ("sdp-pe", {"trust": "shuffle", "constants": "theory"}),
@@ -81,23 +88,56 @@ def summary_table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _case(epsilon: float, episodes: int) -> Callable[[Result], bool]:
-    """The runs of one epsilon and length, the public ones and the uniform policy among them."""
-
-    def chosen(result: Result) -> bool:
-        config = result.config
-        same = config.episodes == episodes or config.episodes == CASES["smoke"][0][1]
-        return same and config.epsilon in (None, epsilon)
-
-    return chosen
+FIVE: Final = ("UCB-VI", "PE", "UCBVI-JDP", "UCBVI-LDP", "SDP-PE")
+"""The lines of the paper's figure."""
+CITED: Final = ("UCB-VI", "PE", "DP-UCBVI-JDP", "DP-UCBVI-LDP", "SDP-PE")
+"""The same with the learners that the paper cites."""
+NOISES: Final = {"printed": "noise as printed", "tight": "least noise for the claim"}
 
 
-FIGURES: Final = tuple(
-    FigureSpec(
-        name=f"fig4-epsilon-{epsilon:g}-K-{episodes}",
+def _line(result: Result) -> str:
+    """The label without its case and its noise."""
+    name = result.label.split(", ε=")[0].split(", K=")[0]
+    return name.removesuffix(" tight").removesuffix(" printed")
+
+
+def _five(names: Sequence[str], cases: Sequence[tuple[float, int]]) -> Callable[[Result], Sequence[str]]:
+    """A panel per noise and case with these lines; public learners stand in every panel of their length."""
+
+    def panels(result: Result) -> tuple[str, ...]:
+        found = []
+        for noise, words in NOISES.items():
+            for epsilon, episodes in cases:
+                size = result.config.episodes
+                here = size in (episodes, CASES["smoke"][0][1]) and result.config.epsilon in (None, epsilon)
+                kind = result.config.trust == "none" or f" {noise}, ε=" in result.label
+                if here and kind and _line(result) in names:
+                    found.append(f"ε = {epsilon:g}, K = {size:,}, {words}")
+        return tuple(found)
+
+    return panels
+
+
+def _variants(result: Result) -> tuple[str, ...]:
+    """A panel per case with every run of SDP-PE."""
+    if not result.config.learner.startswith("sdp-pe"):
+        return ()
+    size = result.config.episodes
+    every = (
+        [result.config.epsilon] if result.config.epsilon is not None else [e for e, k in CASES["paper"] if k == size]
+    )
+    return tuple(f"ε = {epsilon:g}, K = {size:,}" for epsilon in every)
+
+
+FIGURES: Final = (
+    PanelFigure(name="fig4", panels=_five(FIVE, CASES["paper"][:2]), line=_line, band="std", log="none"),
+    PanelFigure(name="fig4-larger", panels=_five(FIVE, CASES["paper"][2:]), line=_line, band="std", log="none"),
+    PanelFigure(name="fig4-cited", panels=_five(CITED, CASES["paper"][:2]), line=_line, band="std", log="none"),
+    PanelFigure(
+        name="fig4-sdp-pe",
+        panels=_variants,
+        line=lambda result: result.label.split(", ε=")[0].split(", K=")[0],
         band="std",
         log="none",
-        select=_case(epsilon, episodes),
-    )
-    for epsilon, episodes in CASES["paper"]
+    ),
 )

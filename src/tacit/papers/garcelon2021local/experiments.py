@@ -10,7 +10,10 @@ publishes every tenth trajectory in the clear has it too.
 At full size learners replan when the number of users has grown by half a percent (`learners.rarely`): 10⁸ users take
 2,900 plans. `every_user_runs` repeats four of the runs with a plan after every user, as Alg. 2 and 7 are printed.
 
-`paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding.
+`paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding. Both
+with radii c_k that provably cover (constants `theory`). `printed`: noise and radii as printed (Props. 8, 11, 13, 15),
+Gaussian noise in both readings: G has c² = 4 ln(24/δ) (proof of Prop. 10 and Prop. 11), G10 has c = 4 ln(24/δ) (Prop.
+10); α = 2, δ = 0.05 and C = 1, which the paper leaves open.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ __all__ = [
     "figures",
     "learner_runs",
     "mechanism_runs",
+    "printed_runs",
 ]
 
 ENVIRONMENT: Final = "random-mdp:seed=3"
@@ -42,6 +46,14 @@ LOCAL_DELTA: Final = 0.1
 MECHANISMS: Final = {"L": "laplace", "G": "gaussian", "RR": "rr", "BND": "bounded", "OUE": "oue", "SUB": "subset"}
 """The letters of the paper's legends; OUE and SUB are ours, in `tight` only."""
 OURS: Final = ("OUE", "SUB")
+PRINTED: Final = {
+    "L": "laplace",
+    "G": "gaussian:c=proof",
+    "G10": "gaussian:c=statement",
+    "RR": "rr",
+    "BND": "bounded",
+}
+"""The mechanisms with the printed radii; G10 is Prop. 10 as it is stated."""
 SIZES: Final = {"smoke": (300_000, 2), "paper": (100_000_000, 20)}
 """Episodes and seeds."""
 
@@ -61,12 +73,19 @@ def learner_runs(scale: Scale, *, obi: bool, beta: bool) -> tuple[Run, ...]:
 
 
 def mechanism_runs(scale: Scale, epsilons: Sequence[float] = EPSILONS) -> tuple[Run, ...]:
-    """UCB-VI and LDP-OBI with every mechanism (figs. 2, 4, 5, 6), both calibrations."""
+    """UCB-VI and LDP-OBI with every mechanism (figs. 2, 4, 5, 6), both calibrations, radii that cover."""
     found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
     for letter in MECHANISMS:
         for calibration in ("paper", "tight"):
             if letter not in OURS or calibration == "tight":
                 found += [_obi(scale, letter, epsilon, calibration) for epsilon in epsilons]
+    return tuple(found)
+
+
+def printed_runs(scale: Scale) -> tuple[Run, ...]:
+    """The lines of figs. 2, 4, 5 and 6 and no others: UCB-VI, and LDP-OBI with noise and radii as printed."""
+    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
+    found += [_obi(scale, letter, epsilon, "printed") for letter in PRINTED for epsilon in EPSILONS]
     return tuple(found)
 
 
@@ -94,6 +113,7 @@ def epsilon_runs(scale: Scale, epsilon: float) -> tuple[Run, ...]:
 def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     """Cumulative regret and regret per episode; a panel per calibration, and per epsilon where mechanisms differ."""
     panels, line = (_by_calibration, _line) if name in ("fig1", "fig7") else (_by_epsilon, _mechanism)
+    panels = _printed_panels if name == "fig2-printed" else panels
     return (
         PanelFigure(name=name, panels=panels, line=line),
         PanelFigure(name=f"{name}-per-episode", panels=panels, line=line, per_episode="so far"),
@@ -101,16 +121,18 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
 
 
 def _obi(scale: Scale, letter: str, epsilon: float, calibration: str) -> Run:
-    approximate = letter in ("G", "BND")
+    """Noise as printed (`paper`), the least (`tight`), or noise and radii as printed (`printed`)."""
+    approximate = letter in ("G", "G10", "BND")
+    printed = calibration == "printed"
     return _run(
         scale,
         f"LDP-OBI-{letter}, ε={epsilon:g}, {calibration}",
         "ldp-obi:staged=false",
-        constants="theory",
+        constants="printed" if printed else "theory",
         trust="local",
         epsilon=epsilon,
-        calibration=calibration,
-        mechanism=MECHANISMS[letter],
+        calibration="paper" if printed else calibration,
+        mechanism=(PRINTED if printed else MECHANISMS)[letter],
         delta=LOCAL_DELTA if approximate else 0.0,
         allow_large_delta=approximate,
     )
@@ -160,3 +182,9 @@ def _by_epsilon(result: Result) -> tuple[str, ...]:
     if result.config.trust == "none":
         return ()  # its line is the same in every panel and far below
     return (f"ε = {result.config.epsilon:g}, {PANELS[result.config.calibration]}",)
+
+
+def _printed_panels(result: Result) -> tuple[str, ...]:
+    """UCB-VI stands in every panel, as in the paper."""
+    every = (result.config.epsilon,) if result.config.epsilon is not None else EPSILONS
+    return tuple(f"ε = {epsilon:g}, noise and radii as printed" for epsilon in every)

@@ -7,7 +7,8 @@
 Every point is a run of its own, because batch size, step and barrier depend on N; all follow the theorems with the
 repairs of `tacit.learners.gradient_rates`. Beside each curve stands its fitted exponent. The theorems are upper bounds:
 a steeper curve agrees with them. The lower panels show the cost of privacy, the error minus that of the same learner
-without noise; it must fall at least as fast as the error itself for the privacy term to be of lower order.
+with the same batches and no noise; it must fall at least as fast as the error itself for the privacy term to be of
+lower order. The batch size depends on ε, so every ε has a reference of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.learners.gradient_rates import theory_batch
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, STYLES, FigureSpec
@@ -65,25 +67,29 @@ DELTA: Final = 1e-5
 
 
 def theorem_runs(theorem: str, scale: str) -> tuple[Run, ...]:
-    """One run per dimension, epsilon (None: no noise) and number of users."""
+    """One run per dimension, epsilon (None: no noise) and number of users; and one without noise per private batch."""
     powers, seeds = {"smoke": ((3, 4, 5), 3), "paper": ((3, 4, 5, 6, 7), 10)}[scale]
     runs = []
-    for _, environment in SIZES[theorem]:
-        for epsilon in (None, *EPSILONS):
+    for dimension, environment in SIZES[theorem]:
+
+        def add(name: str, power: int, environment: str = environment, **options: Any) -> None:
+            config = RunConfig(
+                environment=environment,
+                learner=LEARNERS[theorem],
+                episodes=10**power,
+                seeds=as_seeds(seeds),
+                constants="theory",
+                checkpoints=2,
+                **options,
+            )
+            runs.append(Run(label=f"{name}, N=1e{power}", config=config))
+
+        for power in powers:
+            add("no privacy", power)
+        for epsilon in EPSILONS:
             for power in powers:
-                name = "no privacy" if epsilon is None else f"ε={epsilon:g}"
-                config = RunConfig(
-                    environment=environment,
-                    learner=LEARNERS[theorem],
-                    episodes=10**power,
-                    seeds=as_seeds(seeds),
-                    constants="theory",
-                    trust="none" if epsilon is None else "central",
-                    epsilon=epsilon,
-                    delta=None if epsilon is None else DELTA,
-                    checkpoints=2,
-                )
-                runs.append(Run(label=f"{name}, N=1e{power}", config=config))
+                add(f"ε={epsilon:g}", power, trust="central", epsilon=epsilon, delta=DELTA)
+                add(f"no noise, batch of ε={epsilon:g}", power, batch=theory_batch(10**power, dimension, epsilon))
     return tuple(runs)
 
 
@@ -136,18 +142,23 @@ def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
         "curves": [],
     }
     for dimension, environment in SIZES[theorem]:
-        plain: dict[int, float] = {}
+        here = [r for r in results if r.config.environment == environment]
+        # N and batch size -> the error without noise
+        plain = {
+            (r.config.episodes, r.config.batch): float(ERRORS[theorem](r).mean())
+            for r in here
+            if r.config.trust == "none" and r.config.batch is not None
+        }
         for epsilon in (None, *EPSILONS):
-            mine = [r for r in results if r.config.environment == environment and r.config.epsilon == epsilon]
+            mine = [r for r in here if r.config.epsilon == epsilon and r.config.batch is None]
             mine.sort(key=lambda r: r.config.episodes)
             if not mine:
                 continue
             users = np.array([float(r.config.episodes) for r in mine])
             values = [ERRORS[theorem](r) for r in mine]
             means = np.array([float(v.mean()) for v in values])
-            if epsilon is None:
-                plain = dict(zip(users.astype(int).tolist(), means.tolist(), strict=True))
-            excess = means - np.array([plain.get(int(n), np.nan) for n in users])
+            alike = [plain.get((r.config.episodes, r.resolved.users_per_batch), np.nan) for r in mine]
+            excess = means - np.array(alike)
             tail = slice(-2, None)  # the last decade: earlier, large dimensions have hardly begun to learn
             found["curves"].append(
                 {
@@ -160,6 +171,7 @@ def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
                     "seeds": len(values[0]),
                     "exponent": _number(fit_exponent(users, means)),
                     "exponent_tail": _number(fit_exponent(users[tail], means[tail])),
+                    "without_noise": None if epsilon is None else [_number(float(x)) for x in alike],
                     "privacy_cost": None if epsilon is None else [_number(float(x)) for x in excess],
                     "privacy_cost_exponent_tail": (
                         None if epsilon is None else _number(fit_exponent(users[tail], excess[tail]))
@@ -225,7 +237,7 @@ class RateFigure:
             top.set_title(f"d = {dimension}", loc="left", fontsize=10)
             bottom.set_xlabel("users N", color=GREY)
         axes[0, 0].set_ylabel(rates["error"], color=GREY)
-        axes[1, 0].set_ylabel("cost of privacy: error minus that without noise", color=GREY)
+        axes[1, 0].set_ylabel("cost of privacy: error minus that of the same batches without noise", color=GREY)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
         counts = {curve["seeds"] for curve in rates["curves"]}
         caption = f"mean ± one standard deviation over {max(counts)} seeds; exponents over the last decade of N"

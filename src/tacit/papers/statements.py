@@ -1,0 +1,408 @@
+"""The statements of the five papers: every figure, table and theorem, with what became of it here and why.
+
+    reproduced         it was run or computed here and is as the paper says
+    partly             some of it is, or only after a repair that is named
+    refuted            it is false as printed: an exact computation or an experiment shows the contrary
+    not reproducible   what was used is not printed, or the printed settings do not give what is shown
+    open               it is implemented, but nobody has run the experiment that would tell
+
+One literal table; `tacit reproduce --list` prints it, `docs/papers/index.md` is generated from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["STATEMENTS", "Statement", "Status"]
+
+Status = Literal["reproduced", "partly", "refuted", "not reproducible", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One figure, table or theorem."""
+
+    paper: str
+    name: str
+    says: str
+    """In our own words."""
+    status: Status
+    why: str
+    experiment: str | None = None
+    """The experiment that shows it, by the name of `tacit reproduce`."""
+
+
+FIG2_PRINTED: Final = "garcelon2021local/fig2-printed"
+
+STATEMENTS: Final = (
+    # ---------------------------------------------------------------------------------------------- bai2024shuffle
+    Statement(
+        "bai2024shuffle",
+        "Table I",
+        "SDP-PE has the regret of joint DP without a trusted curator, the cost of privacy is additive",
+        "open",
+        "the exponents in K and in 1/epsilon are not fitted; the printed constants eliminate nothing at such K",
+    ),
+    Statement(
+        "bai2024shuffle",
+        "Theorem 6",
+        "regret of SDP-PE with any Privatizer whose counts are within E",
+        "open",
+        "the algorithm runs (`sdp-pe:variant=2024`); its rate needs a K beyond all runs, because 2 xi exceeds H before",
+    ),
+    Statement(
+        "bai2024shuffle",
+        "Lemma 10, Lemma 42, Algorithm 4",
+        "shuffled binary sums are (epsilon, beta)-SDP",
+        "partly",
+        "false as printed (shuffled integers reveal a bit, row 3 of the guarantees); true with every bit as its own "
+        "message (row 1), although the proof counts half of the counters",
+    ),
+    Statement(
+        "bai2024shuffle",
+        "Theorem 11",
+        "SDP-PE is (epsilon, beta)-SDP with additive cost of privacy",
+        "partly",
+        "the guarantee holds after the repair of Lemma 10; the regret is open like Theorem 6",
+    ),
+    # ----------------------------------------------------------------------------------------------- bai2025secure
+    Statement(
+        "bai2025secure",
+        "Fig. 1 and 2",
+        "drawings of the trust models and of the algorithm",
+        "reproduced",
+        "nothing is claimed; the roles are those of `tacit.privatizers.shuffle.roles`",
+    ),
+    Statement(
+        "bai2025secure",
+        "Fig. 3",
+        "the RiverSwim MDP with X = 4, A = 2, H = 6",
+        "partly",
+        "`riverswim`; the drawing names no probabilities that survive in the text, so they are Osband's",
+    ),
+    Statement(
+        "bai2025secure",
+        "Fig. 4",
+        "UCB-VI and PE best, then UCBVI-JDP, SDP-PE slightly above it and far below UCBVI-LDP, epsilon 0.1 and 1",
+        "not reproducible",
+        "neither delta nor constants are printed; under one common rule SDP-PE is at 0.96 to 1.00 of the uniform "
+        "policy there and not below UCBVI-LDP; with tight noise the order appears at K = 200,000, epsilon 1",
+        "bai2025secure/fig4",
+    ),
+    Statement(
+        "bai2025secure",
+        "Table I",
+        "regret bounds of private RL",
+        "open",
+        "the exponents in K and in 1/epsilon are not fitted",
+    ),
+    Statement(
+        "bai2025secure",
+        "Theorem 6",
+        "regret of SDP-PE with mixtures",
+        "open",
+        "as for the first version: the printed constants eliminate nothing at published sizes",
+    ),
+    Statement(
+        "bai2025secure",
+        "Lemma 10",
+        "the shuffle Privatizer with beta/(HXA) per counter is (epsilon, beta)-SDP",
+        "partly",
+        "rows 2 and 3 of the guarantees: true with every bit as its own message, false as printed",
+    ),
+    Statement(
+        "bai2025secure",
+        "Theorem 11",
+        "SDP-PE is (epsilon, beta)-SDP with additive cost of privacy",
+        "partly",
+        "the guarantee holds after the repair; the regret is open",
+    ),
+    Statement(
+        "bai2025secure",
+        "Lemma 13, Eq. 3",
+        "a mixture covers every coordinate up to the number of coordinates",
+        "reproduced",
+        "`tacit.planning.policy_set` finds it and certifies the value",
+    ),
+    # ------------------------------------------------------------------------------------------------ he2025policy
+    Statement(
+        "he2025policy",
+        "Theorem 1",
+        "DP-PG with classical Gaussian noise is (epsilon, delta)-DP",
+        "partly",
+        "true up to epsilon 8.42 at delta 1e-5 and false beyond (row 5); no guarantee for Gaussian policies (row 7)",
+    ),
+    Statement(
+        "he2025policy",
+        "Remark 3",
+        "the online run is jointly private by the billboard lemma",
+        "reproduced",
+        "Lemma P8 (billboard); `tacit certify` prints the claim that is implied",
+    ),
+    Statement(
+        "he2025policy",
+        "Remark 1",
+        "other methods (natural gradient, trust region, PPO) fit the notion, too",
+        "partly",
+        "`dp-npg` and `dp-ppo` run at the same guarantee; no trust-region method is implemented",
+        "he2025policy/beyond",
+    ),
+    Statement(
+        "he2025policy",
+        "Theorem 2",
+        "stationarity falls as N^(-1/2), the cost of privacy as N^(-2/3)",
+        "reproduced",
+        "fitted exponents -0.46 to -0.50 and, where the curves have begun to fall, -0.60 to -0.81",
+        "he2025policy/theorem2",
+    ),
+    Statement(
+        "he2025policy",
+        "Theorem 3",
+        "global error with Fisher-non-degenerate policies: N^(-1/4), cost N^(-1/3)",
+        "partly",
+        "an upper bound that is beaten (-0.50); policies are clipped, and powers of mu and alpha_bias are not fitted",
+        "he2025policy/theorem3",
+    ),
+    Statement(
+        "he2025policy",
+        "Theorem 4",
+        "softmax with log-barrier: (epsilon, delta)-DP, global error N^(-1/6), cost N^(-2/9)",
+        "partly",
+        "the rate is met (-0.22 to -0.31); the guarantee is false with the printed G (row 6)",
+        "he2025policy/theorem4",
+    ),
+    # ------------------------------------------------------------------------------------------- bai2024adversarial
+    Statement(
+        "bai2024adversarial",
+        "Table 1",
+        "regret of private UC-O-REPS and UOB-LBPS under pure JDP and LDP",
+        "partly",
+        "run with approximate central privacy and tight noise only, K to 10,000; not in the pure setting of the table",
+        "bai2024adversarial/table1",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma 3.1",
+        "the confidence set contains the true transitions",
+        "partly",
+        "with the 1/N term outside the root, as Lemma E.11 has it; coverage is tested",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Theorem 3.3",
+        "full information: the cost of unknown transitions follows C_M",
+        "partly",
+        "the cost does; regret as a whole does not rise with C_M",
+        "bai2024adversarial/support",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Theorem 4.2",
+        "bandit feedback: sublinear regret with the biased estimator",
+        "refuted",
+        "the estimator as written reinforces itself: exponent 1.03 without any noise, 0.57 when it is centred",
+        "bai2024adversarial/estimator",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma 5.1",
+        "the Central Privatizer is epsilon-DP",
+        "refuted",
+        "twice the epsilon for counts, (4/3 + X'A/(3H)) epsilon with full information (rows 8 and 9)",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Theorem 5.2",
+        "epsilon-JDP with lower-order cost of privacy",
+        "partly",
+        "the guarantee is false (Lemma 5.1); the cost falls as 1/epsilon with full information (0.97 and 1.03)",
+        "bai2024adversarial/table1",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma 5.5, Eq. 5.1 and 5.2",
+        "post-processed counts are consistent and within E",
+        "partly",
+        "in closed form; (5.1) has no unique solution, and none if a noisy total is far below zero",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma 5.6",
+        "released bandit losses are epsilon/3-DP and epsilon/3-LDP",
+        "refuted",
+        "2 epsilon/3: 2H losses differ between neighbours",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma 5.7",
+        "the Local Privatizer is epsilon-LDP",
+        "refuted",
+        "rows 10 and 11 of the guarantees; and its noise is not identically distributed over k",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Theorem 5.8",
+        "epsilon-LDP with regret of order sqrt(K)/epsilon",
+        "partly",
+        "the guarantee is false (Lemma 5.7); the cost falls as 1/epsilon with full information (0.99); bandit learners "
+        "learn too little at these K",
+        "bai2024adversarial/table1",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma F.1, Algorithm 4",
+        "a binary mechanism with exactly log K noises in every prefix",
+        "partly",
+        "item k belongs to leaf k - 1, and log K is its binary logarithm, rounded up",
+    ),
+    Statement(
+        "bai2024adversarial",
+        "Lemma C.1, Algorithm 2",
+        "the dual of the entropy projection",
+        "partly",
+        "with three misprints repaired; compared with an independent solver",
+    ),
+    # -------------------------------------------------------------------------------------------- garcelon2021local
+    Statement(
+        "garcelon2021local",
+        "Theorem 2, Fig. 3",
+        "no LDP learner beats sqrt(K)/min(e^epsilon - 1, 1) on the hard trees",
+        "partly",
+        "no learner does; the hidden pair is one per seed and not averaged over all, as the theorem has it",
+        "garcelon2021local/lower-bound",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 4",
+        "private rewards and transitions are within beta of the truth",
+        "partly",
+        "with radii that cover (`theory`); several printed radii do not",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Theorem 5, Table 1",
+        "regret of LDP-OBI, powers of S, A, H and epsilon for each mechanism",
+        "open",
+        "sqrt(K) and 1/epsilon show in figure 1; powers of S, A and H are not fitted",
+        "garcelon2021local/fig1",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Theorem 7",
+        "the Laplace mechanism is epsilon-LDP",
+        "reproduced",
+        "with slack: it certifies (6H-2)/(6H) epsilon (row 12)",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 8",
+        "the radii of Laplace noise",
+        "reproduced",
+        "they cover, with a factor sqrt(2) to spare; `constants=printed` uses them",
+        FIG2_PRINTED,
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 10",
+        "the Gaussian mechanism is (epsilon, delta)-LDP for epsilon up to 1",
+        "partly",
+        "true with c = 4 ln(24/delta) as stated and seven times the noise needed; false with the c^2 of its proof, and "
+        "the figures go to epsilon 20",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 11",
+        "the radii of Gaussian noise",
+        "refuted",
+        "a factor sqrt(2) of their own proof (Eq. 66) is missing; `constants=printed` uses them as they are",
+        FIG2_PRINTED,
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 12",
+        "randomized response is epsilon-LDP",
+        "reproduced",
+        "with slack, (6H-2)/(6H) epsilon; the de-biasing of one family is missing and supplied",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 13",
+        "the radii of randomized response",
+        "refuted",
+        "too small for small epsilon: at 1/12 they are left 20 times as often as they say",
+        FIG2_PRINTED,
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 14",
+        "bounded noise is (3H epsilon, delta')-LDP",
+        "refuted",
+        "the theorem behind it needs more than 1e11 cells and leaves C open; with C = 1 a claim of 1 is 4.3 (row 16)",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Proposition 15",
+        "the radii of bounded noise",
+        "reproduced",
+        "Hoeffding's bound of the noise with C = 1, which the statement drops; `constants=printed` uses them",
+        FIG2_PRINTED,
+    ),
+    Statement(
+        "garcelon2021local",
+        "Figure 1",
+        "LDP-OBI with Laplace noise and LDP-PSRL against UCB-VI, LDP-PSRL slightly better",
+        "partly",
+        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL is better by two to three orders",
+        "garcelon2021local/fig1",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Figures 2, 4, 5 and 6",
+        "bounded noise best, then Laplace; bounded noise varies more between runs",
+        "partly",
+        "the order depends on the radii and on the reading of Prop. 10; see the card",
+        FIG2_PRINTED,
+    ),
+    Statement(
+        "garcelon2021local",
+        "Figure 7",
+        "LDP-PSRL at three epsilons",
+        "reproduced",
+        "with the spread at epsilon 0.2; the rows with binary rewards (ours) are stale",
+        "garcelon2021local/fig7",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Figure 8",
+        "a histogram of total rewards under Laplace noise",
+        "partly",
+        "another cell than the paper's (0, 1) in our model; the spread is that of the noise",
+        "garcelon2021local/fig8",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Figure 9",
+        "two trajectories become almost indistinguishable at epsilon 20",
+        "refuted",
+        "at epsilon 20 the noise of one counter is below the difference of two trajectories: they are told apart",
+        "garcelon2021local/fig9",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Appendix G, Algorithm 7",
+        "LDP-PSRL is epsilon-LDP",
+        "reproduced",
+        "with slack, (8H-2)/(8H) epsilon; no regret bound is claimed",
+        "garcelon2021local/fig7",
+    ),
+    Statement(
+        "garcelon2021local",
+        "Appendix I, Algorithms 8 to 10",
+        "shuffling does not improve regret at a fixed local epsilon",
+        "partly",
+        "M_sh is built and attacked: comparing two rounds reveals a report, its local level is (4H-2+2mH) epsilon; "
+        "regret was not run",
+    ),
+)
+"""In the order of the papers."""

@@ -1,0 +1,73 @@
+"""The fingerprint of the algorithm that made a result: names, revisions and constants, in words anybody can check.
+
+    ucbvi r1 | totals, central, tight r1: factorization r1, std transitions 84.1, ... | practical r1, z=1
+
+Learner, privatizer with mechanism and noise, and rule for the widths. Revisions come from `tacit.runs.revisions`; the
+noise is what the certificate states, so that another calibration shows even where nobody thought of a revision. Two
+equal fingerprints of one configuration give equal rows; the version of tacit is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tacit.protocol import Query, Totals
+from tacit.released.batches import BatchQuery
+from tacit.released.gradients import DoseQuery, SoftmaxQuery
+from tacit.released.losses import LossQuery
+from tacit.runs.assemble import Assembled
+from tacit.runs.config import parse_learner
+from tacit.runs.revisions import LEARNERS, MECHANISMS, PRIVATIZERS, RULES, revision_of
+
+__all__ = ["BEFORE", "fingerprint_of"]
+
+BEFORE: Final = "before fingerprints"
+"""What results say that were made before there were any: nobody knows."""
+
+ANSWERS: Final[Mapping[type[Query], str]] = {
+    Totals: "totals",
+    BatchQuery: "batches",
+    LossQuery: "losses",
+    SoftmaxQuery: "gradients",
+    DoseQuery: "gradients",
+}
+
+NOT_TUNED: Final = ("z", "effective_support")
+"""Settings that stand elsewhere in the fingerprint, or that say something about the world."""
+
+
+def fingerprint_of(parts: Assembled) -> str:
+    """The fingerprint of what a configuration stands for today.
+
+    >>> from tacit.runs.assemble import assemble
+    >>> from tacit.runs.config import RunConfig
+    >>> run = {"environment": "riverswim", "episodes": 20_000, "seeds": (0,)}
+    >>> fingerprint_of(assemble(RunConfig(learner="ucbvi", constants="practical", **run)))
+    'ucbvi r1 | totals, none r1 | practical r1, z=1'
+    >>> fingerprint_of(assemble(RunConfig(learner="psrl", trust="local", epsilon=1.0, delta=0.0, **run)))
+    'psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards and complements 5.85 | none r1'
+    """
+    name, _ = parse_learner(parts.config.learner)
+    learner = revision_of(LEARNERS, name)
+    rule = revision_of(RULES, parts.learner.constants)
+    if parts.learner.z is not None:
+        rule += f", z={parts.learner.z:g}"
+    settings = parts.settings or {}
+    tuned = [
+        f"{key}={value:.6g}"
+        for key, value in sorted(settings.items())
+        if isinstance(value, float) and key not in NOT_TUNED
+    ]
+    return " | ".join([learner, _privatizer(parts), ", ".join([rule, *tuned])])
+
+
+def _privatizer(parts: Assembled) -> str:
+    trust, asked = parts.claim.trust, ANSWERS.get(parts.learner.asks, "foreign queries")
+    if trust == "none":
+        return revision_of(PRIVATIZERS, f"{asked}, none")
+    mechanism = parts.privatizer.name.partition("/")[2].split(" ")[0]
+    noise = revision_of(MECHANISMS, mechanism) if mechanism in MECHANISMS else mechanism
+    stated = ", ".join(f"{family.name} {family.std:.4g}" for family in parts.certificate.families)
+    kind = revision_of(PRIVATIZERS, f"{asked}, {trust}, {parts.privatizer.calibration}")
+    return f"{kind}: {noise}, std {stated}"

@@ -1,0 +1,176 @@
+"""Committed results and what is said about them: fingerprints, stale runs, the generated pages, `reproduce --list`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tacit.cli import main
+from tacit.learners.table import LEARNERS as ROWS
+from tacit.mechanisms.table import MECHANISMS as NOISES
+from tacit.papers import catalogue
+from tacit.papers.catalogue import EXPERIMENTS
+from tacit.papers.currency import PLACES, committed, currency
+from tacit.papers.index import BEGIN, END, pages, with_block
+from tacit.papers.statements import STATEMENTS
+from tacit.papers.thinning import thin
+from tacit.privatizers.table import PRIVATIZERS as FACTORIES
+from tacit.runs import revisions
+from tacit.runs.assemble import assemble
+from tacit.runs.comparison import Run, run_comparison
+from tacit.runs.config import RunConfig
+from tacit.runs.fingerprint import ANSWERS, BEFORE, fingerprint_of
+from tacit.runs.revisions import LEARNERS, MECHANISMS, PRIVATIZERS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+NAME = "toy/currency"
+
+
+@pytest.fixture(scope="module")
+def states():
+    return {name: currency(name, RESULTS) for name in committed(RESULTS)}
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A small experiment of two runs and its committed result."""
+    common = {"environment": "riverswim", "episodes": 100, "seeds": (0,)}
+    runs = (
+        Run(label="PSRL", config=RunConfig(learner="psrl", **common)),
+        Run(label="JDP", config=RunConfig(learner="ucbvi", trust="central", epsilon=1.0, delta=1e-6, **common)),
+    )
+    experiment = catalogue.Experiment(summary="toy", runs=lambda scale: runs)
+    monkeypatch.setitem(catalogue.EXPERIMENTS, NAME, experiment)
+    run_comparison(runs, name=NAME, out=tmp_path / "runs", command="none", workers=1)
+    thin(tmp_path / "runs", tmp_path / "results" / NAME)
+    return tmp_path
+
+
+def test_every_part_has_a_revision():
+    assert set(LEARNERS) == set(ROWS)
+    assert set(MECHANISMS) == set(NOISES)
+    kinds = {f"{ANSWERS[asked]}, {trust}" for asked, trust in FACTORIES}
+    expected = {kind for kind in kinds if kind.endswith("none")}
+    expected |= {f"{kind}, {c}" for kind in kinds - expected for c in ("tight", "paper")}
+    assert set(PRIVATIZERS) == expected
+
+
+def test_a_new_result_is_current_and_a_revision_makes_it_stale(toy, monkeypatch):
+    found = currency(NAME, toy / "results")
+    assert (found.current, found.before, found.stale, found.missing) == (("PSRL", "JDP"), (), (), ())
+    monkeypatch.setitem(revisions.LEARNERS, "psrl", ("a change",))
+    found = currency(NAME, toy / "results")
+    assert found.current == ("JDP",)
+    ((run, why),) = found.stale
+    assert run == "PSRL"
+    assert "psrl r1" in why
+    assert "psrl r2" in why
+
+
+def test_another_noise_makes_a_result_stale_even_if_nobody_adds_a_revision(toy):
+    path = toy / "results" / NAME / "cells.json"
+    content = json.loads(path.read_text())
+    cell = content["runs"][1]
+    std = re.search(r"std transitions ([\d.]+)", cell["algorithm"])[1]
+    cell["algorithm"] = cell["algorithm"].replace(std, "1.234")
+    path.write_text(json.dumps(content))
+    assert [run for run, _ in currency(NAME, toy / "results").stale] == ["JDP"]
+
+
+def test_results_of_earlier_times_are_neither_current_nor_stale(toy):
+    path = toy / "results" / NAME / "cells.json"
+    content = json.loads(path.read_text())
+    del content["runs"][0]["algorithm"]
+    content["runs"][1]["stale"] = "for this reason"
+    path.write_text(json.dumps(content))
+    found = currency(NAME, toy / "results")
+    assert (found.current, found.before, found.stale) == ((), ("PSRL",), (("JDP", "for this reason"),))
+    assert found.words == f"1 runs {BEFORE}, 1 stale"
+
+
+def test_a_run_records_its_fingerprint_and_is_not_resumed_with_another(toy, monkeypatch):
+    from tacit.errors import InvalidInput
+
+    config = RunConfig(environment="riverswim", learner="psrl", episodes=100, seeds=(0,))
+    header = json.loads((toy / "runs" / "riverswim" / "psrl" / "config.json").read_text())
+    assert header["algorithm"] == fingerprint_of(assemble(config)) == "psrl r1 | totals, none r1 | none r1"
+    (toy / "runs" / "riverswim" / "psrl" / "results.parquet").unlink()
+    monkeypatch.setitem(revisions.LEARNERS, "psrl", ("a change",))
+    with pytest.raises(InvalidInput, match="another revision of the algorithm"):
+        run_comparison([Run(label="PSRL", config=config)], name=NAME, out=toy / "runs", command="none", workers=1)
+
+
+def test_runs_that_are_not_made_again_stay(toy):
+    first = catalogue.EXPERIMENTS[NAME].runs("paper")[:1]
+    run_comparison(first, name=NAME, out=toy / "again", command="none", workers=1)
+    target = toy / "results" / NAME
+    kept = thin(toy / "again", target, keep=True)
+    assert [cell["run"] for cell in kept["runs"]] == ["PSRL", "JDP"]
+    assert currency(NAME, toy / "results").current == ("PSRL", "JDP")
+    assert [cell["run"] for cell in thin(toy / "again", target)["runs"]] == ["PSRL"]
+
+
+def test_the_readme_of_results_names_what_is_stale_and_nothing_else(states):
+    text = (RESULTS / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## Known to be stale")[2]
+    named = {
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([\w/-]+)`", row)
+    }
+    assert all((RESULTS / name).is_dir() for name in named)
+    stale = {PLACES.get(name, name) for name, state in states.items() if state.stale}
+    assert {name for name in named if (RESULTS / name / "cells.json").is_file()} == stale
+
+
+def test_every_committed_run_says_what_made_it(states):
+    for name in states:
+        for cell in json.loads((RESULTS / PLACES.get(name, name) / "cells.json").read_text(encoding="utf-8"))["runs"]:
+            assert cell["algorithm"], (name, cell["run"])
+            assert cell["version"]
+
+
+def test_the_pages_are_as_generated():
+    wrong = [str(path) for path, text in pages(ROOT).items() if path.read_text(encoding="utf-8") != text]
+    assert wrong == [], "run python -m tacit.papers.index"
+
+
+def test_a_block_is_replaced_where_it_stands():
+    text = f"before\n{BEGIN}\n\nold\n\n{END}\nafter\n"
+    assert with_block(text, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    assert with_block("card\n", "new").endswith(f"{BEGIN}\n\nnew\n\n{END}\n")
+
+
+def test_every_statement_names_an_experiment_that_exists_and_every_experiment_of_a_paper_is_named():
+    assert {item.experiment for item in STATEMENTS} - {None} <= set(EXPERIMENTS)
+    assert len({(item.paper, item.name) for item in STATEMENTS}) == len(STATEMENTS)
+    for item in STATEMENTS:
+        assert "|" not in item.says + item.why
+
+
+@pytest.mark.parametrize(
+    ("paper", "least"),
+    [
+        ("bai2024shuffle", 4),
+        ("bai2025secure", 8),
+        ("he2025policy", 6),
+        ("bai2024adversarial", 12),
+        ("garcelon2021local", 18),
+    ],
+)
+def test_reproduce_lists_every_paper(paper, least, capsys):
+    assert main(["reproduce", paper, "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["statements"]
+    assert len(listed) >= least
+    assert {item["paper"] for item in listed} == {paper}
+    assert main(["reproduce", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{paper}, {item['name']}: {item['status']}" in shown for item in listed)
+
+
+def test_a_name_is_needed_otherwise(capsys):
+    assert main(["reproduce"]) == 2
+    assert "--list" in capsys.readouterr().err
+    assert main(["reproduce", "nobody", "--list"]) == 2
