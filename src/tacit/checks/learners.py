@@ -106,10 +106,11 @@ def audit_learner(
         batch=batch,
     )
     parts = assemble(config)
-    given: Any = parts.learner
+    given: object = parts.learner
+    private: object = parts.privatizer
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
-    elif isinstance(parts.privatizer, Shuffled):
+    elif isinstance(private, Shuffled):
         scores = batch_runs(parts, trials, seed)
     elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)
