@@ -6,13 +6,13 @@ an episode at S = A = H = 2 (8 transitions, 4 rewards, 4 visits), drawn in bulk.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.bench_loop import peak_megabytes
 from tacit.loop.simulate import simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -81,19 +81,24 @@ def episode_row(name: str, floor: float, *, target: float | None, learner: str =
     }
 
 
+MEMORY = """
+import sys
+from benchmarks.bench_local import parts
+from tacit.loop.simulate import simulate
+built = parts("ldp-obi", calibration="paper", mechanism="laplace")
+simulate(built.mdp, built.learner, built.privatizer, episodes=int(sys.argv[1]), seed=0)
+"""
+
+
 def memory_row() -> Row:
-    """The growth of the process from 10⁵ to 10⁷ episodes."""
-    built = parts("ldp-obi", calibration="paper", mechanism="laplace")
-    simulate(built.mdp, built.learner, built.privatizer, episodes=100_000, seed=0)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    simulate(built.mdp, built.learner, built.privatizer, episodes=10_000_000, seed=0)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024.0
+    """The peak of a process with 10⁷ episodes over that of one with 10⁵."""
+    few, many = (peak_megabytes(MEMORY, episodes) for episodes in (10**5, 10**7))
     return {
         "name": "ldp-obi: megabytes more at 100 times as many episodes",
-        "ratio": grown,
+        "ratio": many - few,
         "target": 8.0,
         "better": "lower",
-        "detail": "memory is flat in K",
+        "detail": f"{few:.0f} MB and {many:.0f} MB: memory is flat in K",
     }
 
 

@@ -104,7 +104,7 @@ def _curator() -> list[dict[str, object]]:
         seconds = _seconds(work, rounds=3, repeats=1)
         rows.append(
             {
-                "name": f"stage of {MANY:,} reports, {name}",
+                "name": f"release of {MANY:,} reports, {name}",
                 "ratio": seconds / MOST_STAGE,
                 "target": 1.0,
                 "better": "lower",

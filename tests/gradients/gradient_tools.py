@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from tacit.data.gradients import Bounds
+from tacit.data.gradients import Bounds, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories
 from tacit.environments import TabularMDP, make
 from tacit.learners.dp_pg import ascend
 from tacit.learners.gradient import GradientParameters, SoftmaxLearner
-from tacit.policies.softmax import parameters_of, public_features, softmax_table, tabular_features
+from tacit.policies.softmax import add_pull_back, parameters_of, public_features, softmax_table, tabular_features
 from tacit.privatizers.request import gradient_request
 from tacit.privatizers.table import make_privatizer
 from tacit.released.gradients import GradientShape
@@ -83,3 +83,18 @@ def small_mdp(seed=3, *, horizon=3, states=3, actions=3, homogeneous=False):
 
 BANDIT = make("contextual-bandit:contexts=3,actions=4,seed=1")
 FEATURES = public_features(3, 3, 4)
+
+
+def user_gradients(bounds, features, table, batch, *, dimension, baseline=0.0):
+    """Each user's clipped gradient, [users, d]; the loop never forms it."""
+    (L, S, A), horizon = table.shape, batch.actions.shape[1]
+    users = in_range(batch, S, A, horizon)
+    sums, found = begin_sums(features, L, S, A, horizon), np.zeros((len(users), dimension))
+    for i in range(len(users)):
+        chosen = np.zeros(len(users), dtype=np.bool_)
+        chosen[i] = True
+        add_gradients(
+            bounds, features, table, table, users.states, users.actions, users.rewards, chosen, baseline, sums
+        )
+        add_pull_back(features, sums.weights, 1.0, found[i])
+    return found

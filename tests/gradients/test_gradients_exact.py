@@ -4,10 +4,20 @@ import math
 
 import numpy as np
 import pytest
-from gradient_tools import BANDIT, FEATURES, UNIT, learner_of, random_users, shape_of, small_mdp, table_of
+from gradient_tools import (
+    BANDIT,
+    FEATURES,
+    UNIT,
+    learner_of,
+    random_users,
+    shape_of,
+    small_mdp,
+    table_of,
+    user_gradients,
+)
 from slow_gradients import log_policy, score, user_gradient
 
-from tacit.data.gradients import Bounds, in_range, user_gradients
+from tacit.data.gradients import Bounds, in_range
 from tacit.learners.dp_pg import add_barrier
 from tacit.loop.judges.softmax import begin_gradient_tally, evaluate, gradient_truth
 from tacit.policies.softmax import public_features, score_bound, tabular_features

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small tensors: threads would only wait for each other
 
 from gradient_tools import UNIT, random_users, shape_of, small_mdp, table_of  # noqa: E402
+from gradient_tools import user_gradients as table_gradients  # noqa: E402
 
-from tacit.data.gradients import user_gradients as table_gradients  # noqa: E402
 from tacit.errors import InvalidInput, NotSupported  # noqa: E402
 from tacit.neural.gradients import NeuralBatch, clipped_sum, plain_sum, user_gradients  # noqa: E402
 from tacit.neural.policy import NeuralPolicy  # noqa: E402

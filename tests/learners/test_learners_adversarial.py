@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from contract_calls import told
+from flow_doors import barrier_flow, entropy_flow, upper_occupancy
 
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, UnknownName
@@ -15,9 +16,7 @@ from tacit.learners.loss_contract import LossRequest
 from tacit.learners.table import LEARNERS, make_learner
 from tacit.learners.transition_set import precision_now
 from tacit.loop.simulate import simulate
-from tacit.planning.barrier_flow import barrier_flow
-from tacit.planning.entropy_flow import entropy_flow
-from tacit.planning.layered import layered_geometry, upper_occupancy
+from tacit.planning.layered import layered_geometry
 from tacit.planning.transition_intervals import repair_counts, theory_intervals
 from tacit.privatizers.loss_noise import LossNoise
 from tacit.privatizers.losses import AdversarialPrivatizer

@@ -8,8 +8,8 @@ import pytest
 import tacit
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import page as frontier
+from tacit.runs.comparison import borrow_finished
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.sharing import borrow_finished
 
 
 def test_every_trust_model_stands_in_both_calibrations_on_four_environments():

@@ -17,11 +17,11 @@ from tacit.papers.frontier import local as frontier_local
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
+from tacit.papers.panels import PanelFigure
 from tacit.papers.thinning import thin
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.panels import PanelFigure
 
 FIGURES = ["fig1", "fig2", "fig2-printed", "fig4", "fig5", "fig6", "fig7"]
 

@@ -7,15 +7,16 @@ import time
 import mpmath as mp
 import numpy as np
 import pytest
+from flow_doors import Unsolved, barrier_flow
 from layered_instances import KINDS, random_barrier_instance, random_intervals, random_transitions
 from layered_oracles import BarrierProgram, structure
 from scipy.optimize import brentq, minimize
 
 from tacit.errors import InvalidInput
 from tacit.planning.barrier_dual import evaluate, newton_step, start
-from tacit.planning.barrier_flow import FLOOR, barrier_flow, barrier_work, solve_barrier_flow
+from tacit.planning.barrier_flow import FLOOR, barrier_work, solve_barrier_flow
 from tacit.planning.barrier_row import split_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL, Unsolved
+from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL
 from tacit.planning.layered import layered_geometry, push_forward
 
 WORLD = layered_geometry((1, 3, 2, 3, 1), 2)

@@ -6,14 +6,15 @@ import time
 
 import numpy as np
 import pytest
+from flow_doors import Unsolved, accepted, entropy_flow
 from layered_instances import KINDS, random_entropy_instance, random_intervals, random_transitions
 from layered_oracles import EntropyProgram, structure
 from slow_flows import exact_policy
 
 from tacit.errors import InvalidInput
 from tacit.planning.entropy_dual import evaluate, residuals
-from tacit.planning.entropy_flow import entropy_flow, entropy_work, move_worst, solve_entropy_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL, Unsolved, accepted
+from tacit.planning.entropy_flow import entropy_work, move_worst, solve_entropy_flow
+from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL
 from tacit.planning.layered import layered_geometry, push_forward
 
 WORLD = layered_geometry((1, 3, 2, 3, 1), 2)

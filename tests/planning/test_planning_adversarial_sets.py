@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from flow_doors import upper_occupancy
 from layered_instances import KINDS, random_geometry, random_intervals, random_transitions
 from layered_oracles import upper_by_linear_programs
 from scipy.optimize import linprog
 
 from tacit.errors import InvalidInput
-from tacit.planning.layered import layered_geometry, layered_shape, push_forward, upper_occupancy
+from tacit.planning.layered import layered_geometry, layered_shape, push_forward
 from tacit.planning.transition_intervals import (
     LEAST_HI,
     known_intervals,

@@ -26,10 +26,11 @@ def crashes(*words: str) -> dict:
 @pytest.mark.parametrize(
     "kind",
     [
-        "test-stamped",
         "shuffle",
-        "central",
         "local",
+        pytest.param("central", marks=pytest.mark.slow),
+        pytest.param("factorization", marks=pytest.mark.slow),
+        pytest.param("test-stamped", marks=pytest.mark.slow),
         pytest.param("gradient", marks=pytest.mark.slow),
         pytest.param("test-local", marks=pytest.mark.slow),
         pytest.param("test-central", marks=pytest.mark.slow),

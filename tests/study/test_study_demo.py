@@ -10,7 +10,7 @@ from tacit.errors import InvalidInput
 from tacit.study.demo import run_demo
 
 
-@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+@pytest.mark.parametrize("trust", [pytest.param("central", marks=pytest.mark.slow), "shuffle", "local"])
 def test_a_study_ends_with_policy_certificate_and_ledger(trust, tmp_path):
     said = []
     found = run_demo(tmp_path / "demo", trust=trust, people=500, say=said.append)

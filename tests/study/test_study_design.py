@@ -52,7 +52,10 @@ def test_all_three_kinds_of_queries_are_served():
     assert {asks for asks, _ in BASES} == {Totals, BatchQuery, SoftmaxQuery}
 
 
-@pytest.mark.parametrize(("learner", "trust"), [*able()])
+@pytest.mark.parametrize(
+    ("learner", "trust"),
+    [pytest.param(*case, marks=pytest.mark.slow if case == ("sdp-pe", "shuffle") else ()) for case in able()],
+)
 def test_every_learner_can_be_planned(learner, trust):
     more = {"target": 600} if learner == "sdp-pe" else {}
     design = plan_study(learner=learner, trust=trust, **{**SMALL, **more})
@@ -66,7 +69,7 @@ def test_every_learner_can_be_planned(learner, trust):
     assert again.declared() == parts.channels
 
 
-@pytest.mark.parametrize("reports", [2, 5])
+@pytest.mark.parametrize("reports", [2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("learner", "trust"), [("ucbvi", "central"), ("bucb", "shuffle"), ("psrl", "local"), ("dp-pg", "central")]
 )

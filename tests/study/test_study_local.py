@@ -359,6 +359,7 @@ def test_several_messages_of_one_person_keep_the_claim_together(mechanism, delta
     assert epsilon_of(basis.exposure(channels, reports + 1), delta) > 1.0
 
 
+@pytest.mark.slow
 def test_the_quietest_mechanism_is_that_of_the_privatizer():
     for reports, epsilon, delta in ((1, 1.0, 0.0), (5, 1.0, 0.0), (1, 12.0, 0.0), (3, 0.5, 1e-6)):
         request = request_of("local", epsilon=epsilon, delta=delta)

@@ -59,7 +59,11 @@ def policies(case: str, through_bytes: bool) -> tuple[list[bytes], tuple]:
     return found, mind.rows()
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = ("ldp-psrl", "uob-lbps", "uc-o-reps", "uob-reps")
+"""Learners whose plans take seconds."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in LONG else ()) for case in CASES])
 def test_policies_are_the_same_through_bytes(case):
     straight, through = policies(case, through_bytes=False), policies(case, through_bytes=True)
     assert len(straight[0]) >= 2

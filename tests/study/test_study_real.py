@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -11,10 +12,13 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 from study_world import fast_directory
 
 from tacit.accounting import people
@@ -23,11 +27,13 @@ from tacit.accounting.people import PeopleLedger
 from tacit.accounting.schema import certificate_schema, violations
 from tacit.cli import main
 from tacit.errors import InvalidInput
+from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
+from tacit.study.ladder import left_out
 from tacit.study.parts import NOWHERE, Head
 from tacit.study.record import export_policy
 from tacit.study.study import Study
@@ -342,7 +348,7 @@ def test_a_clock_that_goes_back_changes_nothing(place, monkeypatch):
     assert ledger_of(collector).count("draw") == 2
 
 
-@pytest.mark.parametrize("kind", ["shuffle batches", "factorization"])
+@pytest.mark.parametrize("kind", ["shuffle batches", pytest.param("factorization", marks=pytest.mark.slow)])
 def test_s12_eight_processes_ask_for_one_release(kind, place):
     study, collector = parties(place, design_of(kind))
     add(collector, open_stage(study, collector), range(3))
@@ -473,6 +479,26 @@ def test_a_ladder_is_kept_by_both_parties(place):
 def test_ladders_that_do_not_fit_are_refused(ladder):
     with pytest.raises(InvalidInput):
         plan_study(**{**SIZES, "target": 8, "delta": 1e-6, **KINDS["batched"]}, ladder=ladder)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("source", ["secure", "simulation"])
+def test_every_set_is_dropped_with_the_same_probability(source):
+    """Chi-square over the ten pairs of five reports, false-alarm rate 1e-6."""
+    noise = SecureNoise() if source == "secure" else SimulationNoise(np.random.default_rng(2))
+    found = Counter(tuple(left_out(5, 3, noise)) for _ in range(1000))
+    assert set(found) == set(itertools.combinations(range(5), 2))
+    assert stats.chisquare([*found.values()]).pvalue > 1e-6
+
+
+def test_a_ladder_on_the_command_line(place, capsys):
+    words = "--states 2 --actions 2 --horizon 2 --learner bucb --trust shuffle --epsilon 1 --delta 1e-6 --stages 1"
+    common = ["study", "new", str(place / "s"), *words.split(), "--target", "8", "--least", "3", "--json"]
+    for wrong in ("3,x", "4,8", "", "3,,4"):
+        assert main([*common, "--ladder", wrong]) == 2
+        assert not (place / "s").exists()
+    assert main([*common, "--ladder", "3,6"]) == 0
+    assert json.loads(capsys.readouterr().out)["design"]["ladder"] == [3, 6]
 
 
 def test_a_ladder_needs_stages_of_one_size_that_are_not_public():

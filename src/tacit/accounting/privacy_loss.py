@@ -35,9 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from tacit.arrays import Floats
+
 __all__ = ["LEAST_DELTA", "Floats", "PrivacyLoss", "convolve", "total"]
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 ULP = 2.0**-52

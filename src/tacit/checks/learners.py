@@ -109,12 +109,13 @@ def audit_learner(
         batch=batch,
     )
     parts = assemble(config)
-    given: Any = parts.learner
+    given: object = parts.learner
+    private: object = parts.privatizer
     if row.asks is ReturnQuery:
         return _return_learner(learner, parts, trials, false_alarm, seed)
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
-    elif isinstance(parts.privatizer, Shuffled):
+    elif isinstance(private, Shuffled):
         scores = batch_runs(parts, trials, seed)
     elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)

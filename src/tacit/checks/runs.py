@@ -61,7 +61,7 @@ def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Sc
     view, first = view_of(privatizer), canaries(shape, users)[0]
     local, reference = parts.claim.trust == "local", exact_record(shape, first)
     mine, release = learner.kernels, privatizer.kernel
-    advance = fused(RoundKernels(mine.plan, act_script, note_policy, mine.ask, release, mine.update, note_release))
+    advance = fused(RoundKernels(mine.plan, act_script, note_policy, mine.ask, release, mine.update, note_release), 1)
     marks = np.arange(1, users + 1)
     white, black = [], []
     for world, canary in enumerate(canaries(shape, 1)):
@@ -76,7 +76,7 @@ def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Sc
             truth = Known(_walked(first), kept.released, empty_counts(shape), np.zeros(1, dtype=np.int64))
             advance(
                 learner.parameters, believed, learner.query(believed), privatizer.parameters, kept, script,
-                _walked(canary), truth, policy, path, marks, 0, users, 1, 1, users + 1,
+                _walked(canary), truth, policy, path, marks, 0, users, 1, users + 1,
                 streams.world, streams.learner, streams.noise,
             )  # fmt: skip
         # Noise plus what the canary moved, on top of what the view takes for granted about everybody else.

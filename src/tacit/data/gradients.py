@@ -32,7 +32,6 @@ from tacit.data.trajectories import Trajectories, World, alias_draw
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.errors import require
 from tacit.kernels import kernel
-from tacit.policies.softmax import add_pull_back
 
 __all__ = [
     "Bounds",
@@ -46,7 +45,6 @@ __all__ = [
     "draw_users",
     "in_range",
     "prepare_clinic",
-    "user_gradients",
 ]
 
 
@@ -253,23 +251,6 @@ def in_range(batch: Trajectories, num_states: int, num_actions: int, horizon: in
         actions=np.ascontiguousarray(np.clip(actions, 0, num_actions - 1)),
         rewards=np.ascontiguousarray(batch.rewards, dtype=np.float64),
     )
-
-
-def user_gradients(
-    bounds: Bounds, features: Floats, table: Floats, batch: Trajectories, *, dimension: int, baseline: float = 0.0
-) -> Floats:
-    """Each user's clipped gradient, [users, d]: sensitive, and for tests and audits only (the loop never forms it)."""
-    (L, S, A), horizon = table.shape, batch.actions.shape[1]
-    users = in_range(batch, S, A, horizon)
-    sums, found = begin_sums(features, L, S, A, horizon), np.zeros((len(users), dimension))
-    for i in range(len(users)):
-        chosen = np.zeros(len(users), dtype=np.bool_)
-        chosen[i] = True
-        add_gradients(
-            bounds, features, table, table, users.states, users.actions, users.rewards, chosen, baseline, sums
-        )
-        add_pull_back(features, sums.weights, 1.0, found[i])
-    return found
 
 
 class Dosed(NamedTuple):

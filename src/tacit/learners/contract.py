@@ -15,10 +15,11 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.kernels import lean_kernel
+from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
-from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Query, Totals, copy_state
+from tacit.protocol import TOTALS, Constants, Learner, LearnerKernels, Plan, Private, Query, Totals, copy_state
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
@@ -31,7 +32,10 @@ __all__ = [
     "PlanningLearner",
     "StageRequest",
     "ask_nothing",
+    "own_widths",
     "plan_nothing",
+    "practical_z",
+    "require_widths",
     "statistics_of",
 ]
 
@@ -41,6 +45,25 @@ Statistics = TypeVar("Statistics")
 
 DEFAULT_CONSTANTS: Final = "practical"
 """The widths of every learner that has some, under every trust model: those of theory learn nothing at usual sizes."""
+
+
+def own_widths(given: Constants | None) -> Constants | None:
+    """The constants that a learner of counts is asked for: to have 'none' is no request, but see `require_widths`."""
+    return None if given == "none" else given
+
+
+def require_widths(learner: Learner[Belief, Asked, Statistics], name: str, given: Constants | None) -> None:
+    """Raise where constants 'none' were chosen for a learner that has confidence widths."""
+    if given == "none" and learner.constants != "none":
+        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+
+
+def practical_z(constants: Constants, z: float | None) -> float:
+    """The z of the practical rule, to which alone it belongs."""
+    require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
+    if constants == "theory" and z is not None:
+        raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
+    return require_real("z", DEFAULT_Z if z is None else z, low=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

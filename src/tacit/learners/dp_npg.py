@@ -15,16 +15,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.dp_pg import add_barrier, learn_baseline
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
 __all__ = ["natural_ascend"]
-
-Floats = NDArray[np.float64]
 
 
 @kernel

@@ -14,16 +14,12 @@ Guarantees: `tacit.privatizers.gradient`; sample complexity: Theorems 2 (station
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
 __all__ = ["add_barrier", "ascend", "learn_baseline"]
-
-Floats = NDArray[np.float64]
 
 
 @kernel

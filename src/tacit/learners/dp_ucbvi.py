@@ -29,13 +29,13 @@ import math
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
 from tacit.planning.dynamic import break_ties
-from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.planning.widths import practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.consistency import repair_row
 from tacit.released.counts import CountShape, CountStatistics
@@ -47,9 +47,6 @@ Rows = Literal["projected", "kept"]
 """Rows of the practical rule: by the closed form on their best total, or cells above half a deviation as in UCBVI."""
 
 BERNSTEIN, PRACTICAL = 0, 1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
@@ -256,11 +253,8 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
         users_per_batch: int = 1,
     ) -> None:
         require(shape.staged, "dp-ucbvi keeps the steps of an episode apart: staged must be true", shape.staged)
-        require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
         require(rows in ("projected", "kept"), "rows must be 'projected' or 'kept'", rows)
-        if constants == "theory" and z is not None:
-            raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
-        z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        z = practical_z(constants, z)
         beta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         H, S, A = shape.horizon, shape.num_states, shape.num_actions
         # ι = ln(30 H S A T / β) with T = K H

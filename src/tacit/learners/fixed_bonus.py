@@ -11,14 +11,15 @@ Cost: O(H S² A) per plan; nothing but coins for ties while no new statistics ar
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.errors import require, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import KernelLearner
+from tacit.learners.contract import CountRequest, KernelLearner
+from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.planning.dynamic import break_ties
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
@@ -32,9 +33,6 @@ __all__ = [
     "is_news",
     "plan_with_fixed_bonus",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class FixedBonusParameters(NamedTuple):
@@ -148,6 +146,16 @@ class FixedBonusLearner(KernelLearner[FixedBonusBelief, Totals, CountStatistics]
             parameters=parameters,
             users_per_batch=users_per_batch,
         )
+
+    @classmethod
+    def made(cls, request: CountRequest) -> Self | UCBVI:
+        """The learner that a request amounts to."""
+        if request.chosen == "practical":
+            return practical_ucbvi(request, cls.NAME)
+        if request.z is not None:
+            raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
+        users = request.users_per_batch
+        return cls(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)
 
     def begin(self) -> FixedBonusBelief:
         """Nothing is known."""

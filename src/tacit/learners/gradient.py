@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.kernels import kernel
 from tacit.learners.contract import KernelLearner
@@ -34,7 +34,6 @@ __all__ = [
     "plan_gradient",
 ]
 
-Floats = NDArray[np.float64]
 Asked = TypeVar("Asked", bound=Query)
 
 
@@ -69,7 +68,7 @@ class GradientBelief(NamedTuple):
     """[1]"""
     precision: Floats
     """[2]: Σ r̃/σ² and Σ 1/σ² over the released mean rewards."""
-    iterates: NDArray[np.int64]
+    iterates: Ints
     """[1]: how many policies were used."""
     scratch: Floats
     """[d + 1, d] for natural gradients of linear policies, else [1, d]."""

@@ -24,8 +24,8 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -36,9 +36,6 @@ from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum
 from tacit.released.printed_radii import PrintedRadii, printed_radius
 
 __all__ = ["LDPOBI", "TUNING", "make_ldp_obi"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ALPHA: Final = 2.0
 FAILURE_PROB: Final = 0.05

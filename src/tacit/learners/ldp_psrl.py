@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -41,9 +41,6 @@ __all__ = ["LDPPSRL", "CountPrior", "make_ldp_psrl", "printed_prior", "uses_squa
 CountPrior = Literal["printed", "noise-aware"]
 FLOOR = 1.0
 """Posterior parameters never fall below this."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):

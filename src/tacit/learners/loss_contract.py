@@ -20,9 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import DEFAULT_CONSTANTS, KernelLearner, ask_nothing, plan_nothing
@@ -44,7 +42,6 @@ __all__ = [
     "read_multipliers",
 ]
 
-Floats = NDArray[np.float64]
 Feedback = Literal["full", "bandit"]
 
 TALLY: Final = ("solves", "unconverged", "iterations", "fallbacks", "worst_gap", "worst_residual", "infeasible")

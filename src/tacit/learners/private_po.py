@@ -23,12 +23,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.arrays import Floats, Ints
+from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
-from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
+from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy
 from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
@@ -37,9 +37,6 @@ from tacit.released.precision import CountPrecision, exact_counts, now_radius, p
 __all__ = ["PrivateUCBPO", "make_private_ucb_po"]
 
 HOEFFDING, PRACTICAL = 0, 1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
@@ -188,10 +185,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
         users_per_batch: int = 1,
     ) -> None:
         require(shape.staged, "private-ucb-po keeps the steps of an episode apart: staged must be true", shape.staged)
-        require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
-        if constants == "theory" and z is not None:
-            raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
-        z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        z = practical_z(constants, z)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         H, S, A = shape.horizon, shape.num_states, shape.num_actions
         steps = require_count("episodes", episodes) * H

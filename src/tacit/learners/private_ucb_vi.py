@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 
-from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import CountRequest, ask_nothing
+from tacit.learners.contract import ask_nothing
 from tacit.learners.fixed_bonus import (
     FixedBonusBelief,
     FixedBonusLearner,
@@ -28,12 +27,11 @@ from tacit.learners.fixed_bonus import (
     is_news,
     plan_with_fixed_bonus,
 )
-from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountStatistics
 from tacit.released.precision import now_radius
 
-__all__ = ["PrivateUCBVI", "make_private_ucb_vi"]
+__all__ = ["PrivateUCBVI"]
 
 
 @lean_kernel
@@ -71,13 +69,3 @@ class PrivateUCBVI(FixedBonusLearner):
 
     NAME = "private-ucb-vi"
     kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update)
-
-
-def make_private_ucb_vi(request: CountRequest) -> PrivateUCBVI | UCBVI:
-    """The learner that a request amounts to."""
-    if request.chosen == "practical":
-        return practical_ucbvi(request, "private-ucb-vi")
-    if request.z is not None:
-        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
-    users = request.users_per_batch
-    return PrivateUCBVI(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)

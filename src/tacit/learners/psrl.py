@@ -13,8 +13,8 @@ import math
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_real
 from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
@@ -24,9 +24,6 @@ from tacit.released.counts import CountShape, CountStatistics
 __all__ = ["PSRL", "RewardPosterior", "beta_draw", "gamma_draw", "make_psrl", "normal_gamma_draw"]
 
 RewardPosterior = Literal["beta", "normal-gamma"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):

@@ -19,9 +19,8 @@ import math
 
 import numpy as np
 
-from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import CountRequest, ask_nothing
+from tacit.learners.contract import ask_nothing
 from tacit.learners.fixed_bonus import (
     FixedBonusBelief,
     FixedBonusLearner,
@@ -29,12 +28,11 @@ from tacit.learners.fixed_bonus import (
     is_news,
     plan_with_fixed_bonus,
 )
-from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountStatistics
 from tacit.released.precision import now_radius
 
-__all__ = ["PUCB", "make_pucb"]
+__all__ = ["PUCB"]
 
 
 @lean_kernel
@@ -74,13 +72,3 @@ class PUCB(FixedBonusLearner):
 
     NAME = "pucb"
     kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update)
-
-
-def make_pucb(request: CountRequest) -> PUCB | UCBVI:
-    """The learner that a request amounts to."""
-    if request.chosen == "practical":
-        return practical_ucbvi(request, "pucb")
-    if request.z is not None:
-        raise InvalidInput("z belongs to the practical rule; use constants 'practical' with it")
-    users = request.users_per_batch
-    return PUCB(shape=request.shape, episodes=request.episodes, precision=request.counts, users_per_batch=users)

@@ -26,6 +26,7 @@ from typing import Final, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import DEFAULT_CONSTANTS, PlanningLearner, StageRequest
 from tacit.learners.schedules import grouped, split_evenly
@@ -39,8 +40,6 @@ from tacit.released.counts import CountShape, CountStatistics
 __all__ = ["SDPPE", "SDPPEBelief", "Step", "Variant", "make_sdp_pe", "stage_lengths"]
 
 Variant = Literal["2024", "2025"]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 C_1: Final = 6.0
 C: Final = 1.0

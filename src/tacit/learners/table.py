@@ -26,9 +26,9 @@ from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
 from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import make_private_ucb_po
-from tacit.learners.private_ucb_vi import make_private_ucb_vi
+from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
-from tacit.learners.pucb import make_pucb
+from tacit.learners.pucb import PUCB
 from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
@@ -133,7 +133,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "private-ucb-vi": LearnerRow(
         summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
-        build=make_private_ucb_vi,
+        build=PrivateUCBVI.made,
     ),
     "private-ucb-po": LearnerRow(
         summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
@@ -141,7 +141,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         build=make_private_ucb_po,
         unverified=UNPROVED,
     ),
-    "pucb": LearnerRow(summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=make_pucb),
+    "pucb": LearnerRow(summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=PUCB.made),
     "ldp-psrl": LearnerRow(
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import INFEASIBLE, LossRequest, Multipliers
 from tacit.planning.layered import LayeredGeometry
@@ -23,8 +23,6 @@ from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision, now_radius
 
 __all__ = ["SetBelief", "SetParameters", "begin_set", "precision_now", "set_parameters", "update_set", "widths_used"]
-
-Floats = NDArray[np.float64]
 
 
 class SetParameters(NamedTuple):

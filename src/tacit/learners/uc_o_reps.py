@@ -16,8 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import TALLY, LossLearner, LossRequest, note_solve, read_multipliers
 from tacit.learners.transition_set import (
@@ -34,7 +34,6 @@ from tacit.released.losses import LossStatistics
 
 __all__ = ["EntropyBelief", "EntropyParameters", "begin_entropy", "uc_o_reps", "update_uc_o_reps"]
 
-Floats = NDArray[np.float64]
 
 PRACTICAL = {"eta": 3.0}
 

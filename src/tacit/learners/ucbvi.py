@@ -21,11 +21,12 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
-from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
 from tacit.planning.dynamic import break_ties
-from tacit.planning.widths import DEFAULT_Z, practical_width, row_model
+from tacit.planning.widths import practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import Sampling, everything_sent
@@ -35,9 +36,6 @@ __all__ = ["UCBVI", "Bonus", "make_ucbvi", "practical_ucbvi"]
 Bonus = Literal["hoeffding", "bernstein"]
 HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
 N, N_LAST, REWARD, BONUS, BONUS_LAST, SEEN = range(6)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
@@ -223,11 +221,8 @@ class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
         sampling: Sampling | None = None,
         name: str = "ucbvi",
     ) -> None:
-        require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
         require(bonus in ("hoeffding", "bernstein"), "bonus must be 'hoeffding' or 'bernstein'", bonus)
-        if constants == "theory" and z is not None:
-            raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
-        z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
+        z = practical_z(constants, z)
         require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         # L = ln(5 S A T / δ) with T = K H; rows of different stages count as different states
         rows = shape.stages * shape.num_states * shape.num_actions

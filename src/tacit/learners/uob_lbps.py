@@ -25,8 +25,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import TALLY, LossLearner, LossRequest, note_solve, read_multipliers
 from tacit.learners.transition_set import (
@@ -44,7 +44,6 @@ from tacit.released.losses import LossStatistics
 
 __all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]
 
-Floats = NDArray[np.float64]
 
 PRACTICAL = {"eta": 3.0}
 LEAST_UPPER = 1e-150

@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.learners.loss_contract import LossLearner, LossRequest, note_solve, read_multipliers
 from tacit.learners.transition_set import SetBelief, SetParameters, set_parameters, update_set, widths_used
@@ -24,7 +24,6 @@ from tacit.released.losses import LossStatistics
 
 __all__ = ["ExploringBelief", "ExploringParameters", "uob_reps", "update_uob_reps"]
 
-Floats = NDArray[np.float64]
 
 PRACTICAL = {"eta": 3.0}
 LEAST_OCCUPANCY = 1e-300

@@ -59,10 +59,11 @@ def kernels_of(
 
 
 @cache
-def fused(kernels: RoundKernels) -> Kernel:
+def fused(kernels: RoundKernels, releases: int) -> Kernel:
     """Compile the loop over these kernels; the result advances a run by `rounds` rounds of `each` users.
 
-    `done` users came before. The users of the last round report only if `until` lies beyond them.
+    `done` users came before. The users of the last round report only if `until` lies beyond them. How many releases a
+    round has is compiled in, so that a single one has no loop around it.
     """
     plan, act, count, ask, release, update, record = (inlined(part) for part in kernels)
     # Whoever allocates needs reference counts, and so does the loop around it; releases never allocate.
@@ -84,7 +85,6 @@ def fused(kernels: RoundKernels) -> Kernel:
         done: int,
         rounds: int,
         each: int,
-        releases: int,
         until: int,
         world_coins: np.random.Generator,
         learner_coins: np.random.Generator,
@@ -121,7 +121,7 @@ def run_fused(
     progress: Progress,
 ) -> Ended:
     """All rounds of a run in compiled code, which comes back after `sampler.chunk` users at the latest."""
-    advance, belief, state = fused(kernels), learner.begin(), privatizer.begin()
+    advance, belief, state = fused(kernels, int(learner.releases)), learner.begin(), privatizer.begin()
     query, privacy = learner.query(belief), privatizer.parameters
     episodes, each = int(marks[-1]), int(learner.users_per_batch)
     # The data of the last users are of use to nobody, unless the final policy is what a run is for.
@@ -132,7 +132,7 @@ def run_fused(
         number = min(stride, rounds - first)
         advance(
             learner.parameters, belief, query, privacy, state, sampler.arrays(done, number * each), sampler.buffers,
-            judge.truth, judge.tally, judge.curves, marks, done, number, each, learner.releases, until,
+            judge.truth, judge.tally, judge.curves, marks, done, number, each, until,
             streams.world, streams.learner, streams.noise,
         )  # fmt: skip
         done += number * each

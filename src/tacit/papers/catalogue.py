@@ -22,10 +22,10 @@ from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
 from tacit.papers.he2025policy import experiments as he2025
+from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
-from tacit.runs.panels import Drawable
 from tacit.runs.runner import Notify, silent
 
 __all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]

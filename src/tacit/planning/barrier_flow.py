@@ -21,11 +21,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.planning.barrier_dual import (
     FLOOR,
@@ -39,10 +35,10 @@ from tacit.planning.barrier_dual import (
     residuals,
     start,
 )
-from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude
-from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
+from tacit.planning.flow_report import REACHED, conclude
+from tacit.planning.layered import LayeredGeometry, push_forward
 
-__all__ = ["FLOOR", "BarrierWork", "barrier_flow", "barrier_work", "solve_barrier_flow"]
+__all__ = ["FLOOR", "BarrierWork", "barrier_work", "solve_barrier_flow"]
 
 
 TOLERANCE = 1e-9  # of max|ln(inflow/outflow)|
@@ -50,32 +46,6 @@ DIRECT = 30  # iterations before the detour
 MOST_ITERATIONS = 60  # for each weight of the detour
 LOOSE = 0.1  # tolerance on the way
 COOLING = 10.0
-
-
-def barrier_flow(
-    geometry: LayeredGeometry,
-    costs: NDArray[np.floating],
-    previous: NDArray[np.floating],
-    lo: NDArray[np.floating],
-    hi: NDArray[np.floating],
-) -> FlowSolution:
-    """The flow after one step of mirror descent from previous[triples] > 0 with costs[pairs].
-
-    >>> from tacit.planning.layered import layered_geometry
-    >>> choice, one = layered_geometry((1, 1), 2), np.ones(2)
-    >>> barrier_flow(choice, np.array([1.0, 0.0]), np.array([0.5, 0.5]), one, one).policy.round(3).tolist()
-    [0.382, 0.618]
-    """
-    low, high = flow_intervals(geometry, lo, hi)
-    c, q = flow_costs("costs", costs, len(geometry.edges) - 1), flow_costs("previous", previous, len(low))
-    if not (q > 0).all():
-        raise InvalidInput("previous must be positive; floor it first")
-    if not (high > 0).all():
-        raise InvalidInput("hi must be positive: a log barrier has no solution with transitions that are ruled out")
-    work, report = barrier_work(geometry), np.empty(REPORT_SIZE)
-    policy, occupancy = np.empty(len(c)), np.empty(len(low))
-    solve_barrier_flow(geometry, work, c, q, low, high, policy, occupancy, report)
-    return accepted(policy, occupancy, work.prices.copy(), report)
 
 
 @lean_kernel

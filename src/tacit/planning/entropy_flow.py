@@ -21,51 +21,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput
 from tacit.kernels import lean_kernel
 from tacit.planning.entropy_dual import EntropyWork, cold_start, entropy_work, evaluate, jacobian, residuals
-from tacit.planning.flow_report import REACHED, REPORT_SIZE, FlowSolution, accepted, conclude, solve_layers
-from tacit.planning.layered import LayeredGeometry, flow_costs, flow_intervals, push_forward
+from tacit.planning.flow_report import REACHED, conclude, solve_layers
+from tacit.planning.layered import LayeredGeometry, push_forward
 
-__all__ = ["EntropyWork", "entropy_flow", "entropy_work", "solve_entropy_flow"]
+__all__ = ["EntropyWork", "entropy_work", "solve_entropy_flow"]
 
 
 TOLERANCE = 1e-9  # of max|F|
 MOST_ITERATIONS = 200
-
-
-def entropy_flow(
-    geometry: LayeredGeometry,
-    costs: NDArray[np.floating],
-    lo: NDArray[np.floating],
-    hi: NDArray[np.floating],
-    *,
-    prior: NDArray[np.floating] | None = None,
-) -> FlowSolution:
-    """The cheapest flow for costs[pairs] within the intervals, relative to a positive prior[triples] (1 if left out).
-
-    >>> from tacit.planning.layered import layered_geometry
-    >>> fork = layered_geometry((1, 2, 1), 1)
-    >>> known = np.array([0.25, 0.75, 1.0, 1.0])
-    >>> entropy_flow(fork, np.array([0.0, 3.0, 1.0]), known, known).occupancy.round(3).tolist()
-    [0.25, 0.75, 0.25, 0.75]
-    """
-    low, high = flow_intervals(geometry, lo, hi)
-    c = flow_costs("costs", costs, len(geometry.edges) - 1)
-    log_prior = np.zeros(len(low))
-    if prior is not None:
-        weights = flow_costs("prior", prior, len(low))
-        if not (weights > 0).all():
-            raise InvalidInput("prior must be positive; floor it first")
-        log_prior = np.log(weights)
-    work, report = entropy_work(geometry), np.empty(REPORT_SIZE)
-    policy, occupancy = np.empty(len(c)), np.empty(len(low))
-    solve_entropy_flow(geometry, work, c, log_prior, low, high, False, policy, occupancy, report)
-    return accepted(policy, occupancy, work.prices.copy(), report)
 
 
 @lean_kernel

@@ -1,4 +1,4 @@
-"""What a flow solver says about its answer, and when that answer must be refused.
+"""The report of a flow solver about its answer, and when that answer is certified.
 
 Both solvers return a flow that is feasible to the last bit (a policy and transition probabilities pushed forward) and a
 dual value that no feasible flow can beat. Their difference, the duality gap, bounds what was left on the table without
@@ -11,10 +11,7 @@ says nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tacit.arrays import Floats, Ints
-from tacit.errors import TacitError
 from tacit.kernels import lean_kernel
 
 __all__ = [
@@ -26,9 +23,6 @@ __all__ = [
     "REACHED",
     "REPORT_SIZE",
     "RESIDUAL",
-    "FlowSolution",
-    "Unsolved",
-    "accepted",
     "conclude",
     "solve_layers",
 ]
@@ -80,56 +74,6 @@ REPORT_SIZE = 6
 GAP_LIMIT = 1e-8  # times 1 + |D|
 RESIDUAL_LIMIT = 1e-6
 REACHED = 1e-15  # states with a smaller q(x) do not count for the residual
-
-
-class Unsolved(TacitError):
-    """A solver ended without a certificate; the answer is withheld."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSolution:
-    """A certified optimal flow."""
-
-    policy: Floats
-    """[pairs]: π(a|x), for states that the flow never reaches, too."""
-    occupancy: Floats
-    """[triples]: q(x,a,x')."""
-    prices: Floats
-    """[X]: the dual variable of flow conservation at each state."""
-    objective: float
-    """What the occupancy costs."""
-    gap: float
-    """Objective minus the dual value: no feasible flow is better by more."""
-    residual: float
-    iterations: int
-    fallbacks: int
-
-
-def accepted(policy: Floats, occupancy: Floats, prices: Floats, report: Floats) -> FlowSolution:
-    """The solution, if the report certifies it.
-
-    >>> import numpy as np
-    >>> accepted(np.ones(1), np.ones(1), np.zeros(2), np.array([0.5, 1.0, 0.0, 200.0, 3.0, 0.0]))
-    Traceback (most recent call last):
-    ...
-    tacit.planning.flow_report.Unsolved: no certificate after 200 iterations: gap 0.5 at dual value 1, residual 0
-    """
-    gap, dual, residual, iterations = (float(report[i]) for i in (GAP, DUAL, RESIDUAL, ITERATIONS))
-    if report[CONVERGED] != 1.0:
-        raise Unsolved(
-            f"no certificate after {iterations:.0f} iterations: "
-            f"gap {gap:g} at dual value {dual:g}, residual {residual:g}"
-        )
-    return FlowSolution(
-        policy=policy,
-        occupancy=occupancy,
-        prices=prices,
-        objective=dual + gap,
-        gap=gap,
-        residual=residual,
-        iterations=int(iterations),
-        fallbacks=int(report[FALLBACKS]),
-    )
 
 
 @lean_kernel

@@ -5,7 +5,7 @@ done any more). A pair (x,a) has the number x A + a; its triples (x,a,x') are ne
 next layer, in order. So every table is one flat array: `policy` and `costs` are [pairs], transition probabilities and
 occupancies are [triples], and nothing is stored for steps that no world can make.
 
-`upper_occupancy` bounds how often a policy can visit a pair in any world inside the intervals (Comp-UOB):
+`bound_occupancy` bounds how often a policy can visit a pair in any world inside the intervals (Comp-UOB):
 
     u(x,a) = π(a|x) max_P q^{P,π}(x)          [bai2024adversarial] Eq. 4.2, after Jin et al. 2020
 
@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
@@ -32,12 +31,9 @@ __all__ = [
     "LayeredGeometry",
     "UpperWork",
     "bound_occupancy",
-    "flow_costs",
-    "flow_intervals",
     "layered_geometry",
     "layered_shape",
     "push_forward",
-    "upper_occupancy",
     "upper_work",
 ]
 
@@ -113,32 +109,6 @@ def push_forward(
                     states[after + i - first] += occupancy[i]
 
 
-def flow_costs(name: str, values: NDArray[np.floating], size: int) -> Floats:
-    """A finite table of this size, as float64."""
-    table = np.ascontiguousarray(values, dtype=np.float64)
-    require(table.shape == (size,), f"{name} must have the shape ({size},)", given=table.shape)
-    if not np.isfinite(table).all():
-        raise InvalidInput(f"{name} must be finite, got {int((~np.isfinite(table)).sum())} entries that are not")
-    return table
-
-
-def flow_intervals(
-    geometry: LayeredGeometry, lo: NDArray[np.floating], hi: NDArray[np.floating]
-) -> tuple[Floats, Floats]:
-    """Intervals [triples] that hold a distribution for every pair: 0 ≤ lo ≤ hi ≤ 1, Σ lo ≤ 1 ≤ Σ hi."""
-    size = int(geometry.edges[-1])
-    low, high = flow_costs("lo", lo, size), flow_costs("hi", hi, size)
-    require(bool((low >= 0).all() and (high <= 1).all()), "intervals must lie in [0, 1]", (low.min(), high.max()))
-    require(bool((low <= high).all()), "lo must not exceed hi", given=float((low - high).max()))
-    least, most = np.add.reduceat(low, geometry.edges[:-1]), np.add.reduceat(high, geometry.edges[:-1])
-    require(
-        bool((least <= 1 + 1e-12).all() and (most >= 1 - 1e-12).all()),
-        "the intervals of every pair must hold a distribution: Σ lo ≤ 1 ≤ Σ hi",
-        given=(float(least.max()), float(most.min())),
-    )
-    return low, high
-
-
 class UpperWork(NamedTuple):
     """Buffers of one run."""
 
@@ -154,26 +124,6 @@ def upper_work(geometry: LayeredGeometry) -> UpperWork:
     """Buffers for worlds of this geometry."""
     X, pairs = int(geometry.layers[-1]), len(geometry.edges) - 1
     return UpperWork(hit=np.zeros(X), spare=np.zeros(pairs), order=np.arange(X, dtype=np.int64))
-
-
-def upper_occupancy(
-    geometry: LayeredGeometry, policy: NDArray[np.floating], lo: NDArray[np.floating], hi: NDArray[np.floating]
-) -> Floats:
-    """The bound u(x,a) of every pair for policy[pairs].
-
-    >>> from tacit.planning.layered import layered_geometry
-    >>> fork = layered_geometry((1, 2, 1), 1)
-    >>> upper_occupancy(fork, np.ones(3), np.array([0.1, 0.6, 1, 1]), np.array([0.5, 1, 1, 1])).tolist()
-    [1.0, 0.4, 0.9]
-    """
-    low, high = flow_intervals(geometry, lo, hi)
-    pi = flow_costs("policy", policy, len(geometry.edges) - 1)
-    sums = pi.reshape(-1, geometry.actions).sum(axis=1)
-    fits = bool((pi >= 0).all() and (abs(sums - 1) <= 1e-9).all())
-    require(fits, "policy must hold a distribution over actions for every state", given=(pi.min(), sums.max()))
-    upper = np.empty(len(pi))
-    bound_occupancy(geometry, upper_work(geometry), pi, low, high, upper)
-    return upper
 
 
 @lean_kernel

@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.errors import require, require_count
+from tacit.arrays import Floats
+from tacit.errors import require_count
 from tacit.kernels import kernel
 
 __all__ = [
     "add_pull_back",
-    "check_features",
     "parameters_of",
     "public_features",
     "score_bound",
@@ -28,25 +27,10 @@ __all__ = [
     "tabular_features",
 ]
 
-Floats = NDArray[np.float64]
-
 
 def tabular_features() -> Floats:
     """The mark of a tabular policy: features of width zero."""
     return np.zeros((1, 1, 0))
-
-
-def check_features(features: Floats, num_states: int, num_actions: int) -> Floats:
-    """The features [S,A,k] as a contiguous array, or an error.
-
-    >>> check_features(np.ones((2, 3, 4)), 2, 3).shape
-    (2, 3, 4)
-    """
-    array = np.ascontiguousarray(features, dtype=np.float64)
-    fits = array.ndim == 3 and array.shape[:2] == (num_states, num_actions) and array.shape[2] > 0
-    require(fits, f"features must have the shape [{num_states}, {num_actions}, k] with k ≥ 1", given=array.shape)
-    require(bool(np.isfinite(array).all()), "features must be finite", given="not finite")
-    return array
 
 
 def public_features(num_states: int, num_actions: int, width: int, seed: int = 0) -> Floats:

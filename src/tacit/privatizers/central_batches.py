@@ -2,8 +2,8 @@
 
 G1  A person is in one batch, and batches are released in the order of a public schedule. What leaves is, in other
     words, C x + N(0, σ²) with columns of C of length at most 1 (`tacit.mechanisms.continual.correlated`): replacing a
-    person moves it by at most what it moves one batch, so the exposure is that of one release of σ, adaptively
-    (Lemma P9 (adaptive budgets): Gaussian noise composes over rows that are chosen in view of earlier ones).
+    person moves it by at most what it moves one batch, so the exposure is that of one release of σ, whatever later
+    batches depend on: Lemma C2 (factorization).
 G2  `fresh` noise is C = I: every batch for itself, the same price.
 G3  Everything a learner does with the batches is post-processing; by Lemma P8 (billboard) the actions of all other
     people are joint-DP.

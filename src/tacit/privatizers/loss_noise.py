@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.composition import epsilon_of
@@ -26,6 +25,7 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
 from tacit.accounting.units import in_stages
+from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.accumulated import AccumulatedParams, AccumulatedState, accumulated_step
@@ -60,8 +60,6 @@ __all__ = [
     "stream_of",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Feedback = Literal["full", "bandit"]
 
 SILENT, SINGLE, TREE, BUFFERED = 0, 1, 2, 3

@@ -24,13 +24,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.accounting.units import largest_report_epsilon
+from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactLosses, take_in
 from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
@@ -58,8 +58,6 @@ from tacit.released.precision import CountPrecision
 
 __all__ = ["AdversarialPrivatizer", "LossState", "make_adversarial", "release_losses"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 OWN, SUMS, COMPLEMENTS = 0, 1, 2
 """Where visits come from: a stream of their own, sums of transitions, or losses plus complements."""

@@ -24,9 +24,9 @@ Places of single counters and one user's own vector: `tacit.mechanisms.noise.lay
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.noise.layout import clipped_index, clipped_reward, transition_cells
@@ -34,9 +34,6 @@ from tacit.mechanisms.protocol import Encoding
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Encoding", "add_batch", "add_trajectory", "add_vector", "count_families", "dimension_of", "family_of"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @lean_kernel

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
-from tacit.errors import InvalidInput
+from tacit.learners.contract import require_widths
 from tacit.learners.table import learner_row
 from tacit.loop.worlds import world_of
 from tacit.protocol import Learner, Privatizer, Query, Totals, World
@@ -47,8 +47,8 @@ class Assembled:
     """The three parts of a run, and what the simulator alone knows about them."""
 
     world: World
-    learner: Learner[Any, Any, Any]
-    privatizer: Privatizer[Any, Any, Any]
+    learner: Learner[object, Query, object]
+    privatizer: Privatizer[object, Query, object]
     config: RunConfig
     unverified: str | None = None
     """Which statements about the learner nobody has checked."""
@@ -113,8 +113,7 @@ def assemble(config: RunConfig) -> Assembled:
     environment = kind.environment(chosen)
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
-    if config.constants == "none" and learner.constants != "none":
-        raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+    require_widths(learner, name, config.constants)
     return Assembled(
         world=world_of(environment, learner.asks),
         learner=learner,

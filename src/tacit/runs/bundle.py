@@ -28,9 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
@@ -52,7 +49,6 @@ from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 
 __all__ = ["Bundle", "export_bundle", "load_bundle"]
 
-Floats = NDArray[np.float64]
 
 FORMAT: Final = "tacit-bundle"
 FORMAT_VERSION: Final = 3

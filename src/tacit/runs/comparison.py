@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,13 +22,12 @@ from tacit.runs.config import RunConfig
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
 from tacit.runs.result import Result
 from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
-from tacit.runs.sharing import borrow_finished
 from tacit.runs.storage import RESULTS, RunDirectory, read_json, write_json, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURE", "Comparison", "Run", "load", "run_comparison"]
+__all__ = ["FIGURE", "Comparison", "Run", "borrow_finished", "load", "run_comparison"]
 
 INDEX: Final = "comparison.json"
 FIGURE: Final = FigureSpec(name="regret")
@@ -196,3 +196,29 @@ def _write_index(root: Path, *, name: str, scale: str | None, places: Sequence[s
         root.mkdir(parents=True, exist_ok=True)
         index = {"format": 1, "name": name, "scale": scale, "runs": list(places)}
         write_json(root / INDEX, {**index, "version": __version__, "command": command})
+
+
+def borrow_finished(runs: Mapping[str, RunConfig], root: Path, *, notify: Notify) -> int:
+    """Copy the runs (by their place) that a sibling or a child of this experiment has finished; returns how many.
+
+    Rows follow from the configuration alone, so a finished run with the same configuration is the run itself.
+
+    Results of an experiment lie in `root` = .../name/scale, those of its siblings and children in .../other/scale and
+    .../name/child/scale.
+    """
+    copied = 0
+    for place, config in runs.items():
+        here = root / place
+        if RunDirectory(here).begun:
+            continue
+        siblings, children = root.parent.parent.glob(f"*/{root.name}"), root.parent.glob(f"*/{root.name}")
+        for sibling in sorted([*siblings, *children]):
+            there = RunDirectory(sibling / place)
+            if sibling == root or not there.finished or there.header().get("config") != config.to_dict():
+                continue
+            with writing_to(here):
+                shutil.copytree(there.path, here)
+            notify(f"{here}: finished in {sibling}, copied")
+            copied += 1
+            break
+    return copied

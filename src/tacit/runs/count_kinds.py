@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.learners.contract import CountRequest, StageRequest
+from tacit.learners.contract import CountRequest, StageRequest, own_widths
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
@@ -43,7 +43,7 @@ class CountKind:
                 name=chosen.name,
                 shape=privatizer.shape,
                 episodes=config.episodes,
-                constants=None if config.constants == "none" else config.constants,
+                constants=own_widths(config.constants),
                 z=config.z,
                 users_per_batch=config.users_per_batch,
                 noisy=config.trust != "none",
@@ -84,7 +84,7 @@ class BatchKind:
                 name=chosen.name,
                 shape=privatizer.shape,
                 episodes=config.episodes,
-                constants=None if config.constants == "none" else config.constants,
+                constants=own_widths(config.constants),
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,

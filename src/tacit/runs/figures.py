@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.runs.result import Result
 from tacit.runs.storage import check_writable, write_whole, writing_to
@@ -48,7 +48,6 @@ PerEpisode = bool | Literal["so far"]
 Panel = Callable[[Result], str]
 """The name of the panel that a result belongs to."""
 
-Floats = NDArray[np.float64]
 
 STYLES: Final[tuple[tuple[str, Any, str], ...]] = (
     ("#0072b2", "-", "o"),

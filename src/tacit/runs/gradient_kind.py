@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.claims import Trust
+from tacit.arrays import Floats
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
@@ -30,7 +30,6 @@ from tacit.runs.kind import Chosen, privacy_request, refuse_losses, tabular_envi
 
 __all__ = ["GradientKind"]
 
-Floats = NDArray[np.float64]
 Gradients = GradientPrivatizer[Any, Any]
 
 REFERENCE_EPSILON: Final = 1.0

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require
 from tacit.learners.table import learner_row
 from tacit.loop.judges.games import LossMeasures
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tacit.runs.figures import Band, LogAxes
 
 __all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ class Result:
     config: RunConfig
     resolved: Resolved
     seeds: tuple[int, ...]
-    episodes: NDArray[np.int64]
+    episodes: Ints
     """The checkpoints: episode numbers, evenly spaced on a log scale."""
     regret: Floats
     """[seed, checkpoint]: cumulative pseudo-regret. Simulation only."""

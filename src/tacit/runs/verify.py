@@ -157,10 +157,11 @@ def _respelled(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differing(stated: Mapping[str, Any], gives: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    # An entry that is left out says nothing (`others`, where there are none).
     return [
-        f"{name} is {_short(stated[name])}, where {_short(gives[name])} is derived"
+        f"{name} is {_short(stated.get(name))}, where {_short(gives.get(name))} is derived"
         for name in names
-        if not _same(stated[name], gives[name])
+        if not _same(stated.get(name), gives.get(name))
     ]
 
 

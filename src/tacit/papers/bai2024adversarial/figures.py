@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import LEARNERS, PREDICTED, WORLDS
 from tacit.papers.he2025policy.experiments import fit_exponent
 from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, save_figure
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EpsilonFigure", "GrowthFigure", "SupportFigure", "curves_of", "epsilon_curves"]
 
-Floats = NDArray[np.float64]
 
 WORLD_NAMES: Final = {environment: name for name, environment in WORLDS.items()}
 FEEDBACK: Final = {learner: name for name, learner in LEARNERS.items()}

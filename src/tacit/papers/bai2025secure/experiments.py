@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
+from tacit.papers.panels import PanelFigure
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.panels import PanelFigure
 from tacit.runs.result import Result
 
 __all__ = ["FIGURES", "SUMMARY", "runs", "summary_table"]

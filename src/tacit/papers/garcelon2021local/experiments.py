@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from tacit.papers.panels import PanelFigure
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.panels import PanelFigure
 from tacit.runs.result import Result
 
 __all__ = [

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
@@ -41,8 +41,6 @@ REPEATS: Final = 1_000
 CELL: Final = (0, 0, 0)
 """Stage, state, action of the statistic."""
 SCALES: Final = {"paper": "6H/ε", "tight": "(4H-2)/ε"}
-
-Floats = NDArray[np.float64]
 
 
 def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.learners.gradient_rates import theory_batch
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BEYOND", "FIGURES", "RateFigure", "comparison_runs", "fit_exponent", "rates_of", "theorem_runs"]
 
-Floats = NDArray[np.float64]
 
 EPSILONS: Final = (0.2, 1.0, 5.0)
 SIZES: Final[Mapping[str, tuple[tuple[int, str], ...]]] = {
