@@ -64,6 +64,6 @@ def test_bad_requests_are_refused():
     with pytest.raises(InvalidInput, match="without trust nothing is claimed"):
         audit_learner("ucbvi", trust="none", epsilon=1.0, delta=0.0)
     with pytest.raises(NotSupported, match="shuffle"):
-        audit_learner("sdp-pe", trust="central", epsilon=1.0, delta=1e-6)
+        audit_learner("sdp-pe", trust="local", epsilon=1.0, delta=1e-6)
     with pytest.raises(InvalidInput, match="trials"):
         audit_learner("ucbvi", trust="local", epsilon=1.0, delta=0.0, trials=5)

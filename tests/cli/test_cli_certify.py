@@ -80,7 +80,8 @@ def test_central_meets_its_numbers(capsys):
     found = certify(capsys, f"--trust central {ten_thousand} --delta 1e-6")
     assert found["noise_std"]["transitions"] <= 100.0
     assert found["certificate"]["epsilon"] <= 1.0
-    assert found["paper"]["noise_std"]["transitions"] == pytest.approx(1333.0, abs=1.0)
+    # Printed counts are not padded: at most 13 nodes add up, where a padded tree has 14 (1333).
+    assert found["paper"]["noise_std"]["transitions"] == pytest.approx(1285.0, abs=1.0)
     printed = found["paper"]["certificate"]["printed"]
     # 2.00 if the last step had a successor, too; tacit does not release it: (6H-2)/3H.
     assert (printed["delta"], printed["certified"]) == (0.0, pytest.approx(34 / 18))

@@ -201,6 +201,6 @@ def test_the_blocks_of_the_accounting_page_run(capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "accounting.md").read_text(encoding="utf-8"), re.M | re.S)
     # The blocks after a console block need its files: tests/test_docs.py runs the whole page, in order.
     alone = [block for block in blocks if "river/" not in block and 'verify("' not in block]
-    assert (len(blocks), len(alone)) == (9, 8)
+    assert (len(blocks), len(alone)) == (10, 8)
     exec(compile("\n".join(alone), "accounting.md", "exec"), {})  # noqa: S102
     assert capsys.readouterr().out.startswith("claim        SDP: epsilon 1, delta 1e-06")

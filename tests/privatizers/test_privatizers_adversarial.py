@@ -128,7 +128,8 @@ def test_tight_noise_of_the_reference_instance() -> None:
     assert bandit["losses"] == pytest.approx(20.7, rel=5e-3)
     assert built("central", "full", delta=1e-6, public_losses=True).noise_std()["transitions"] < 59.0
     assert built("local", "bandit").noise_std()["transitions"] == pytest.approx(33.94, rel=1e-3)
-    assert built("central", "full", calibration="paper").noise_std()["transitions"] == pytest.approx(1333, rel=1e-3)
+    # Printed counts are not padded: at most 13 nodes add up, where a padded tree has 14 (1333).
+    assert built("central", "full", calibration="paper").noise_std()["transitions"] == pytest.approx(1285, rel=1e-3)
 
 
 def test_a_public_loss_table_costs_nothing_and_takes_an_explicit_switch() -> None:

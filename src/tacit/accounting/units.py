@@ -14,6 +14,7 @@ of those g, at worst of the g that cost most together (`worst_exposure`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +84,7 @@ def in_stages(events: Events, stages: int) -> Events:
     ((PureEvent(epsilon=0.5), 6),)
     """
     count = require_count("stages", stages)
-    return events if count == 1 else merged(events * count)
+    return events if count == 1 else merged(tuple(itertools.chain.from_iterable(itertools.repeat(events, count))))
 
 
 def worst_exposure(schedule: Sequence[Events], reports: int, delta: float) -> Events:

@@ -52,7 +52,7 @@ TERMS: Final = math.sqrt(2.0 * LEVELS)
 
 def adversarial_verdicts() -> tuple[Verdict, ...]:
     """Rows 8 to 11."""
-    printed = LaplaceTree(steps=ROUNDS, release_final=False, scale=TREES[0], padded=True).max_std
+    printed = LaplaceTree(steps=ROUNDS, release_final=False, scale=TREES[0], padded=False).max_std
     return _full_information(printed), _bandit_feedback(printed), _bandit_losses(), _local()
 
 
