@@ -14,6 +14,7 @@ from tacit.checks.messages import IntegerMessages
 from tacit.checks.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.data.trajectories import Trajectories
 from tacit.privatizers.shuffle.messages import Messages
+from tacit.privatizers.shuffle.noise import BitNoise
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -71,7 +72,7 @@ class _SmallBatches(Shuffled):
         came = len(users) if isinstance(users, Trajectories) else users.users
         protocol = cast("Shuffle", self.protocol)
         bits = protocol.bit_noise
-        fewer = replace(bits, users=came, honest_users=came)
+        fewer = BitNoise(users=came, honest_users=came, bits_per_user=bits.bits_per_user, probability=bits.probability)
         fitting = twin(Shuffled, self, protocol=replace(protocol, bit_noise=fewer))
         return fitting.release(state, users, query, noise)
 

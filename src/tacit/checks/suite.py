@@ -213,7 +213,7 @@ def _gradient(
 
 def _messages(kind: str, epsilon: float, delta: float, trials: int, alarm: float, seed: int) -> tuple[Finding, ...]:
     spec = ReleaseSpec.crude(num_states=3, num_actions=2, horizon=2, layer=0)
-    protocol = Shuffle.tight(spec, epsilon=epsilon, delta=delta, users=10, mirrored=kind != AS_PRINTED)
+    protocol = Shuffle.tight(spec, epsilon=epsilon, delta=delta, users=10)
     if kind == "every-bit":
         protocol = replace(protocol, messages="every-bit")
     elif kind == AS_PRINTED:

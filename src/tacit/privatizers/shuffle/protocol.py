@@ -3,9 +3,8 @@
     encode (device) -> shuffle (trusted, in between) -> analyze (server, untrusted)
 
 Guarantees (each has a test of its name):
-G1  The analyzer's view is equivalent to, per counter, exact sum + Binomial(n·m, q), where bits are mirrored plus
-    Binomial(n·m, 1 - q): every bit is its own message, all messages are permuted together, each user's number of
-    messages is constant (Lemma M1 (sum view), Lemma M9 (mirrored bits)).
+G1  The analyzer's view is equivalent to, per counter, exact sum + Binomial(n·m, q): every bit is its own message, all
+    messages are permuted together, each user's number of messages is constant (Lemma M1 (sum view)).
 G2  `events()` describes the worst replacement of one trajectory, honest devices only; `tight` meets (epsilon, delta).
 G3  `aggregate` has exactly the distribution of the three roles run one after the other.
 G4  A batch with fewer reports than planned is never released.
@@ -71,12 +70,8 @@ class Shuffle:
         max_bits_per_user: int | None = None,
         messages: MessageKind = "ones",
         overflow_prob: float = 0.0,
-        mirrored: bool = True,
     ) -> Self:
-        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first.
-
-        Without `mirrored` all bits have one bias, as printed: fewer messages, more noise at a large epsilon.
-        """
+        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first."""
         epsilon = require_real("epsilon", epsilon, low=0.0, open_low=True)
         overflow_prob = require_real("overflow_prob", overflow_prob, low=0.0, high=0.5)
         slack = overflow_slack(epsilon, overflow_prob)
@@ -93,7 +88,6 @@ class Shuffle:
             users=users,
             honest_fraction=honest_fraction,
             max_bits_per_user=max_bits_per_user,
-            mirrored=mirrored,
         )
         return cls(spec=spec, bit_noise=bit_noise, messages=messages, overflow_prob=overflow_prob)
 
@@ -160,7 +154,6 @@ class Shuffle:
             users=self.bit_noise.users,
             bits_per_user=self.bit_noise.bits_per_user,
             probability=self.bit_noise.probability,
-            mirrored=self.bit_noise.mirrored,
             overflow_prob=self.overflow_prob,
         )
 
@@ -187,7 +180,7 @@ class Shuffle:
         return self.analyze(self.shuffle(reports, noise))
 
     def aggregate(self, exact: ExactCounts, noise: SimulationNoise, *, constant_rewards: bool = False) -> NoisyCounts:
-        """The same release from exact counts, for simulations: one Binomial(n·m, q) per counter (two where mirrored).
+        """The same release from exact counts, for simulations: one Binomial(n·m, q) per counter.
 
         Rewards must be counts of ones, rounded as the encoder does. With `constant_rewards` (every visit of a cell
         earned the same reward R/N) the rounding happens here: Binomial(N, R/N) is its exact law.

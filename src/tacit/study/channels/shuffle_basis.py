@@ -184,7 +184,6 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         users=least,
         honest_fraction=basis.honest,
         max_bits_per_user=MOST_NOISE_BITS,
-        mirrored=True,
     )
     transport = Transport(
         kind=MESSAGES,
@@ -193,7 +192,6 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         users=target,
         bits_per_user=noise.bits_per_user,
         probability=noise.probability,
-        mirrored=noise.mirrored,
         overflow_prob=overflow,
     )
     return ShuffleChannel(
@@ -205,7 +203,6 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         honest=noise.honest_users,
         bits_per_user=noise.bits_per_user,
         probability=Fraction(noise.probability),
-        mirrored=noise.mirrored,
         block=transport.block,
         overflow=Fraction(overflow),
     )
