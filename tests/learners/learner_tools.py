@@ -55,8 +55,9 @@ def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
     for name, entry in LEARNERS.items():
         if entry.asks is not Totals or entry.reference:
             continue
-        for values in itertools.product(*entry.options.values()):
-            options = dict(zip(entry.options, values, strict=True))
+        choices = {option: values for option, values in entry.options.items() if "number" not in values}
+        for values in itertools.product(*choices.values()):
+            options = dict(zip(choices, values, strict=True))
             if options.pop("replan", "every") == "rarely":
                 continue
             shape = shape_of(mdp, staged=options.get("staged", "true") == "true")

@@ -92,7 +92,7 @@ def test_every_option_lists_its_default_first():
     for name, entry in LEARNERS.items():
         if entry.asks is not Totals or entry.reference:
             continue
-        defaults = {option: values[0] for option, values in entry.options.items()}
+        defaults = {option: values[0] for option, values in entry.options.items() if "number" not in values}
         plain, spelt = make_learner(request(name)), make_learner(request(name, options=defaults))
         assert str(plain.parameters) == str(spelt.parameters)
         assert entry.summary

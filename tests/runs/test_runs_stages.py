@@ -41,9 +41,9 @@ def test_a_result_says_what_each_batch_promises_and_costs(tmp_path):
     ("options", "error", "words"),
     [
         (
-            {"trust": "central", "epsilon": 1.0, "delta": 1e-6},
+            {"trust": "local", "epsilon": 1.0, "delta": 1e-6},
             NotSupported,
-            "single batches: released under trust none or shuffle, not central",
+            "single batches: released under trust none, central or shuffle, not local",
         ),
         ({**PRIVATE, "batch": 100}, InvalidInput, "plans the sizes of its batches itself"),
         ({"trust": "shuffle", "epsilon": 1.0, "delta": 0.0}, NotSupported, "pure"),
@@ -68,7 +68,7 @@ def test_a_horizon_of_one_is_a_bandit():
 def test_the_experiments_of_the_shuffle_model_are_listed():
     fig4, frontier = (EXPERIMENTS[name].runs for name in ("bai2025secure/fig4", "frontier/shuffle"))
     labels = [run.label for run in fig4("paper")]
-    assert len(labels) == 42
+    assert len(labels) == 58  # 42 and sixteen of DP-UCBVI
     assert all(len(run.config.seeds) == 20 for run in (*fig4("paper"), *frontier("paper")))
     assert {run.config.epsilon for run in frontier("paper")} == {0.1, 1.0, 10.0}
     assert {run.config.episodes for run in frontier("paper")} == {20_000, 200_000, 2_000_000}
