@@ -202,6 +202,7 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
             _, payload = way(noise)
             errors.append(flat(channel.read(channel.begin_memory(), payload, 12)[1].statistics) - exact)
         require_law(np.array(errors), stated)
+        assert np.square(errors).mean() == pytest.approx(np.trace(stated) / D, rel=0.2)
     # Without noise only the rounding is left, and all three ways have its variance, too.
     monkeypatch.setattr(
         "tacit.study.channels.central.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)

@@ -100,7 +100,9 @@ def test_what_is_refused(tmp_path):
 def test_noise_that_does_not_keep_the_claim_is_refused(monkeypatch):
     loud = Labels(1, 1, 1).events()[0][0]
     monkeypatch.setattr(Labels, "events", lambda self: ((loud, 3),))
-    refused(Device(), bundle_of(DESIGN), "keep the claim")
+    device = Device()
+    refused(device, bundle_of(DESIGN), "keep the claim")
+    assert device.bundle is None
 
 
 @pytest.mark.parametrize("cap", [-1.0, math.nan, "much"])
