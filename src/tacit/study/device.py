@@ -123,6 +123,11 @@ class Device:
         """The report of this stage, if there is one."""
         return b"" if self.kept["report"] is None else base64.b64decode(self.kept["report"])
 
+    def forget(self) -> None:
+        """Drop the bytes of this stage's report, which has ended; none is made in its place (D2)."""
+        if self.kept["report"]:
+            self._keep({**self.kept, "report": ""})
+
     def _asked(self) -> Bundle:
         """The bundle, if it asks something."""
         bundle = self._accepted()
