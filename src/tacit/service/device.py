@@ -39,7 +39,8 @@ from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
 from tacit.service.sealing.documents import KeysDocument, Party
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
-from tacit.service.sending import Backoff, problem_of, retry_after, understood
+from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
+from tacit.service.tokens.wallet import Wallet
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.wire import Report
@@ -54,6 +55,8 @@ WAITING: Final = "waiting"
 KNOWN, OPEN = b"TCK1", b"TCO1"
 LENGTH: Final = struct.Struct("<H")
 LONGEST_NAME: Final = 1024
+LARGEST_KEYS: Final = 2**24
+BYTES: Final = {"content-type": "application/octet-stream"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,7 @@ class RemoteDevice:
         found = recall(self.core.directory)
         self.kept = found if self.core.bundle is None else found.at(self.core.bundle["stage"])
         self._documents: dict[str, KeysDocument] = {}
+        self._purse: Wallet | None = None
 
     # offline
 
@@ -148,6 +152,13 @@ class RemoteDevice:
         """Fetch and verify bundle and keys; refused ones change nothing (E1)."""
         return self._conversed(self.refreshing())
 
+    def join(self) -> bool:
+        """Ask the issuer for the token of this stage, ahead of the report; whether it is there.
+
+        Whoever joins and sends at different times gives issuer and shuffler nothing to compare.
+        """
+        return self._conversed(self.joining())
+
     def send(self, within: float | None = None) -> str:
         """Send the frozen report until there is an answer, or until so many seconds are over ("waiting").
 
@@ -165,10 +176,20 @@ class RemoteDevice:
             bundle = self.core.accept(_content(reply, "a bundle"))
         tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
         self._keep(replace(self.kept.at(bundle["stage"]), tag=tag))
+        if self.issuer is not None:
+            self._wallet.forget(bundle["stage"])
         if bundle.channel is not None:
             for party in self._parties(bundle):
                 yield from self._fetching(party)
         return bundle
+
+    def joining(self) -> Exchange[bool]:
+        """`join` as an exchange."""
+        self._asked()
+        if self.issuer is None or self.kept.answer:
+            return True
+        yield from self._joining()
+        return self._wallet.token(self.kept.stage) != b""
 
     def sending(self, within: float | None = None) -> Exchange[str]:
         """`send` as an exchange."""
@@ -222,9 +243,8 @@ class RemoteDevice:
             return plain
         report = Report.parse(plain)
         mixer = None if self.pins.mixer is None else self._document("mixer").active
-        body = seal_body(
-            report.body, channel, study=report.study, stage=report.stage, learner=self._document("learner").active, mixer=mixer
-        )
+        learner = self._document("learner").active
+        body = seal_body(channel, report.body, study=report.study, stage=report.stage, learner=learner, mixer=mixer)
         return Report(study=report.study, stage=report.stage, id=report.id, body=body).encode()
 
     def _envelop(self, token: bytes) -> None:
@@ -232,11 +252,40 @@ class RemoteDevice:
         bundle = self._asked()
         key = self._document("shuffler").active
         envelope = seal_envelope(self.kept.report, token, study=bundle.study, key=key)
-        self._keep(replace(self.kept, envelope=envelope, token=token))
+        self._keep(replace(self.kept, envelope=envelope))
 
     def _enveloping(self) -> Generator[Ask | Pause, Reply | None, float]:
         """Freeze an envelope, with a token where tokens are asked for; else the seconds to wait, at least."""
-        raise NotImplementedError
+        if self.issuer is None:
+            self._envelop(self._badge)
+            return 0.0
+        after = yield from self._joining()
+        if not self.kept.answer and self._wallet.token(self.kept.stage):
+            self._envelop(self._wallet.token(self.kept.stage))
+        return after
+
+    def _joining(self) -> Generator[Ask | Pause, Reply | None, float]:
+        """Ask the issuer for the token of this stage, unless it is there; the seconds to wait if it is not."""
+        wallet, stage = self._wallet, self.kept.stage
+        if wallet.token(stage):
+            return 0.0
+        if wallet.keys is None or stage not in wallet.keys.stages:
+            reply = yield Ask("GET", f"{self.shuffler}/v1/keys/issuer", most=LARGEST_KEYS)
+            if reply is None or reply.status != 200:
+                return 0.0 if reply is None else retry_after(reply.headers)
+            if stage not in wallet.accept(reply.content).stages:
+                return 0.0
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self.credential}"}
+        reply = yield Ask("POST", f"{self.issuer}/v1/tokens", content=wallet.request(stage), headers=headers)
+        if reply is None:
+            return 0.0
+        if reply.status in (200, 201):
+            wallet.finish(stage, reply.content)
+            return 0.0
+        word = problem_of(reply)
+        if word in FINAL:
+            self._end(word)
+        return retry_after(reply.headers)
 
     def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
         """Whether the shuffler has another key by now: then a new envelope goes around the same report."""
@@ -244,12 +293,24 @@ class RemoteDevice:
         yield from self._fetching("shuffler")
         if self._document("shuffler").active == before:
             return False
-        self._envelop(self.kept.token)
+        self._envelop(self._badge if self.issuer is None else self._wallet.token(self.kept.stage))
         return True
 
     def _end(self, word: str) -> None:
         self._keep(self.kept.ended(word))
         self.core.forget()
+        if self.issuer is not None:
+            self._wallet.forget(self.kept.stage + 1)
+
+    @property
+    def _wallet(self) -> Wallet:
+        """Where tokens are kept; there is one from the first bundle on."""
+        if self._purse is None:
+            bundle = self.core.bundle
+            assert bundle is not None  # noqa: S101 - tokens are asked for a stage
+            assert self.pins.issuer is not None  # noqa: S101 - checked when the device was made
+            self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
+        return self._purse
 
     def _parties(self, bundle: Bundle) -> tuple[Party, ...]:
         """Whose keys a report of this bundle needs."""
@@ -293,9 +354,6 @@ class RemoteDevice:
             return converse(exchange, self._over, self._sleep)
         with client() as over:
             return converse(exchange, over, self._sleep)
-
-
-BYTES: Final = {"content-type": "application/octet-stream"}
 
 
 def _badge(credential: str | None, name: str | None) -> bytes:

@@ -22,12 +22,12 @@ __all__ = ["STATE", "DeviceState", "keep", "recall"]
 
 STATE: Final = "sending.json"
 VERSION: Final = 1
-BYTES: Final = ("report", "envelope", "token", "asked")
+BYTES: Final = ("report", "envelope")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
-    """Everything but the bundle, which the offline core keeps; nothing of it is shown."""
+    """Everything but the bundle, which the offline core keeps, and tokens, which the wallet keeps; nothing is shown."""
 
     documents: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Party -> the newest signed document of its keys."""
@@ -39,9 +39,6 @@ class DeviceState:
     """The report as the collector will count it: its messages sealed, its id chosen."""
     envelope: bytes = field(default=b"", repr=False)
     """The same as it is sent."""
-    asked: bytes = field(default=b"", repr=False)
-    """What the wallet must remember between asking for a token and having it."""
-    token: bytes = field(default=b"", repr=False)
     answer: str = ""
     """How the report ended: counted, again, late, or why it was refused."""
 
@@ -51,7 +48,7 @@ class DeviceState:
 
     def ended(self, answer: str) -> DeviceState:
         """The state after the last word about a report (K3)."""
-        return replace(self, answer=answer, report=b"", envelope=b"", token=b"", asked=b"")
+        return replace(self, answer=answer, report=b"", envelope=b"")
 
 
 def keep(directory: Path | None, state: DeviceState) -> None:
