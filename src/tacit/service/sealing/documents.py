@@ -98,7 +98,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     """The entries, if all of them are there (R1)."""
     require(len(data) <= LARGEST, f"a keys document must have at most {LARGEST} bytes", len(data))
     try:
-        content = json.loads(data)
+        content: dict[str, Any] = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("a keys document must be JSON") from error
     known = isinstance(content, dict) and set(content) == ENTRIES

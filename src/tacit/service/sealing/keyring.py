@@ -169,7 +169,7 @@ class Keyring:
     def _content(self) -> dict[str, Any]:
         path = self.directory / RING
         try:
-            content = json.loads(path.read_bytes())
+            content: dict[str, Any] = json.loads(path.read_bytes())
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{path} must hold the ring of keys of a party: {type(error).__name__}") from error
         known = isinstance(content, dict) and content.get("format") == RING_FORMAT and content.get("version") == 1
