@@ -40,13 +40,14 @@ from tacit.service.sealing.documents import KeysDocument, Party
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
-from tacit.service.tokens.wallet import Wallet
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.wire import Report
 
 if TYPE_CHECKING:
     import httpx
+
+    from tacit.service.tokens.wallet import Wallet
 
 __all__ = ["WAITING", "Pins", "RemoteDevice"]
 
@@ -229,9 +230,7 @@ class RemoteDevice:
             self._envelop(self._badge)
 
     def _asked(self) -> Bundle:
-        bundle = self.core.bundle
-        if bundle is None:
-            raise InvalidInput("a device must have a bundle before it reports; call refresh first")
+        bundle = self.core.asked()
         for party in self._parties(bundle):
             self._document(party)
         return bundle
@@ -309,6 +308,8 @@ class RemoteDevice:
             bundle = self.core.bundle
             assert bundle is not None  # noqa: S101 - tokens are asked for a stage
             assert self.pins.issuer is not None  # noqa: S101 - checked when the device was made
+            from tacit.service.tokens.wallet import Wallet
+
             self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
         return self._purse
 
