@@ -32,7 +32,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
-from tacit.errors import require
+from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import canonical
@@ -148,8 +148,11 @@ class Collector:
 
     # open -> add -> close
 
-    def open(self, bundle: bytes) -> int:
-        """Open the stage of a bundle, or take its next question in; the same bytes again change nothing."""
+    def open(self, bundle: bytes, *, ends: int | None = None) -> int:
+        """Open the stage of a bundle, or take its next question in; the same bytes again change nothing.
+
+        `ends`, in whole seconds since 1970, is kept as the end of a new stage's window.
+        """
         asked = believed(bundle, self.design, self.claim, self.learner)
         stage, question, slot = asked["stage"], asked["question"], asked["slot"]
         channel = self.channels[slot]
@@ -163,6 +166,9 @@ class Collector:
             require_seen(connection, asked.head)
             if question == 0:
                 begin_stage(connection, asked)
+                if ends is not None:
+                    end = require_count("ends", ends, least=0)
+                    connection.execute('INSERT INTO "window" VALUES (?, ?)', (stage, end))
             else:
                 require_next_question(connection, asked)
             receipt = None
@@ -180,15 +186,20 @@ class Collector:
         return found
 
     def add_many(
-        self, reports: Iterable[tuple[bytes, str]], progress: Callable[[int], None] | None = None
+        self,
+        reports: Iterable[tuple[bytes, str] | tuple[bytes, str, bytes]],
+        progress: Callable[[int], None] | None = None,
     ) -> tuple[str, ...]:
-        """Take reports in, many to a transaction; an answer is given when the report is on the disk."""
+        """Take reports in, many to a transaction; an answer is given when the report is on the disk.
+
+        A report comes with its person and, where tokens are collected, with its token.
+        """
         answers: list[str] = []
         source = iter(reports)
-        while some := [(data, self.pseudonyms.of(person)) for data, person in islice(source, TOGETHER)]:
+        while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
             with self.store.step("add") as connection:
                 intake = self._intake(connection)
-                found = [intake.take(data, person) for data, person in some]
+                found = [intake.take(*row) for row in some]
                 intake.finish()
             answers.extend(found)
             if progress is not None:
@@ -259,6 +270,14 @@ class Collector:
                    ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
             ).fetchone()
         return b"" if row is None or row[0] is None else bytes(row[0])
+
+    def window(self) -> int | None:
+        """The end of the window of the last stage, in seconds since 1970, if it has one."""
+        with self.store.reading() as connection:
+            row = connection.execute(
+                'SELECT ends FROM stage LEFT JOIN "window" ON stage = number ORDER BY number DESC LIMIT 1'
+            ).fetchone()
+        return None if row is None else row[0]
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
@@ -351,8 +370,9 @@ class Collector:
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
     def _scrub(self, connection: sqlite3.Connection, stage: int) -> None:
-        """Erase the bodies of a stage that has ended, and after the last one what was kept between stages."""
+        """Erase bodies and tokens of a stage that has ended, and after the last one what was kept between stages."""
         connection.execute("DELETE FROM body WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
+        connection.execute("DELETE FROM token WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
         done = connection.execute("SELECT count(*) FROM stage WHERE state = 'released'").fetchone()[0]
         if done == len(self.channels):
             connection.execute("DELETE FROM secret")

@@ -104,9 +104,9 @@ class Intake:
         counted = connection.execute("SELECT count(*) FROM report WHERE stage IS ?", (self.stage,)).fetchone()
         self.counted: int = counted[0]
 
-    def take(self, data: bytes, person: bytes) -> str:
-        """Count one report of this pseudonym, or say why not."""
-        found = self._take(data, person)
+    def take(self, data: bytes, person: bytes, token: bytes | None = None) -> str:
+        """Count one report of this pseudonym, or say why not; a token is kept beside the body while the body is."""
+        found = self._take(data, person, token)
         if found not in (COUNTED, AGAIN):
             self.refused[found] += 1
         return found
@@ -118,7 +118,7 @@ class Intake:
             sorted(self.refused.items()),
         )
 
-    def _take(self, data: bytes, person: bytes) -> str:
+    def _take(self, data: bytes, person: bytes, token: bytes | None) -> str:
         try:
             report = Report.parse(data)
         except InvalidInput:
@@ -139,7 +139,7 @@ class Intake:
             return reason
         if self.counted >= self.channel.target:
             return "full"
-        self._insert(report, person)
+        self._insert(report, person, token)
         return COUNTED
 
     def _known(self, report: Report, person: bytes) -> str | None:
@@ -164,9 +164,13 @@ class Intake:
             return "twice"
         return "used up" if len(rows) >= self.limit else None
 
-    def _insert(self, report: Report, person: bytes) -> None:
-        done = self.connection.execute("INSERT INTO report (stage, id) VALUES (?, ?)", (report.stage, report.id))
-        seq = done.lastrowid
+    def _insert(self, report: Report, person: bytes, token: bytes | None) -> None:
+        done = self.connection.execute(
+            "INSERT INTO report (stage, id) VALUES (?, ?) RETURNING seq", (report.stage, report.id)
+        )
+        seq = done.fetchone()[0]
         self.connection.execute("INSERT INTO body VALUES (?, ?)", (seq, report.body))
+        if token is not None:
+            self.connection.execute("INSERT INTO token VALUES (?, ?)", (seq, token))
         self.connection.execute("INSERT INTO participation VALUES (?, ?, ?)", (person, report.stage, seq))
         self.counted += 1

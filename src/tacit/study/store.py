@@ -22,7 +22,7 @@ from tacit.runs.storage import check_writable, writing_to
 __all__ = ["Edge", "Store"]
 
 WAIT_SECONDS: Final = 60.0
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 STRICT_SINCE: Final = (3, 37)
 
 Edge = Callable[[str], None]
@@ -81,7 +81,8 @@ class Store:
         store = cls(path=path, kind=kind, edge=edge)
         with store.connected() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            require(version == SCHEMA_VERSION, f"the database must have version {SCHEMA_VERSION}", version)
+            hint = f"bring it up to date with 'tacit serve migrate {path.parent}'" if version < SCHEMA_VERSION else ""
+            require(version == SCHEMA_VERSION, f"the database must have version {SCHEMA_VERSION}", version, hint)
             found = connection.execute("SELECT value FROM meta WHERE name = 'kind'").fetchone()
             require(found == (kind,), f"{path.parent} must hold a {kind}", "another database")
         return store

@@ -255,7 +255,8 @@ class Study:
         last = last_head(connection).number
         require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
         connection.execute(
-            "INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO release (stage, question, bytes, digest, charge, head, people, noise) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 given.stage,
                 given.question,
