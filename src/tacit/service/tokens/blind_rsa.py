@@ -37,7 +37,18 @@ try:
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise NotSupported("tokens need the package cryptography: pip install 'tacit[service]'") from error
 
-__all__ = ["PREFIX", "SIZE", "Blinded", "PublicKey", "SecretKey", "blind", "blind_sign", "encode", "finalize", "prepare"]
+__all__ = [
+    "PREFIX",
+    "SIZE",
+    "Blinded",
+    "PublicKey",
+    "SecretKey",
+    "blind",
+    "blind_sign",
+    "encode",
+    "finalize",
+    "prepare",
+]
 
 BITS: Final = 2048
 SIZE: Final = BITS // 8
@@ -67,7 +78,9 @@ class PublicKey:
         try:
             key = serialization.load_der_public_key(self.spki)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise InvalidInput("a token key must be an RSA public key (SubjectPublicKeyInfo), got other bytes") from error
+            raise InvalidInput(
+                "a token key must be an RSA public key (SubjectPublicKeyInfo), got other bytes"
+            ) from error
         require(isinstance(key, rsa.RSAPublicKey), "a token key must be of RSA", type(key).__name__)
         plain = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         require(key.public_bytes(*plain) == self.spki, "a token key must be in its one encoding", "another")
