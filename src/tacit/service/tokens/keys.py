@@ -90,7 +90,7 @@ def _content(document: bytes) -> dict[str, Any]:
     """The JSON object of a document in its one form."""
     require(len(document) <= LARGEST, f"the issuer's keys must have at most {LARGEST} bytes", len(document))
     try:
-        content = json.loads(document)
+        content: dict[str, Any] = json.loads(document)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the issuer's keys must be JSON, got other bytes") from error
     require(isinstance(content, dict), "the issuer's keys must be one JSON object", type(content).__name__)
