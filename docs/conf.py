@@ -23,6 +23,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    "capture_repr": (),
     "min_reported_time": 60,
     "show_memory": False,
     "download_all_examples": False,
@@ -30,7 +31,7 @@ sphinx_gallery_conf = {
     "copyfile_regex": r".*\.rst",
 }
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "examples"]
+exclude_patterns = ["_build", "examples", "sg_execution_times.rst", "gallery/sg_execution_times.rst"]
 myst_heading_anchors = 3
 suppress_warnings = [
     # Pages link to files of the repository (LICENSE, benchmarks/README.md), which are not part of the site.

@@ -65,4 +65,11 @@ for explorers in sizes:
 assert min(regrets) < 1.0
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(sizes, regrets, marker="o")
-axes.set(xscale="log", xlabel="explorers", ylabel="share of uniform (simulation only)", title="explore, then commit")
+axes.set(
+    xscale="log",
+    xticks=sizes,
+    xticklabels=sizes,
+    xlabel="explorers",
+    ylabel="share of uniform (simulation only)",
+    title="explore, then commit",
+)

@@ -34,5 +34,12 @@ figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 EPSILONS = (0.3, 1.0, 3.0)
 for trust in ("central", "shuffle"):
     axes.plot(EPSILONS, [shares[f"{trust}, epsilon {epsilon}"] for epsilon in EPSILONS], "o-", label=trust)
-axes.set(xscale="log", xlabel="epsilon", ylabel="share of uniform (simulation only)", title="RiverSwim, 20,000 people")
+axes.set(
+    xscale="log",
+    xticks=EPSILONS,
+    xticklabels=EPSILONS,
+    xlabel="epsilon",
+    ylabel="share of uniform (simulation only)",
+    title="RiverSwim, 20,000 people",
+)
 axes.legend()
