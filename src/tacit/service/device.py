@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import random
-import struct
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
@@ -40,6 +39,8 @@ from tacit.service.sealing.documents import KeysDocument, Party
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
+from tacit.service.tokens.people import known_credential, open_name
+from tacit.service.tokens.wallet import Wallet
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.wire import Report
@@ -47,15 +48,10 @@ from tacit.study.wire import Report
 if TYPE_CHECKING:
     import httpx
 
-    from tacit.service.tokens.wallet import Wallet
-
 __all__ = ["WAITING", "Pins", "RemoteDevice"]
 
 WAITING: Final = "waiting"
 """There is no answer yet; the frozen bytes are there for the next `send`."""
-KNOWN, OPEN = b"TCK1", b"TCO1"
-LENGTH: Final = struct.Struct("<H")
-LONGEST_NAME: Final = 1024
 LARGEST_KEYS: Final = 2**24
 BYTES: Final = {"content-type": "application/octet-stream"}
 
@@ -282,7 +278,7 @@ class RemoteDevice:
             wallet.finish(stage, reply.content)
             return 0.0
         word = problem_of(reply)
-        if word in FINAL:
+        if word in FINAL or word in ("late", "unauthorized"):
             self._end(word)
         return retry_after(reply.headers)
 
@@ -308,8 +304,6 @@ class RemoteDevice:
             bundle = self.core.bundle
             assert bundle is not None  # noqa: S101 - tokens are asked for a stage
             assert self.pins.issuer is not None  # noqa: S101 - checked when the device was made
-            from tacit.service.tokens.wallet import Wallet
-
             self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
         return self._purse
 
@@ -359,10 +353,7 @@ class RemoteDevice:
 
 def _badge(credential: str | None, name: str | None) -> bytes:
     """What stands in an envelope in the place of a token."""
-    word, text = (KNOWN, credential) if credential is not None else (OPEN, name)
-    raw = (text or "").encode()
-    require(0 < len(raw) <= LONGEST_NAME, f"a credential or name must have 1 to {LONGEST_NAME} bytes", "another length")
-    return word + LENGTH.pack(len(raw)) + raw
+    return known_credential(credential) if credential is not None else open_name(name or "")
 
 
 def _content(reply: Reply | None, what: str) -> bytes:

@@ -1,41 +1,35 @@
 """The loop of a learner's process: one thread that steps the worker while this process holds the lease.
 
-Z1  Two processes of one study never step at the same time: a step is made under a lease in the study's database, and
-    whoever lost it stops before the next step. What a step writes is a transaction of its own, so that even a step that
-    outlived its lease changes nothing twice.
+Z1  Two processes of one study never work at the same time: a step is made under a lease in the study's database, and
+    every transaction of it is fenced. Whoever slept through the end of its lease and was overtaken writes nothing. A
+    second thread renews the lease while a step takes long; after a crash others wait for `LEASE_SECONDS` at most.
 Z2  Waiting grows from `first` to the poll's length and falls back when something moved; a call of an operator ends it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tacit.errors import TacitError
+from tacit.service.database.leases import Lease
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.worker import Outcome, Step, Worker
 
-__all__ = ["Lease", "Loop"]
+__all__ = ["Loop"]
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("moved", "waiting", "unreachable", "held", "refused", "finished")
 FIRST: Final = 0.05
+LONGEST: Final = 300
+LEASE_SECONDS: Final = 10
+JOB: Final = "worker"
 SLOW: Final = 30.0
 """Seconds between two tries of what was refused, at most."""
-
-
-class Lease(Protocol):
-    """The right to do a job, for a while."""
-
-    def hold(self) -> bool:
-        """Take or renew it; False: another process has it."""
-        ...
-
-    def let_go(self) -> None:
-        """Give it back."""
-        ...
 
 
 class Loop:
@@ -44,7 +38,6 @@ class Loop:
     def __init__(
         self,
         worker: Worker,
-        lease: Lease,
         *,
         log: Log,
         meters: Meters,
@@ -52,13 +45,16 @@ class Loop:
         window: float,
         finished: Callable[[], None] = lambda: None,
     ) -> None:
-        self.worker, self.lease, self.log = worker, lease, log
+        self.worker, self.log = worker, log
+        self._lease: Lease | None = None
+        self._holder = secrets.token_hex(8)
         self.poll, self.window = poll, window
         self.last = Step("waiting", "begun")
         self.broken = False
         self._finished = finished
         self._stop, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._steps = meters.counter("steps", "Steps of the worker by what they came to.", "outcome")
         self._stage = meters.gauge("stage", "The stage that the worker is at.")
         self._overdue = meters.gauge("overdue", "1 if the open stage takes longer than its window.")
@@ -68,6 +64,7 @@ class Loop:
     def begin(self) -> None:
         """Begin to work."""
         self._thread.start()
+        self._renewing.start()
 
     def wake(self) -> None:
         """Look again, now."""
@@ -107,10 +104,33 @@ class Loop:
     def _once(self) -> Step:
         """One step under the lease (Z1)."""
         try:
-            mine = self.lease.hold()
+            lease = self._held()
         except TacitError as error:
-            return self._seen(Step("refused", str(error)[:200]))
-        return self._seen(self.worker.step() if mine else Step("waiting", "another process works"))
+            return self._seen(Step("refused", str(error)[:LONGEST]))
+        if lease is None:
+            return self._seen(Step("waiting", "another process works"))
+        with lease.fenced():
+            return self._seen(self.worker.step())
+
+    def _held(self) -> Lease | None:
+        """The lease, renewed or taken; None if another process has it."""
+        if self._lease is not None:
+            try:
+                self._lease.renew()
+            except TacitError:
+                self._lease = None  # it was taken over
+        if self._lease is None:
+            store = self.worker.study.store
+            self._lease = Lease.take(store, JOB, holder=self._holder, seconds=LEASE_SECONDS)
+        return self._lease
+
+    def _renew(self) -> None:
+        """Keep the lease while a step takes long."""
+        while not self._stop.wait(LEASE_SECONDS / 3):
+            lease = self._lease
+            if lease is not None:
+                with contextlib.suppress(TacitError):  # the next step finds out
+                    lease.renew()
 
     def _seen(self, step: Step) -> Step:
         self._steps.labels(step.outcome).inc()
@@ -132,7 +152,6 @@ class Loop:
         return max(self.poll, SLOW) if step.outcome in ("refused", "finished") else self.poll
 
     def _leave(self) -> None:
-        try:
-            self.lease.let_go()
-        except TacitError:
-            self.log.event("lease", outcome="kept until it ends")
+        if self._lease is not None:
+            with contextlib.suppress(TacitError):  # then it ends by itself
+                self._lease.give_back()

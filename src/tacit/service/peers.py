@@ -63,6 +63,10 @@ class Peer:
         """Ask for something to be done."""
         return self._asked("POST", path, content)
 
+    def delete(self, path: str) -> bytes:
+        """Have something deleted; what is gone already is no error."""
+        return self._asked("DELETE", path, b"")
+
     def get(self, path: str) -> bytes:
         """Ask for something."""
         return self._asked("GET", path, b"")

@@ -23,7 +23,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.study import Study
 from tacit.study.wire import Release
 
-__all__ = ["Outcome", "Sealed", "Step", "Worker", "no_edge"]
+__all__ = ["Issuing", "Outcome", "Sealed", "Step", "Worker", "no_edge"]
 
 Outcome = Literal["moved", "waiting", "unreachable", "held", "refused", "finished"]
 LONGEST: Final = 300
@@ -56,6 +56,18 @@ class Sealed(Protocol):
         ...
 
 
+class Issuing(Protocol):
+    """Who has tokens issued."""
+
+    def open(self, stage: int) -> None:
+        """Let tokens of this stage be issued; done again, nothing changes."""
+        ...
+
+    def over(self, stage: int) -> None:
+        """No more tokens of this stage."""
+        ...
+
+
 def no_edge(edge: str) -> None:
     """Outside of tests nothing happens between two effects."""
     del edge
@@ -70,12 +82,11 @@ class Worker:
         shuffler: Peer,
         *,
         sealed: Sealed | None = None,
-        opens: Callable[[int], None] | None = None,
+        issuing: Issuing | None = None,
         edge: Callable[[str], None] = no_edge,
     ) -> None:
-        """`opens` is told the number of a stage before its bundle is handed over (an issuer makes its key)."""
-        self.study, self.shuffler, self.sealed = study, shuffler, sealed
-        self._opens, self._edge = opens, edge
+        self.study, self.shuffler = study, shuffler
+        self.sealed, self.issuing, self._edge = sealed, issuing, edge
         self._handed: dict[str, bytes] = {}
         """Documents and bundles that this process has handed over: a PUT less, and nothing else."""
 
@@ -92,8 +103,7 @@ class Worker:
         """Use the quarantined release, on the word of whoever looked into it (Y2)."""
         stage, release = self._quarantined()
         found = self._take(release, inspected=True)
-        if self.sealed is not None:
-            self.sealed.done(stage)
+        self._over(stage)
         return found
 
     def give_up(self, reason: str) -> None:
@@ -128,25 +138,27 @@ class Worker:
         """A stage that people report in."""
         question = int(bundle["question"])
         if row is not None and row["state"] == "void":
+            self._over(stage)
             self.study.void(_reason(row))
             self._edge("void:taken")
             return Step("moved", "void", stage)
-        if self._opens is not None and question == 0:
-            self._opens(stage)
-        if self._hand_over(f"/v1/stages/{stage}/questions/{question}", data):
+        path = f"/v1/stages/{stage}/questions/{question}"
+        if self.issuing is not None and question == 0 and path not in self._handed:
+            self.issuing.open(stage)
+            self._edge("issuer:open")
+        if self._hand_over(path, data):
             self._edge("bundle:handed")
             if row is None:
                 return Step("moved", "asked", stage)
         if row is None or row["state"] == "open":
             return Step("waiting", "open", stage)
-        release = self.shuffler.post(f"/v1/stages/{stage}/questions/{question}/release", self.study.head.text.encode())
+        release = self.shuffler.post(f"{path}/release", self.study.head.text.encode())
         self._edge("release:fetched")
         found = self._take(release, inspected=False)
         self._edge("release:taken")
         if found == "quarantined":
             return Step("held", found, stage)
-        if self.sealed is not None:
-            self.sealed.done(stage)
+        self._over(stage)
         return Step("moved", found, stage)
 
     def _last(self, stage: int, data: bytes, rows: Mapping[int, Mapping[str, Any]]) -> Step:
@@ -157,7 +169,17 @@ class Worker:
                 self._edge("kill:void")
         self._hand_over(f"/v1/stages/{stage}/questions/0", data)
         self._edge("last:handed")
+        for number in range(stage):
+            self._over(number)
         return Step("finished", "killed" if Bundle.parse(data)["kill"] else "served", stage)
+
+    def _over(self, stage: int) -> None:
+        """A stage has ended: its files and its token key are not needed any more. Left behind by a crash, they are
+        deleted when the study is over."""
+        if self.sealed is not None:
+            self.sealed.done(stage)
+        if self.issuing is not None:
+            self.issuing.over(stage)
 
     def _hand_over(self, path: str, content: bytes) -> bool:
         """Put something at the shuffler, unless this process has done so; whether it was put now."""
