@@ -19,8 +19,9 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -39,7 +40,8 @@ COPIES: Final = 4
 """Messages, their copy in the new order, and keys to sort by: so many times the bytes of a bucket are in memory."""
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
     """What was written."""
 
     digest: bytes
