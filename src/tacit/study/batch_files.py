@@ -17,11 +17,11 @@ import hashlib
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage import writing_to
 from tacit.study.contract import Channel
@@ -48,7 +48,7 @@ class BatchFiles:
         self.edge = edge
         self.memory = memory
 
-    def write(self, connection: sqlite3.Connection, stage: int, channel: Channel, people: int, layers: int) -> Manifest:
+    def write(self, connection: Connection, stage: int, channel: Channel, people: int, layers: int) -> Manifest:
         """Make the files of a closed stage and say what they are (F1)."""
         with writing_to(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -80,7 +80,7 @@ class BatchFiles:
         require(path.is_file(), "the tokens of a stage are kept until the learner has taken its release", "none")
         return path
 
-    def unnamed(self, connection: sqlite3.Connection, seen: Head | None = None) -> list[Path]:
+    def unnamed(self, connection: Connection, seen: Head | None = None) -> list[Path]:
         """The files that no release names, and those of releases that the learner has taken (F2, F3)."""
         if not self.folder.is_dir():
             return []
@@ -93,7 +93,7 @@ class BatchFiles:
             kept |= {f"{manifest.digest.hex()}{MESSAGES}", f"{manifest.tokens.hex()}{TOKENS}"}
         return [path for path in sorted(self.folder.iterdir()) if path.name not in kept]
 
-    def _tokens(self, connection: sqlite3.Connection, stage: int, people: int) -> bytes:
+    def _tokens(self, connection: Connection, stage: int, people: int) -> bytes:
         """Write the tokens of the reports that count, sorted, and say their digest."""
         tables = f"FROM token JOIN report ON report.seq = token.seq WHERE {COUNTED}"
         number = connection.execute(f"SELECT count(*) {tables}", (stage,)).fetchone()[0]
@@ -123,7 +123,7 @@ class BatchFiles:
             fsync_directory(self.folder)
 
 
-def _bodies(connection: sqlite3.Connection, stage: int, channel: Channel, layers: int) -> Iterator[bytes]:
+def _bodies(connection: Connection, stage: int, channel: Channel, layers: int) -> Iterator[bytes]:
     """The bodies that count, some at a time; their lengths are checked again."""
     last = -1
     query = f"""SELECT report.seq, bytes FROM body JOIN report ON report.seq = body.seq
