@@ -52,24 +52,35 @@ class Issued:
                 os.close(os.open(directory / DATABASE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         made = cls(_engine(directory, url))
         with made.step() as connection:
-            there = sa.inspect(connection).has_table("meta")
-            require(not there, "an issuer must begin in a new directory and database", "an issuer in it")
-            TABLES.create_all(connection)
+            TABLES.create_all(connection, checkfirst=False)
             # The limit stands in the table itself (D1).
             _issued_table(reports).create(connection)
             connection.execute(META.insert(), [{"name": name, "value": value} for name, value in meta.items()])
             connection.execute(META.insert(), {"name": "version", "value": VERSION})
+        made.engine.dispose()
         return cls.open(directory, url)
+
+    @classmethod
+    def exists(cls, directory: Path, url: str | None) -> bool:
+        """Whether there are tables of an issuer."""
+        if url is None and not (directory / DATABASE).is_file():
+            return False
+        found = cls(_engine(directory, url))
+        try:
+            with found.reading() as connection:
+                return bool(sa.inspect(connection).has_table("meta"))
+        finally:
+            found.engine.dispose()
 
     @classmethod
     def open(cls, directory: Path, url: str | None) -> Issued:
         """The tables of an existing issuer."""
-        there = url is not None or (directory / DATABASE).is_file()
-        require(there, f"{directory} must hold an issuer", "no such file")
+        there = cls.exists(directory, url)
+        require(
+            there, f"{directory} must hold an issuer", "no tables of one", "restore its database, or begin a new one"
+        )
         found = cls(_engine(directory, url))
         with found.reading() as connection:
-            whole = sa.inspect(connection).has_table("meta")
-            require(whole, f"{directory} must hold an issuer", "an unfinished one", "begin again in a new directory")
             found.meta = {row.name: row.value for row in connection.execute(sa.select(META))}
         version = found.meta.get("version")
         require(version == VERSION, f"the issuer's database must have version {VERSION}", version)

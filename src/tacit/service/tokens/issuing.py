@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from tacit.errors import require, require_count
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey, SecretKey, blind_sign
 from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.tokens.files import write_private
 from tacit.service.tokens.issued import ISSUED, STAGE_KEY, Issued
 from tacit.service.tokens.keys import LAST_STAGE, TokenKeys
 from tacit.study.intake import Pseudonyms
@@ -34,6 +35,8 @@ from tacit.study.parts import usable_key
 __all__ = ["DENIALS", "Denied", "Issuer"]
 
 PEOPLE: Final = "people.key"
+BEGUN: Final = "begun"
+"""A file that says that there is a database: without it, a directory whose database was lost would begin anew."""
 DENIALS: Final = {
     "malformed": "no blinded message of this stage",
     "foreign": "not on the list",
@@ -83,6 +86,8 @@ class Issuer:
         self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
         known = self.pseudonyms.mark == meta["people"]
         require(known, f"{PEOPLE} must be the key that this issuer began with", "another key", "restore it")
+        if not (self.directory / BEGUN).exists():
+            write_private(self.directory / BEGUN, meta["study"].encode() + b"\n")
         self._secrets: dict[int, SecretKey] = {}
         self._document = (-1, b"")
 
@@ -103,10 +108,22 @@ class Issuer:
         limit = require_count("reports", reports)
         usable_key(key)
         place = Path(directory)
+        begun = cls.begun(place, database)
+        require(not begun, "an issuer must begin in a new directory and database", "an issuer in it")
         pseudonyms = Pseudonyms.new(place / PEOPLE)
         meta = {"kind": "issuer", "study": study.hex(), "reports": str(limit), "people": pseudonyms.mark}
         Issued.create(place, database, meta=meta, reports=limit)
         return cls(place, people=people, key=key, database=database, edge=edge)
+
+    @staticmethod
+    def begun(directory: str | Path, database: str | None = None) -> bool:
+        """Whether an issuer was begun here, also if its database was lost since: then everybody would have g again."""
+        place = Path(directory)
+        return (place / BEGUN).exists() or Issued.exists(place, database)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.issued.engine.dispose()
 
     # stages
 
