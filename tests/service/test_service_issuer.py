@@ -28,7 +28,7 @@ from tacit.study import parts
 
 DESIGN = FakeDesign(kind="test-stamped")
 STUDY = bytes.fromhex(DESIGN.digest)
-SECRET = "an internal secret of the tests"
+SECRET = "an internal secret of the tests"  # noqa: S105 - of the tests
 INTERNAL = {"authorization": f"Bearer {SECRET}"}
 CONFIG = """
 directory = "issuer"
@@ -196,17 +196,13 @@ def test_no_mutated_body_or_credential_makes_it_fail(house):
                 data[place:place] = rng.randbytes(rng.randint(1, 20))
         bodies.append(bytes(data))
     # Many mutants are still requests, under a credential that nobody has: what they must not do is fail.
-    headers = [
-        bearer("x" * 43),
-        {"authorization": "Bearer"},
-        {"authorization": "Basic eA=="},
-        {"authorization": b"Bearer \xff\xfe"},
-    ]
+    odd = ("Bearer", "Basic eA==", b"Bearer \xff\xfe")
+    headers = [bearer("x" * 43), *({"authorization": one} for one in odd)]
     requests = [
         ("POST", "/v1/tokens", {"content": body, "headers": headers[0 if place % 10 else rng.randrange(4)]})
         for place, body in enumerate(bodies)
     ]
-    replies = house.call(*requests)
+    replies = [reply for start in range(0, 3000, 500) for reply in house.call(*requests[start : start + 500])]
     assert {reply.status_code for reply in replies} <= {400, 401, 403, 413}
     # And with a good credential: every one that is no request is refused, and none is counted.
     broken = [body for body in bodies if not _is_request(body)]
