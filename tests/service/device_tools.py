@@ -131,8 +131,7 @@ class FakeShuffler:
         """A device of a person called ada that sleeps into a list."""
         told = {"name": "ada", "cap": 10.0, "floor": 2, "pins": self.pins, "backoff": Backoff(first=1.0, most=8.0)}
         told |= {"over": self.client(), "sleep": Slept(), "lots": lambda: 0.5, "clock": lambda: 0.0}
-        made = RemoteDevice(place, shuffler="http://shuffler", **{**told, **options})
-        return made
+        return RemoteDevice(place, shuffler="http://shuffler", **{**told, **options})
 
 
 class Slept(list[float]):

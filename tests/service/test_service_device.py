@@ -15,7 +15,7 @@ from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.device import WAITING, Pins, RemoteDevice
 from tacit.service.device_state import STATE, DeviceState, keep, recall
 from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.messages import learner_opener, split
+from tacit.service.sealing.hpke import inner_info
 from tacit.service.sending import FINAL, Backoff, understood
 from tacit.study.wire import Report
 
@@ -53,8 +53,9 @@ def test_a_report_goes_through_in_every_trust_model(shuffler_of, tmp_path, trust
     plain = bundle.channel.encode(_trajectory(bundle), seeded())
     body = Report.parse(sent).body
     if trust == "shuffle":
-        opener = learner_opener(shuffler.rings["learner"].secrets(NOW), study=shuffler.digest, stage=0)
-        labels = [opener(one) for one in split(body, 50)]
+        ring = shuffler.rings["learner"]
+        opener = ring.secrets(NOW)[ring.active].opener(inner_info(shuffler.digest, 0, ring.active))
+        labels = [opener(body[start : start + 50]) for start in range(0, len(body), 50)]
         assert b"".join(sorted(labels, key=lambda one: int.from_bytes(one, "little"))) == plain
         assert b"".join(labels) != plain  # in an order of its own
     else:
@@ -176,9 +177,10 @@ def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_pat
     shuffler = shuffler_of(trust)
     device = shuffler.device(tmp_path / "device", noise=seeded())
     device.refresh()
-    with monkeypatch.context() as crash, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as crash:
         crash.setattr("tacit.service.device.keep", _crash)
-        device.report(LIVED)
+        with pytest.raises(KeyboardInterrupt):
+            device.report(LIVED)
     drawn = Report.parse(device.core.sent())
     again = shuffler.device(tmp_path / "device", noise=Forbidden())
     again.report({**LIVED, "rewards": [1.0, 0.0]})
@@ -223,9 +225,10 @@ def _disk_full(*_):
 def test_a_crash_after_the_answer_is_answered_again(shuffler_of, tmp_path, monkeypatch):
     shuffler = shuffler_of("central")
     device = reported(shuffler.device(tmp_path / "device"))
-    with monkeypatch.context() as crash, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as crash:
         crash.setattr("tacit.service.device.keep", _crash)
-        device.send()
+        with pytest.raises(KeyboardInterrupt):
+            device.send()
     assert shuffler.device(tmp_path / "device").send() == "again"
     assert len(set(shuffler.envelopes)) == 1
 

@@ -100,11 +100,11 @@ def everything(study: Study) -> dict[str, Any]:
     """What must be the same whatever happened on the way."""
     with study.store.reading() as connection:
         return {
-            table: connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
-            for table, columns, order in (
-                ("bundle", "stage, question, bytes", "stage, question"),
-                ("release", "stage, question, bytes", "stage, question"),
-                ("belief", "kind, stage, question, belief, plan, memory, coins", "step"),
-                ("stage", "number, slot, state", "number"),
+            table: connection.execute(query).fetchall()
+            for table, query in (
+                ("bundle", "SELECT stage, question, bytes FROM bundle ORDER BY stage, question"),
+                ("release", "SELECT stage, question, bytes FROM release ORDER BY stage, question"),
+                ("belief", "SELECT kind, stage, question, belief, plan, memory, coins FROM belief ORDER BY step"),
+                ("stage", "SELECT number, slot, state FROM stage ORDER BY number"),
             )
         }

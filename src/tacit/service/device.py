@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING", "Pins", "RemoteDevice"]
 
+Result = TypeVar("Result")
 WAITING: Final = "waiting"
 """There is no answer yet; the frozen bytes are there for the next `send`."""
 LARGEST_KEYS: Final = 2**24
+LOTS: Final = random.SystemRandom().random
 BYTES: Final = {"content-type": "application/octet-stream"}
 
 
@@ -87,7 +89,7 @@ class RemoteDevice:
         over: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-        lots: Callable[[], float] = random.SystemRandom().random,
+        lots: Callable[[], float] = LOTS,
     ) -> None:
         """A device in a directory (None: it forgets with the process) that trusts the pinned keys.
 
@@ -97,7 +99,9 @@ class RemoteDevice:
         """
         require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
         require(issuer is None or credential is not None, "an issuer needs a credential", "none")
-        require((issuer is None) == (pins.issuer is None), "an issuer and its pinned key belong together", "one of them")
+        require(
+            (issuer is None) == (pins.issuer is None), "an issuer and its pinned key belong together", "one of them"
+        )
         self.core = Device(directory, cap=cap, floor=floor, key=pins.learner, noise=noise, coins=coins)
         self.shuffler, self.issuer = (None if url is None else url.rstrip("/") for url in (shuffler, issuer))
         self.pins, self.credential = pins, credential
@@ -193,7 +197,9 @@ class RemoteDevice:
         end = math.inf if within is None else self._clock() + require_real("within", within, low=0.0)
         attempt = 0
         while not self.kept.answer:
-            require(self.kept.report != b"", "a report must be frozen before it is sent", "none", "report or cover first")
+            require(
+                self.kept.report != b"", "a report must be frozen before it is sent", "none", "report or cover first"
+            )
             after = 0.0
             if not self.kept.envelope:
                 after = yield from self._enveloping()
@@ -344,7 +350,7 @@ class RemoteDevice:
         keep(self.core.directory, state)
         self.kept = state
 
-    def _conversed(self, exchange: Exchange[Any]) -> Any:
+    def _conversed(self, exchange: Exchange[Result]) -> Result:
         if self._over is not None:
             return converse(exchange, self._over, self._sleep)
         with client() as over:

@@ -8,7 +8,7 @@
 touches the network, and an exchange can be tested by hand.
 
 X1  A reply has at most `Ask.most` bytes: a longer one is cut off and counts as no answer.
-X2  Redirects are not followed and nothing is read from the environment: bytes go where the device was told to send them.
+X2  Redirects are not followed and nothing is read from the environment: bytes go where they were told to go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sending: what an answer of the shuffler means for a frozen report, and how long to wait before the same bytes go again.
+"""Sending: what an answer of the shuffler means for a frozen report, and how long to wait before the next try.
 
-N1  Only the shuffler's own words end a report: "counted" and "again", or a problem of tacit that is final. No answer, an
-    overload, or a page of something in between is waited out.
+N1  Only the shuffler's own words end a report: "counted" and "again", or a problem of tacit that is final. No answer,
+    an overload, or a page of something in between is waited out.
 N2  Waiting doubles up to `most`, in full jitter on top of what `Retry-After` asked for, so that devices that failed
     together do not come back together.
 N3  A key that the shuffler does not know means a new envelope around the same report, never a new report.

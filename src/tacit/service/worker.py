@@ -1,6 +1,6 @@
 """The worker of a learner: plan, hand over, wait, fetch the release, take it, and again until nobody is asked any more.
 
-    keys -> plan -> PUT bundle -> (open) wait -> (closed) release -> [sealed: batch and tokens, opened] -> take -> plan ...
+    keys -> plan -> PUT bundle -> (open) wait -> (closed) release -> [sealed: open the batch] -> take -> plan ...
                                   (void) void -> plan again, for other people
 
 Y1  Every step may be done again: the worker remembers nothing that matters, so it may be killed anywhere. What it does
@@ -102,7 +102,7 @@ class Worker:
     def inspected(self) -> str:
         """Use the quarantined release, on the word of whoever looked into it (Y2)."""
         stage, release = self._quarantined()
-        found = self._take(release, inspected=True)
+        found = self.study.take(release, inspected=True)  # what a batch was opened to is kept with its release
         self._over(stage)
         return found
 
@@ -154,7 +154,7 @@ class Worker:
             return Step("waiting", "open", stage)
         release = self.shuffler.post(f"{path}/release", self.study.head.text.encode())
         self._edge("release:fetched")
-        found = self._take(release, inspected=False)
+        found = self._take(release)
         self._edge("release:taken")
         if found == "quarantined":
             return Step("held", found, stage)
@@ -167,15 +167,16 @@ class Worker:
             if row["state"] in ("open", "closed"):
                 self.shuffler.post(f"/v1/stages/{number}/void", b"ended")
                 self._edge("kill:void")
-        self._hand_over(f"/v1/stages/{stage}/questions/0", data)
-        self._edge("last:handed")
-        for number in range(stage):
-            self._over(number)
+        if self._hand_over(f"/v1/stages/{stage}/questions/0", data):
+            self._edge("last:handed")
+            for number in range(stage):
+                self._over(number)
         return Step("finished", "killed" if Bundle.parse(data)["kill"] else "served", stage)
 
     def _over(self, stage: int) -> None:
         """A stage has ended: its files and its token key are not needed any more. Left behind by a crash, they are
-        deleted when the study is over."""
+        deleted when the study is over.
+        """
         if self.sealed is not None:
             self.sealed.done(stage)
         if self.issuing is not None:
@@ -189,14 +190,14 @@ class Worker:
         self._handed[path] = content
         return True
 
-    def _take(self, data: bytes, *, inspected: bool) -> str:
+    def _take(self, data: bytes) -> str:
         if self.sealed is None:
-            return self.study.take(data, inspected=inspected)
+            return self.study.take(data)
         release = Release.parse(data)
         bundle = Bundle.parse(self._bundle_of(release))
         opened = self.sealed.opened(release, bundle)
         self._edge("batch:opened")
-        return self.study.take(data, opened=opened, inspected=inspected)
+        return self.study.take(data, opened=opened)
 
     def _bundle_of(self, release: Release) -> bytes:
         with self.study.store.reading() as connection:

@@ -212,7 +212,10 @@ class Study:
             ]
             taken = connection.execute("SELECT stage, question, people, noise FROM release ORDER BY charge").fetchall()
             held = connection.execute("SELECT stage, question, finding FROM quarantine").fetchall()
-            used = {tuple(row) for row in connection.execute("SELECT stage, question FROM belief WHERE kind IN ('take', 'void')")}
+            used = {
+                tuple(row)
+                for row in connection.execute("SELECT stage, question FROM belief WHERE kind IN ('take', 'void')")
+            }
             killed = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
             head = last_head(connection)
         waiting = [list(row) for row in held if tuple(row[:2]) not in used]
