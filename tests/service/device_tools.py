@@ -117,10 +117,10 @@ class FakeShuffler:
             return problem(404 if error.reason.startswith("unknown") else 400, error.reason)
         self.reports.append(opened.report)
         if self.sealed:
-            return httpx.Response(201)
+            return httpx.Response(201, json={"report": "counted"})
         word = self.collector.add(opened.report, opened.token.decode(errors="replace"))
         if word in ("counted", "again"):
-            return httpx.Response(STATUS[word])
+            return httpx.Response(STATUS[word], json={"report": word})
         return problem(STATUS[word], SLUGS.get(word, word.replace(" ", "-")))
 
     def client(self) -> httpx.Client:

@@ -22,6 +22,7 @@ __all__ = ["AGAIN", "COUNTED", "FINAL", "Answer", "Backoff", "problem_of", "retr
 
 Next = Literal["done", "wait", "rekey", "over", "refused"]
 COUNTED, AGAIN, NO_ANSWER = "counted", "again", "no answer"
+DONE: Final = {201: COUNTED, 200: AGAIN}
 PROBLEM: Final = re.compile(r"urn:tacit:problem:([a-z-]{1,40})")
 FINAL: Final = frozenset(
     ("malformed", "unknown-study", "token", "bad-body", "id-taken", "twice", "used-up", "full", "too-large")
@@ -75,8 +76,10 @@ def understood(reply: Reply | None) -> Answer:
     """
     if reply is None:
         return Answer("wait", NO_ANSWER)
-    if reply.status in (200, 201):
-        return Answer("done", COUNTED if reply.status == 201 else AGAIN)
+    if reply.status in DONE:
+        # A page in between may say 200 to everything; the shuffler says what became of the report.
+        said = _entry(reply, "report") == DONE[reply.status]
+        return Answer("done", DONE[reply.status]) if said else Answer("wait", NO_ANSWER)
     word, after = problem_of(reply), retry_after(reply.headers)
     if word == "late":
         return Answer("over", word)
@@ -89,14 +92,20 @@ def understood(reply: Reply | None) -> Answer:
 
 def problem_of(reply: Reply) -> str:
     """The slug of a problem document of tacit, or nothing."""
-    try:
-        kind = json.loads(reply.content)["type"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return found[1] if isinstance(kind, str) and (found := PROBLEM.fullmatch(kind)) else ""
+    found = PROBLEM.fullmatch(_entry(reply, "type"))
+    return "" if found is None else found[1]
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
     """Whole seconds of `Retry-After`, bounded; anything else asks for nothing."""
     text = headers.get("retry-after", "")
     return min(float(text), LONGEST_WAIT) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+
+
+def _entry(reply: Reply, name: str) -> str:
+    """A text in the JSON object of a reply, or nothing."""
+    try:
+        found = json.loads(reply.content)[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
