@@ -30,6 +30,7 @@ from tacit.service.issued import IssuerLink
 from tacit.service.logs import Log
 from tacit.service.loop import Loop
 from tacit.service.metrics import Meters
+from tacit.service.mixed import MixerLink
 from tacit.service.opening import BatchOpener
 from tacit.service.peers import Peer
 from tacit.service.problems import Refused
@@ -139,14 +140,20 @@ class LearnerService:
         ring = _ring(config.keys.sealing, self.study.study)
         return BatchOpener(
             config.directory / "batches",
-            self._peers["mixer"] or shuffler,
+            shuffler,
             ring=ring,
             sign=config.keys.sign,
+            mixer=self._mixer_link(),
             issued=None if self._link is None else self._link.keys,
             engine_name=config.engine,
             workers=config.workers,
             counted=self._count,
         )
+
+    def _mixer_link(self) -> MixerLink | None:
+        mixer, pinned = self._peers["mixer"], self.config.keys.mixer
+        require((mixer is None) == (pinned is None), "a mixer and keys.mixer must be given together", "one of them")
+        return None if mixer is None or pinned is None else MixerLink(mixer, pinned)
 
     def _issuer_link(self, shuffler: Peer) -> IssuerLink | None:
         config, issuer = self.config, self._peers["issuer"]

@@ -5,7 +5,9 @@ P1  What the manifest does not name is not opened: size and digest of both files
     people (`tacit.study.sealed`).
 P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at
     once and deleted: the learner keeps a count and the digest in the release, nothing else.
-P3  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
+P3  Where a mixer stands in the row, the shuffler's batch goes there and what comes back is opened, under the manifest
+    that the pinned mixer signed for this very release.
+P4  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
     begins anew.
 """
 
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from tacit.errors import InvalidInput, require
 from tacit.service.batches.engines import engine
 from tacit.service.batches.opening import OpenedBatch, open_batch
+from tacit.service.mixed import MixerLink
 from tacit.service.peers import Peer
 from tacit.service.sealing.keyring import Keyring
 from tacit.study.bundle import Bundle
@@ -37,7 +40,7 @@ PIECE: Final = 2**20
 
 
 class BatchOpener:
-    """Opens the batches of one study; `source` serves them (the shuffler, or the mixer after it)."""
+    """Opens the batches of one study; `source`, the shuffler, serves them."""
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class BatchOpener:
         *,
         ring: Keyring,
         sign: Path,
+        mixer: MixerLink | None = None,
         issued: Callable[[], TokenKeys] | None = None,
         engine_name: str = "local",
         workers: int = 1,
@@ -54,16 +58,17 @@ class BatchOpener:
     ) -> None:
         """`issued` gives the issuer's keys where reports have tokens; `counted` is told what a batch held."""
         self.directory, self.source, self.ring, self.sign = directory, source, ring, sign
-        self._issued, self._counted, self._clock = issued, counted, clock
+        self._mixer, self._issued, self._counted, self._clock = mixer, issued, counted, clock
         self._engine, self._workers = engine_name, workers
         self._document = (0, b"")
 
     def documents(self) -> Mapping[str, bytes]:
-        """The learner's keys as they are now; the same bytes until they change."""
+        """The learner's keys as they are now, the same bytes until they change; and the mixer's, if there is one."""
         serial = self.ring.serial
         if serial != self._document[0]:
             self._document = (serial, self.ring.document(self.sign))
-        return {"learner": self._document[1]}
+        mixed = {} if self._mixer is None else {"mixer": self._mixer.document()}
+        return {"learner": self._document[1], **mixed}
 
     def opened(self, release: Release, bundle: Bundle) -> bytes:
         """The histogram of a sealed release (P1, P2)."""
@@ -71,10 +76,14 @@ class BatchOpener:
         require(channel is not None, "a sealed release must be of a stage that asks something", "another")
         assert channel is not None  # noqa: S101 - for the types
         manifest = Manifest.parse(release.payload)
-        manifest.require_fits(channel, release.people, 1)
+        manifest.require_fits(channel, release.people, 1 if self._mixer is None else 2)
         self._check_tokens(release, manifest)
         batch = self._path(release.stage, "batch")
         self.source.fetch(f"/v1/stages/{release.stage}/batch", batch, manifest.count * manifest.size)
+        if self._mixer is not None:
+            first, batch = batch, self._path(release.stage, "mixed")
+            with _whole(first):
+                manifest = self._mixer.mixed(release, first, batch)
         with _whole(batch), engine(self._engine, self._workers) as chosen:
             found = open_batch(
                 batch,
@@ -91,7 +100,7 @@ class BatchOpener:
 
     def done(self, stage: int) -> None:
         """Delete what is left of a stage's files."""
-        for name in ("batch", "tokens"):
+        for name in ("batch", "mixed", "tokens"):
             self._path(stage, name).unlink(missing_ok=True)
 
     def _check_tokens(self, release: Release, manifest: Manifest) -> None:
@@ -119,7 +128,7 @@ class BatchOpener:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Delete a file that is refused (P3)."""
+    """Delete a file that is refused (P4)."""
     try:
         yield
     except InvalidInput:

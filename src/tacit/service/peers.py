@@ -55,6 +55,10 @@ class Peer:
         """Let the connections go."""
         self._over.close()
 
+    def session(self) -> httpx.Client:
+        """A client of its own, with the address and the secret of this peer."""
+        return client(base_url=self.url, headers=self._headers)
+
     def put(self, path: str, content: bytes) -> bytes:
         """Hand something over; the same bytes again are no error (Q1)."""
         return self._asked("PUT", path, content)
