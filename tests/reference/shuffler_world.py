@@ -76,9 +76,9 @@ class Place:
     def bundle(self, stage: int = 0, slot: int = 0, **entries: Any) -> bytes:
         return bundle_of(self.design, stage=stage, slot=slot, key=self.learner, **entries)
 
-    def report(self, label: int, *, stage: int = 0, id: bytes | None = None, body: bytes | None = None) -> bytes:
-        name = os.urandom(16) if id is None else id
-        return Report(study=self.study, stage=stage, id=name, body=body_of(label) if body is None else body).encode()
+    def report(self, label: int, *, stage: int = 0, name: bytes | None = None, body: bytes | None = None) -> bytes:
+        chosen = os.urandom(16) if name is None else name
+        return Report(study=self.study, stage=stage, id=chosen, body=body_of(label) if body is None else body).encode()
 
     def envelope(self, report: bytes, person: str | bytes, *, study: bytes | None = None) -> bytes:
         token = open_name(person) if isinstance(person, str) else person

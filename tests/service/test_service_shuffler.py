@@ -78,8 +78,8 @@ def test_every_refusal_of_a_report(tmp_path):
         await talk.open()
         await post(place.envelope(place.report(0, body=b"another body"), "a"))
         taken = bytes(range(16))
-        assert (await talk.send(0, "a", id=taken)).status_code == 201
-        await post(place.envelope(place.report(1, id=taken), "b"))
+        assert (await talk.send(0, "a", name=taken)).status_code == 201
+        await post(place.envelope(place.report(1, name=taken), "b"))
         await post(place.envelope(place.report(1), "a"))
         await post(b"x" * 2001)
         for label in (1, 2):
@@ -373,8 +373,8 @@ def test_nothing_that_somebody_sent_is_in_logs_or_metrics(tmp_path):
     async def scene(talk):
         headers = {"user-agent": "canary-agent", "x-forwarded-for": "203.0.113.77", "cookie": "canary-body"}
         await talk.open()
-        id = b"canary-id-16-byt"
-        report = place.report(1, id=id)
+        name = b"canary-id-16-byt"
+        report = place.report(1, name=name)
         for content in (place.envelope(report, "canary-name"), b"canary-body" * 10):
             await talk.devices.post("/v1/reports?canary-query=1", content=content, headers=headers)
         for path in ("/canary-path", "/v1/keys/canary-path", "/v1/bundle/canary-path"):
@@ -385,7 +385,7 @@ def test_nothing_that_somebody_sent_is_in_logs_or_metrics(tmp_path):
         written = metrics + talk.log.getvalue()
         assert 'outcome="counted"} 1.0' in metrics
         assert '"reason": "malformed"' in written
-        for canary in [*canaries, id.decode(), id.hex(), "canary"]:
+        for canary in [*canaries, name.decode(), name.hex(), "canary"]:
             assert canary not in written
         assert "_created" not in metrics
         return written
@@ -396,7 +396,7 @@ def test_nothing_that_somebody_sent_is_in_logs_or_metrics(tmp_path):
 def test_mutated_envelopes_are_refused_and_nothing_else(tmp_path):
     """Two thousand, of four kinds: bytes changed outside and inside of the seal, cut, and longer."""
     place = Place(tmp_path)
-    coins = random.Random(17)
+    coins = random.Random(17)  # noqa: S311 - which bytes change
 
     def mutants():
         sealed = [place.envelope(place.report(label), f"m {label}") for label in range(8)]
