@@ -1,6 +1,8 @@
 """Exits at every edge of a study: a process that stops dead, then another one that carries on, then an audit.
 
-python study_crashes.py KIND [mutant] [postgresql://...]      prints {"edges": n, "found": {finding: count}} as JSON
+python study_crashes.py KIND [mutant] [STEP ...] [postgresql://...]
+
+prints {"edges": n, "found": {finding: count}} as JSON; where steps (open, release, take) are named, at theirs only.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ def design_of(kind: str, mutant: bool) -> Any:
     return study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions, labels=240)
 
 
-def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool, databases: Any) -> bool:
+def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool, databases: Any, steps: Any) -> bool:
     """Whether the study came to its end; the process exits at edge number `stop`, without a word."""
     child = os.fork()
     if child == 0:
         passed = itertools.count()
 
         def edge(name: str) -> None:
-            if next(passed) == stop:
+            if (not steps or name.partition(":")[0] in steps) and next(passed) == stop:
                 os._exit(STOPPED)
 
         try:
@@ -76,7 +78,7 @@ def databases_at(url: str) -> Any:
     return lambda place: PostgresDatabase(f"{url}?schema={place.parent.name}_{place.name}")
 
 
-def main(kind: str, mutant: bool, databases: Any, end: Callable[[], None]) -> None:
+def main(kind: str, mutant: bool, steps: list[str], databases: Any, end: Callable[[], None]) -> None:
     study_fakes.register()
     if kind not in REAL:
         parts.read_design = study_fakes.FakeDesign.from_dict
@@ -90,9 +92,9 @@ def main(kind: str, mutant: bool, databases: Any, end: Callable[[], None]) -> No
         for stop in itertools.count():
             place = Path(folder) / f"edge_{stop}"
             place.mkdir()
-            ended = in_a_process(place, design, stop, mutant, databases)
+            ended = in_a_process(place, design, stop, mutant, databases, steps)
             if not ended:
-                assert in_a_process(place, design, None, mutant, databases)
+                assert in_a_process(place, design, None, mutant, databases, steps)
             found.update(audit(place, design, databases))
             end()
             shutil.rmtree(place)
@@ -102,10 +104,12 @@ def main(kind: str, mutant: bool, databases: Any, end: Callable[[], None]) -> No
 
 
 if __name__ == "__main__":
-    urls = [word for word in sys.argv[2:] if "://" in word]
+    words = sys.argv[2:]
+    urls = [word for word in words if "://" in word]
+    steps = [word for word in words if word != "mutant" and word not in urls]
     if urls:
         from tacit.service.database import close_all
 
-        main(sys.argv[1], "mutant" in sys.argv[2:], databases_at(urls[0]), close_all)
+        main(sys.argv[1], "mutant" in words, steps, databases_at(urls[0]), close_all)
     else:
-        main(sys.argv[1], "mutant" in sys.argv[2:], SqliteDatabase, lambda: None)
+        main(sys.argv[1], "mutant" in words, steps, SqliteDatabase, lambda: None)

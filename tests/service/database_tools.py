@@ -21,9 +21,10 @@ from tacit.study.sqlite import SqliteDatabase
 from tacit.study.store import Store
 
 DESIGN = FakeDesign(kind="test-stamped")
-COLLECTOR_TABLES = (
-    "meta stage question report body dropped participation secret outbox rejected token window lease records".split()
-)
+COLLECTOR_TABLES = [
+    *("meta", "stage", "question", "report", "body", "dropped", "participation", "secret", "outbox", "rejected"),
+    *("token", "window", "lease", "records"),
+]
 
 
 @pytest.fixture(autouse=True)

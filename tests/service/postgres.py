@@ -57,6 +57,12 @@ class Server:
         """A schema that nobody has used."""
         return PostgresDatabase(f"{self.url}?schema={name}_{next(self.numbers)}")
 
+    def database(self) -> str:
+        """The URL of a database that nobody has used."""
+        name = f"database_{next(self.numbers)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return f"{self.url.removesuffix('postgres')}{name}"
+
     def sql(self, statement: str) -> None:
         """Run something that no party does."""
         with psycopg.connect(self.url, autocommit=True) as connection:
