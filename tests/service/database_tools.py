@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import study_fakes
 from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory, report_of
 
 from tacit.service.database import close_all
-from tacit.study import parts
-from tacit.study.channels import CHANNELS
 from tacit.study.collector import Collector
 from tacit.study.sqlite import SqliteDatabase
 from tacit.study.store import Store
@@ -28,15 +25,8 @@ COLLECTOR_TABLES = [
 
 
 @pytest.fixture(autouse=True)
-def fakes(monkeypatch):
-    for kind, channel in study_fakes.FAKES.items():
-        monkeypatch.setitem(CHANNELS, kind, channel)
-    real = parts.read_design
-    monkeypatch.setattr(
-        parts,
-        "read_design",
-        lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain),
-    )
+def closed():
+    """No test keeps connections to the server."""
     yield
     close_all()
 

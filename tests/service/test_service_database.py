@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from database_tools import DESIGN, add, again, everything, fakes, world
+from database_tools import DESIGN, add, again, closed, everything, world
 from study_fakes import FakeDesign, bundle_of
 from study_histories import PublishesFirst, history
 from study_world import report_of
@@ -26,7 +26,7 @@ from tacit.study.parts import NOWHERE
 from tacit.study.study import Study
 from tacit.study.wire import Release
 
-__all__ = ["fakes", "world"]
+__all__ = ["closed", "world"]
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "tests" / "reference"

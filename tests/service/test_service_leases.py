@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from database_tools import add, everything, fakes, world
+from database_tools import add, everything, world
 
 from tacit.errors import InvalidInput
 from tacit.service.database import Lease
 from tacit.study.parts import NOWHERE
 
-__all__ = ["fakes", "world"]
+__all__ = ["closed", "world"]
 
 
 class Clock:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tables_version_1 as version_1
-from database_tools import DESIGN, add, again, database_of, everything, fakes
+from database_tools import DESIGN, add, again, closed, database_of, everything
 from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory
 
@@ -23,7 +23,7 @@ from tacit.study.store import SCHEMA_VERSION
 from tacit.study.study import Study
 from tacit.study.wire import Release
 
-__all__ = ["fakes"]
+__all__ = ["closed"]
 
 TABLES = {"collector": version_1.COLLECTOR + version_1.JOURNAL, "study": version_1.STUDY}
 WIDE = FakeDesign(kind="test-stamped", labels=240)
