@@ -26,6 +26,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
     """Adds up the outermost compilations; numba holds a lock while it compiles, so they come one after the other."""
 
     def __init__(self) -> None:
+        self.name = ""
         self.depth = 0
         self.began = 0.0
         self.spent = 0.0
@@ -36,13 +37,15 @@ class _Watch(event.Listener):  # type: ignore[misc]
         """A kernel, or a part of one, is compiled from here on."""
         if self.depth == 0:
             self.began = time.perf_counter()
+            original = event.data["dispatcher"].py_func
+            self.name = f"{original.__module__}.{original.__qualname__.partition('.')[0]}"
         self.depth += 1
-        self.check(event)
+        self.check()
 
     def on_end(self, event: Any) -> None:
         """It was compiled."""
+        self.check()
         self.depth -= 1
-        self.check(event)
         if self.depth == 0:
             self.spent += time.perf_counter() - self.began
 
@@ -50,16 +53,16 @@ class _Watch(event.Listener):  # type: ignore[misc]
         """So far."""
         return self.spent + (time.perf_counter() - self.began if self.depth > 0 else 0.0)
 
-    def check(self, event: Any) -> None:
+    def check(self) -> None:
         """Say what is compiled, if it has taken long."""
         if not self.told and self.seconds() > PATIENCE:
-            self.say(event.data["dispatcher"].py_func.__name__)
+            self.say(self.name)
 
     def say(self, name: str) -> None:
         """Once."""
         if not self.told:
             self.told = True
-            self.tell(f"compiling for this machine, once: {name.strip('_')} and what else this run needs")
+            self.tell(f"compiling for this machine, once: {name}; later runs begin at once")
 
 
 _WATCH: Final = _Watch()

@@ -14,7 +14,7 @@ __all__ = ["app"]
 GROUPS: Final = (listing, run, certify, audit, compare, show, verify, learn, policy, demo, study, collect, device)
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
 
 __all__ = [
     "DEFAULT_BATCH",
+    "LARGEST_SEED",
+    "MOST_SEEDS",
     "RunConfig",
     "Seeds",
     "as_seeds",
@@ -30,6 +32,12 @@ __all__ = [
     "run_options",
     "run_parameters",
 ]
+
+MOST_SEEDS: Final = 1_000_000
+"""Each has rows, a file and a policy of its own."""
+LARGEST_SEED: Final = 2**63 - 1
+"""Seeds are a column of 64-bit numbers."""
+MOST_CHECKPOINTS: Final = 100_000
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
@@ -111,7 +119,7 @@ class RunConfig:
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
-        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, least=2))
+        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MOST_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
@@ -267,8 +275,8 @@ def as_seeds(seeds: object) -> tuple[int, ...]:
     ((0, 1, 2), (7, 9))
     """
     if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes | Mapping):
-        return tuple(require_count("seed", seed, least=0) for seed in seeds)
-    return tuple(range(require_count("seeds", seeds)))
+        return tuple(require_count("seed", seed, 0, LARGEST_SEED) for seed in seeds)
+    return tuple(range(require_count("seeds", seeds, 1, MOST_SEEDS)))
 
 
 def parse_learner(spec: str) -> tuple[str, dict[str, str]]:
