@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 __all__ = [
+    "LARGEST_SEED",
     "MOST",
     "BudgetSpent",
     "InvalidInput",
@@ -33,6 +34,9 @@ __all__ = [
 
 MOST: Final = 2**53
 """The largest count that a double precision number holds exactly; larger ones are refused everywhere."""
+
+LARGEST_SEED: Final = 2**63 - 1
+"""Seeds of simulations are kept as 64-bit numbers."""
 
 
 class TacitError(Exception):

@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_real
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
 
 __all__ = [
     "DEFAULT_BATCH",
-    "LARGEST_SEED",
     "MOST_SEEDS",
     "RunConfig",
     "Seeds",
@@ -35,8 +34,6 @@ __all__ = [
 
 MOST_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
-LARGEST_SEED: Final = 2**63 - 1
-"""Seeds are a column of 64-bit numbers."""
 MOST_CHECKPOINTS: Final = 100_000
 
 DEFAULT_BATCH: Final = 1000
