@@ -347,4 +347,4 @@ def run_parameters() -> list[Parameter]:
 
 def option_lines() -> str:
     """The options of a run, one line each, for docstrings."""
-    return "\n".join(f"    {item.name}: {item.metadata['help']}" for item in run_options())
+    return "\n".join(f"    - `{item.name}`: {item.metadata['help']}" for item in run_options())

@@ -55,10 +55,10 @@ def run(*, workers: int | None = None, out: str | Path | None = None, progress: 
 
     and where it runs:
 
-    workers: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
-    out: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed;
-        a finished one is read back; a different one is refused.
-    progress: Whether to draw a bar when stderr is a terminal.
+    - `workers`: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+    - `out`: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed;
+      a finished one is read back; a different one is refused.
+    - `progress`: Whether to draw a bar when stderr is a terminal.
 
     Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
     adversarial, regret is against the best policy in hindsight and may be negative.

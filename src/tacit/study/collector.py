@@ -18,7 +18,6 @@ C6  It believes no number that it can derive: a design whose certificate does no
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -30,6 +29,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require, require_count
@@ -47,25 +47,20 @@ from tacit.study.admission import (
 )
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
+from tacit.study.databases import database_at
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
 from tacit.study.state import decode_state, encode_state
-from tacit.study.store import Edge, Store
-from tacit.study.tables import COLLECTOR
+from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
 
 __all__ = ["Collector"]
 
-DATABASE, PEOPLE = "collector.db", "people.key"
+PEOPLE: Final = "people.key"
 TOGETHER: Final = 1000
 """How many reports one transaction takes in."""
-
-
-def no_edge(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
 
 
 class Collector:
@@ -79,10 +74,14 @@ class Collector:
         learner: str | Path | None = None,
         source: Noise | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles."""
+        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles.
+
+        Its database is a file in the directory unless `database` names another one (postgresql://...).
+        """
         self.directory = Path(directory)
-        self.store = Store.open(self.directory / DATABASE, "collector", edge=edge)
+        self.store = database_at(self.directory, database).open("collector", edge=edge)
         self.key = usable_key(key)
         self.learner = None if learner is None else Path(learner)
         with self.store.reading() as connection:
@@ -111,6 +110,7 @@ class Collector:
         seed: int | None = None,
         source: Noise | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> Self:
         """Begin to collect for a design whose certificate holds (C6): the whole schedule is reserved at once.
 
@@ -121,20 +121,21 @@ class Collector:
         usable_key(key)
         parts = parts_of(design)
         place = Path(directory)
-        require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
+        where = database_at(place, database)
+        require(not where.exists("collector"), f"{place} must be a new directory", "a collector in it")
         pseudonyms = Pseudonyms.new(place / PEOPLE)
         entropy = np.random.SeedSequence(seed).entropy if noise == "simulation" else None
 
-        def first(connection: sqlite3.Connection) -> None:
+        def first(connection: Connection) -> None:
             rows = {
                 "design": canonical(design.to_dict()).decode(),
                 "claim": canonical(parts.claim.to_dict()).decode(),
                 "noise": noise,
                 "people": pseudonyms.mark,
-                "reports": int(design.unit.reports),
+                "reports": str(int(design.unit.reports)),
                 "seed": None if entropy is None else str(entropy),
             }
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
             ledger = PeopleLedger.within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
             ledger.reserve(
@@ -143,8 +144,8 @@ class Collector:
                 questions=[channel.questions for channel in parts.channels],
             )
 
-        Store.create(place / DATABASE, "collector", COLLECTOR, edge=edge, first=first)
-        return cls(place, key=key, learner=learner, source=source, edge=edge)
+        where.create("collector", edge=edge, first=first)
+        return cls(place, key=key, learner=learner, source=source, edge=edge, database=where)
 
     # open -> add -> close
 
@@ -249,9 +250,9 @@ class Collector:
         with self.store.step("void", scrubs=True) as connection:
             stage, slot, _, _ = self._stage(connection, "open", "closed")
             paid = connection.execute(
-                """SELECT EXISTS (SELECT 1 FROM question WHERE stage = :stage AND charge IS NOT NULL)
-                   OR EXISTS (SELECT 1 FROM outbox WHERE stage = :stage)""",
-                {"stage": stage},
+                """SELECT EXISTS (SELECT 1 FROM question WHERE stage = ? AND charge IS NOT NULL)
+                   OR EXISTS (SELECT 1 FROM outbox WHERE stage = ?)""",
+                (stage, stage),
             ).fetchone()[0]
             connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, stage))
             self._scrub(connection, stage)
@@ -311,7 +312,7 @@ class Collector:
 
     def _released(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         asked: Bundle,
         slot: int,
         question: int,
@@ -369,7 +370,7 @@ class Collector:
         hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
-    def _scrub(self, connection: sqlite3.Connection, stage: int) -> None:
+    def _scrub(self, connection: Connection, stage: int) -> None:
         """Erase bodies and tokens of a stage that has ended, and after the last one what was kept between stages."""
         connection.execute("DELETE FROM body WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
         connection.execute("DELETE FROM token WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
@@ -377,14 +378,14 @@ class Collector:
         if done == len(self.channels):
             connection.execute("DELETE FROM secret")
 
-    def _intake(self, connection: sqlite3.Connection) -> Intake:
+    def _intake(self, connection: Connection) -> Intake:
         return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
 
-    def _stage(self, connection: sqlite3.Connection, *states: str) -> tuple[int, int, int, Any]:
+    def _stage(self, connection: Connection, *states: str) -> tuple[int, int, int, Any]:
         """(number, slot, questions, n) of the last stage, if it is in one of these states."""
         return last_stage(connection, *states)
 
-    def _secret(self, connection: sqlite3.Connection) -> Any:
+    def _secret(self, connection: Connection) -> Any:
         row = connection.execute("SELECT bytes FROM secret").fetchone()
         first = self.channels[0]
         return first.begin_secret() if row is None else decode_state(row[0], packages_of(first))
@@ -399,7 +400,7 @@ class Collector:
             else SimulationNoise(np.random.default_rng([int(self._seed), stage]))
         )
 
-    def _noise(self, connection: sqlite3.Connection) -> Noise:
+    def _noise(self, connection: Connection) -> Noise:
         """Secure noise, or where the last release left the simulated one."""
         if self._source is not None:
             return self._source

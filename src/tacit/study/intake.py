@@ -12,13 +12,13 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import sqlite3
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage import writing_to
 from tacit.study.contract import Channel
@@ -92,7 +92,7 @@ class Pseudonyms:
 class Intake:
     """The intake of one transaction; made for one connection and used while its lock is held."""
 
-    def __init__(self, connection: sqlite3.Connection, *, study: bytes, limit: int, channels: Any) -> None:
+    def __init__(self, connection: Connection, *, study: bytes, limit: int, channels: Any) -> None:
         self.connection = connection
         self.study = study
         self.limit = limit
@@ -101,7 +101,8 @@ class Intake:
         self.stage: int | None = None if row is None else row[0]
         self.channel: Channel | None = None if row is None else channels[row[1]]
         self.last = connection.execute("SELECT coalesce(max(number), -1) FROM stage").fetchone()[0]
-        counted = connection.execute("SELECT count(*) FROM report WHERE stage IS ?", (self.stage,)).fetchone()
+        open_one = -1 if self.stage is None else self.stage
+        counted = connection.execute("SELECT count(*) FROM report WHERE stage = ?", (open_one,)).fetchone()
         self.counted: int = counted[0]
 
     def take(self, data: bytes, person: bytes, token: bytes | None = None) -> str:
@@ -114,7 +115,8 @@ class Intake:
     def finish(self) -> None:
         """Write the refusals down (I4)."""
         self.connection.executemany(
-            "INSERT INTO rejected VALUES (?, ?) ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count",
+            """INSERT INTO rejected VALUES (?, ?)
+               ON CONFLICT (reason) DO UPDATE SET count = rejected.count + excluded.count""",
             sorted(self.refused.items()),
         )
 

@@ -14,36 +14,29 @@ L6  `kill` is final: the next bundle says so, devices fall back to the public po
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from tacit.accounting.certificate import Certificate
+from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
+from tacit.study.databases import database_at
 from tacit.study.flow import broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
 from tacit.study.ladder import rung_of
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
-from tacit.study.store import Edge, Store
-from tacit.study.tables import STUDY
+from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
 
 __all__ = ["Study"]
-
-DATABASE = "study.db"
-
-
-def no_edge(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
 
 
 class Study:
@@ -56,10 +49,14 @@ class Study:
         key: str | Path | None = None,
         collector: str | Path | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases."""
+        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
+
+        Its database is a file in the directory unless `database` names another one (postgresql://...).
+        """
         self.directory = Path(directory)
-        self.store = Store.open(self.directory / DATABASE, "study", edge=edge)
+        self.store = database_at(self.directory, database).open("study", edge=edge)
         self.key = usable_key(key)
         self.collector = None if collector is None else Path(collector)
         with self.store.reading() as connection:
@@ -78,6 +75,7 @@ class Study:
         collector: str | Path | None = None,
         seed: int | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> Self:
         """Begin a study; the learner's coins come from the operating system unless there is a seed."""
         usable_key(key)
@@ -86,12 +84,13 @@ class Study:
         memory = parts.channels[0].begin_memory()
         mind = Mind(belief=parts.learner.begin(), plan=None, memory=memory, coins=coins)
 
-        def first(connection: sqlite3.Connection) -> None:
+        def first(connection: Connection) -> None:
             connection.execute("INSERT INTO meta VALUES ('design', ?)", (canonical(design.to_dict()).decode(),))
             keep(connection, "begin", None, None, mind)
 
-        Store.create(Path(directory) / DATABASE, "study", STUDY, edge=edge, first=first)
-        return cls(directory, key=key, collector=collector, edge=edge)
+        where = database_at(Path(directory), database)
+        where.create("study", edge=edge, first=first)
+        return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property
     def parts(self) -> Parts:
@@ -235,7 +234,7 @@ class Study:
         require(signed.valid or not given.signature, "a release must have a signature that fits", signed.words)
         require(self.collector is None or signed.pinned, "a release must be signed by the pinned key", signed.words)
 
-    def _expected(self, connection: sqlite3.Connection, given: Release) -> tuple[int, int]:
+    def _expected(self, connection: Connection, given: Release) -> tuple[int, int]:
         """(questions, slot) of the stage that waits for this very release."""
         row = connection.execute("SELECT number, slot, questions, state FROM stage ORDER BY number DESC").fetchone()
         number, slot, questions, state = (-1, -1, 0, "none") if row is None else row
@@ -250,7 +249,7 @@ class Study:
         require(stands, "a release must have a size of the design's ladder", given.people)
         return questions, slot
 
-    def _store(self, connection: sqlite3.Connection, given: Release, data: bytes) -> None:
+    def _store(self, connection: Connection, given: Release, data: bytes) -> None:
         """Keep the bytes of a release whose ledger has grown (L3)."""
         last = last_head(connection).number
         require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
@@ -270,7 +269,7 @@ class Study:
         )
         self.store.edge("take:stored")
 
-    def _skip(self, connection: sqlite3.Connection, stage: int, slot: int) -> None:
+    def _skip(self, connection: Connection, stage: int, slot: int) -> None:
         """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
         question = self._used(connection, stage)
         row = connection.execute(
@@ -282,11 +281,11 @@ class Study:
             after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
             keep(connection, "void", stage, question, after)
 
-    def _used(self, connection: sqlite3.Connection, stage: int) -> int:
+    def _used(self, connection: Connection, stage: int) -> int:
         row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
         return int(row[0])
 
-    def _question(self, connection: sqlite3.Connection, stage: int) -> int:
+    def _question(self, connection: Connection, stage: int) -> int:
         """The question that is asked now; none while a release waits for inspection."""
         question = self._used(connection, stage)
         held = connection.execute("SELECT finding FROM quarantine WHERE stage = ? AND question = ?", (stage, question))
@@ -294,11 +293,11 @@ class Study:
         require(held.fetchone() is None, "no release may be quarantined when the next stage is planned", "one", hint)
         return question
 
-    def _mind(self, connection: sqlite3.Connection) -> Mind:
+    def _mind(self, connection: Connection) -> Mind:
         row = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC LIMIT 1").fetchone()
         return Mind.read(row, packages_of(self.parts.learner, *self.parts.channels))
 
-    def _next(self, connection: sqlite3.Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
+    def _next(self, connection: Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
         """The next stage: the plan of a stage that was given up, a new plan, or what is left when all was asked."""
         slot = connection.execute("SELECT count(DISTINCT stage) FROM release").fetchone()[0]
         if slot >= len(parts.channels):
@@ -320,7 +319,7 @@ class Study:
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
         return self._ask(connection, parts, number, slot, 0)
 
-    def _ask(self, connection: sqlite3.Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
+    def _ask(self, connection: Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
         """Ask the next question of the stage."""
         mind = self._mind(connection)
         assert mind.plan is not None  # noqa: S101 - for the types
@@ -339,7 +338,7 @@ class Study:
         }
         return self._write(connection, number, weighted(mind.plan), content)
 
-    def _serve(self, connection: sqlite3.Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
+    def _serve(self, connection: Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
         """The last stage: everybody follows what was learned, and nobody reports."""
         mind = planned or self._mind(connection)
         if planned is None and not parts.learner.uses_last:
@@ -352,14 +351,12 @@ class Study:
         policies = weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
         return self._write(connection, number, policies, {})
 
-    def _end(self, connection: sqlite3.Connection, number: int) -> bytes:
+    def _end(self, connection: Connection, number: int) -> bytes:
         """The bundle that ends a study (L6)."""
         connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'killed', NULL)", (number,))
         return self._write(connection, number, [[dict(self.design.fallback), [1, 1]]], {"kill": True})
 
-    def _write(
-        self, connection: sqlite3.Connection, number: int, policies: list[Any], content: dict[str, Any]
-    ) -> bytes:
+    def _write(self, connection: Connection, number: int, policies: list[Any], content: dict[str, Any]) -> bytes:
         claim = self.parts.claim
         data = issue(connection, self.design, claim, self.key, stage=number, policies=policies, content=content)
         self.store.edge("plan:written")

@@ -90,7 +90,7 @@ COLLECTOR: Final = (
         "UPDATE ON stage",
         "NOT (OLD.number = NEW.number AND OLD.slot = NEW.slot AND OLD.questions = NEW.questions AND ("
         "(OLD.state = 'open' AND NEW.state IN ('closed', 'void')) OR "
-        "(OLD.state = 'closed' AND NEW.state IN ('released', 'void') AND OLD.n = NEW.n)))",
+        "(OLD.state = 'closed' AND NEW.state IN ('released', 'void') AND OLD.n IS NEW.n)))",
         "a stage goes from open to closed to released, or to void",
     ),
     _refuse("stage_stays", "DELETE ON stage", "1", "stages are kept"),
