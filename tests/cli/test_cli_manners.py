@@ -141,6 +141,7 @@ BASES = {
     ("study", "new"): ["there", "--name", "x", "--states", "a,b", "--actions", "c,d", "--horizon", "3", "--trust",
                        "local", "--epsilon", "1", "--delta", "0", "--stages", "2", "--target", "100"],
     ("study", "demo"): [],
+    ("serve", "demo"): [],
     ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device"],
     ("device", "cover"): ["bundle.json", "--state", "device"],
 }  # fmt: skip

@@ -237,9 +237,7 @@ def complete_files(path: Path) -> Iterator[None]:
     except TacitError:
         raise
     except KeyError as error:
-        raise InvalidInput(
-            f"the files in {path} must be as tacit wrote them, but {error} is missing"
-        ) from error
+        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
 

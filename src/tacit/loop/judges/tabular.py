@@ -77,7 +77,7 @@ _refreshed = inlined(refresh)
 
 
 def _refreshing(truth: Truth, tally: Tally, policy: Ints) -> int:
-    return int(policy.size) * (1 + policy.shape[1])
+    return int(policy.size * (1 + policy.shape[1]))
 
 
 _refresh = tiered(_refreshing)(refresh)
