@@ -9,6 +9,8 @@ L3  Believed is what fits: the study, the stage, the question, the size, a ledge
 L4  Between two steps everything is bytes; a study that is put down and taken up plans bit for bit the same policies.
 L5  A release whose counts contradict themselves is quarantined: it was released and paid, and is not used.
 L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
+L7  A sealed study (`tacit.study.sealed`) is told with a release what its batch was opened to; both are kept, and what
+    was opened is read where an unsealed study reads the payload. One without the other is refused.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tacit.study.ladder import rung_of
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
+from tacit.study.sealed import Manifest, require_layers, require_opened
 from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
 
@@ -63,6 +66,8 @@ class Study:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         self.design: Design = study_parts.read_design(json.loads(meta["design"]))
         self.study = bytes.fromhex(self.design.digest)
+        self.layers = int(meta.get("sealed", 0))
+        """How many layers messages are sealed in; 0: they are not."""
         self._parts: Parts | None = None
 
     @classmethod
@@ -74,18 +79,24 @@ class Study:
         key: str | Path | None = None,
         collector: str | Path | None = None,
         seed: int | None = None,
+        sealed: int = 0,
         edge: Edge = no_edge,
         database: str | Database | None = None,
     ) -> Self:
-        """Begin a study; the learner's coins come from the operating system unless there is a seed."""
+        """Begin a study; the learner's coins come from the operating system unless there is a seed.
+
+        `sealed` is how many layers messages are sealed in (L7), the same number as the collector's.
+        """
         usable_key(key)
         parts = parts_of(design)
+        layers = require_layers(parts.channels, sealed)
         coins = np.random.default_rng() if seed is None else seed_streams(seed).learner
         memory = parts.channels[0].begin_memory()
         mind = Mind(belief=parts.learner.begin(), plan=None, memory=memory, coins=coins)
 
         def first(connection: Connection) -> None:
             connection.execute("INSERT INTO meta VALUES ('design', ?)", (canonical(design.to_dict()).decode(),))
+            connection.execute("INSERT INTO meta VALUES ('sealed', ?)", (str(layers),))
             keep(connection, "begin", None, None, mind)
 
         where = database_at(Path(directory), database)
@@ -118,28 +129,34 @@ class Study:
                 return there or self._ask(connection, parts, number, slot, question)
             return self._next(connection, parts, number + 1, retry=state == "void")
 
-    def take(self, release: bytes, *, inspected: bool = False) -> str:
+    def take(self, release: bytes, *, opened: bytes | None = None, inspected: bool = False) -> str:
         """Take a release in (L2): "taken", "again" if it was, "quarantined" (L5) if its counts contradict themselves.
 
+        `opened` is the histogram that a sealed release was opened to (L7); it need not be said again.
         `inspected=True` uses a release that was quarantined, on the word of whoever looked into it.
         """
         parts, given = self.parts, Release.parse(release)
         self._require_believable(given)
         with self.store.step("take") as connection:
             place = (given.stage, given.question)
-            known = connection.execute("SELECT bytes FROM release WHERE stage = ? AND question = ?", place).fetchone()
+            known = connection.execute(
+                "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", place
+            ).fetchone()
             held = connection.execute("SELECT 1 FROM quarantine WHERE stage = ? AND question = ?", place).fetchone()
             used = connection.execute(
                 "SELECT 1 FROM belief WHERE kind = 'take' AND stage = ? AND question = ?", place
             ).fetchone()
             require(known is None or known[0] == release, "a question has one release", "another one")
+            same = known is None or opened is None or known[1] == opened
+            require(same, "a release must have been opened to one histogram", "another one")
             if used or (known and held and not inspected):
                 return "again" if used else "quarantined"
             stage, slot = self._expected(connection, given)
             mind = self._mind(connection)
-            memory, found = parts.channels[slot].read(mind.memory, given.payload, given.people)
+            counted = self._opened(given, slot, opened, None if known is None else known[1])
+            memory, found = parts.channels[slot].read(mind.memory, counted or given.payload, given.people)
             if known is None:
-                self._store(connection, given, release)
+                self._store(connection, given, release, counted)
             finding = broken_flow(found.statistics, self.design.trust)
             if finding is not None and not inspected:
                 connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
@@ -249,13 +266,25 @@ class Study:
         require(stands, "a release must have a size of the design's ladder", given.people)
         return questions, slot
 
-    def _store(self, connection: Connection, given: Release, data: bytes) -> None:
-        """Keep the bytes of a release whose ledger has grown (L3)."""
+    def _opened(self, given: Release, slot: int, opened: bytes | None, kept: bytes | None) -> bytes | None:
+        """What a sealed release was opened to, if it belongs to its manifest; None where nothing is sealed (L7)."""
+        if not self.layers:
+            require(opened is None, "a study that is not sealed reads its releases itself", "an opened batch")
+            return None
+        channel, manifest = self.parts.channels[slot], Manifest.parse(given.payload)
+        manifest.require_fits(channel, given.people, self.layers)
+        found = opened if kept is None else bytes(kept)
+        hint = "open its batch and hand over the histogram"
+        require(found is not None, "a release of a sealed study must come with what its batch holds", "nothing", hint)
+        return require_opened(channel, found or b"", manifest)
+
+    def _store(self, connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
+        """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
         last = last_head(connection).number
         require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
         connection.execute(
-            "INSERT INTO release (stage, question, bytes, digest, charge, head, people, noise) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO release (stage, question, bytes, digest, charge, head, people, noise, opened) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 given.stage,
                 given.question,
@@ -265,6 +294,7 @@ class Study:
                 given.head.digest,
                 given.people,
                 given.noise,
+                opened,
             ),
         )
         self.store.edge("take:stored")
@@ -273,11 +303,11 @@ class Study:
         """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
         question = self._used(connection, stage)
         row = connection.execute(
-            "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+            "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", (stage, question)
         ).fetchone()
         if row is not None:
             mind, given = self._mind(connection), Release.parse(row[0])
-            memory = self.parts.channels[slot].skip(mind.memory, given.payload, given.people)
+            memory = self.parts.channels[slot].skip(mind.memory, row[1] or given.payload, given.people)
             after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
             keep(connection, "void", stage, question, after)
 
