@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, say, tell
-from tacit.errors import NotSupported
+from tacit.errors import LARGEST_SEED, NotSupported, require_count
 
 __all__ = ["register", "service_extra"]
 
@@ -92,6 +92,8 @@ def _demo(
     json: AsJson = False,
 ) -> None:
     """Start all parties on loopback with simulated devices, and end with a learned policy."""
+    require_count("devices", devices)
+    require_count("seed", seed, 0, LARGEST_SEED)
     with service_extra():
         demo: Any = importlib.import_module("tacit.service.demo")
         found = demo.run_service_demo(out, trust=trust, devices=devices, seed=seed, say=None if json else tell)
