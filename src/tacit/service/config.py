@@ -209,11 +209,9 @@ class IssuerConfig(_Party, frozen=True, kw_only=True):
 
 
 class MixerConfig(_Party, frozen=True, kw_only=True):
-    """A second shuffler in a row."""
+    """A second shuffler in a row; the learner brings it what to mix, so it needs no secret of the shuffler."""
 
     design: Path
-    shuffler: Peer
-    poll_seconds: Seconds = 2.0
     engine: Engine = "local"
     workers: Count = 1
 
