@@ -110,3 +110,16 @@ def _migrate(
         rooms: Any = importlib.import_module("tacit.service.database")
         found = rooms.migrate(database)
     print_json(found) if json else say(f"version {found['before']} -> {found['after']}")
+
+
+@serve.command("enrol")
+def _enrol(
+    people: Annotated[Path, typer.Argument(help="The enrolment list; begun where there is none.")],
+    count: Annotated[int, typer.Option(help="How many people are new on it.", min=1)] = 1,
+    json: AsJson = False,
+) -> None:
+    """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
+    with service_extra():
+        lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
+        made = (lists(people) if people.exists() else lists.new(people)).enrol(count)
+    print_json({"credentials": made}) if json else say("\n".join(made))
