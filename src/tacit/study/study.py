@@ -225,8 +225,8 @@ class Study:
             ]
             taken = connection.execute("SELECT stage, question, people, noise FROM release ORDER BY charge").fetchall()
             held = connection.execute("SELECT stage, question, finding FROM quarantine").fetchall()
-            rows = connection.execute("SELECT stage, question FROM belief WHERE kind IN ('take', 'void')").fetchall()
-            done = {tuple(row) for row in rows}
+            ended = connection.execute("SELECT stage, question FROM belief WHERE kind IN ('take', 'void')")
+            done = {tuple(row) for row in ended.fetchall()}
             killed = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
             head = last_head(connection)
         waiting = [list(row) for row in held if tuple(row[:2]) not in done]
