@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from database_tools import add, everything, world
+from database_tools import add, closed, everything, world
 
 from tacit.errors import InvalidInput
 from tacit.service.database import Lease

@@ -31,7 +31,7 @@ from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.demo import ACTIONS, STATES
 from tacit.study.design import StudyDesign, plan_study
 
-__all__ = ["STAGES", "ServiceDemo", "run_service_demo"]
+__all__ = ["STAGES", "ServiceDemo", "awaited", "run_service_demo"]
 
 STAGES: Final = 3
 PATIENCE: Final = 300.0
@@ -102,7 +102,7 @@ def run_service_demo(
                 _stage(parties, pool, workers, number, credentials[number * target :][:target], seed, design, tell)
                 for number in range(count)
             )
-            status = _awaited(parties, lambda found: found["worker"]["outcome"] == "finished")
+            status = awaited(parties, lambda found: found["worker"]["outcome"] == "finished")
             require(status["worker"]["word"] == "served", "a study must end with a policy", status["worker"]["word"])
             exported = json.loads(parties.internal("learner").get("/v1/policy"))
     sent, seconds = sum(row["reports"] for row in rows), sum(row["seconds"] for row in rows)
@@ -128,7 +128,7 @@ def _stage(
     tell: Say,
 ) -> dict[str, Any]:
     """One stage: devices act and report, the stage is closed, the learner takes its release."""
-    _awaited(parties, lambda found: found["worker"]["word"] == "open" and found["worker"]["stage"] == number)
+    awaited(parties, lambda found: found["worker"]["word"] == "open" and found["worker"]["stage"] == number)
     begun = time.monotonic()
     parts = [
         Slice(
@@ -145,7 +145,7 @@ def _stage(
     answers = sum((Counter(part.answers) for part in lived), Counter[str]())
     shuffler = parties.internal("shuffler")
     reports = int(json.loads(shuffler.post(f"/v1/stages/{number}/close"))["reports"])
-    found = _awaited(parties, lambda found: len(found["releases"]) > number or bool(found["quarantined"]))
+    found = awaited(parties, lambda found: len(found["releases"]) > number or bool(found["quarantined"]))
     require(not found["quarantined"], "a release of honest people must not be quarantined", "one that is")
     mean = sum(part.returns for part in lived) / max(1, sum(part.people for part in lived))
     spent = epsilon_of(design.parts().channels[number].events_at(reports), design.delta)
@@ -184,7 +184,7 @@ def _options(database: str | None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _awaited(parties: Loopback, when: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def awaited(parties: Loopback, when: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The learner's status once it is so, or an error that says where the learner is."""
     learner, end = parties.internal("learner"), time.monotonic() + PATIENCE
     while True:

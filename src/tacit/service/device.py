@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -39,14 +39,14 @@ from tacit.service.sealing.documents import KeysDocument, Party
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
-from tacit.service.tokens.people import known_credential, open_name
-from tacit.service.tokens.wallet import Wallet
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.wire import Report
 
 if TYPE_CHECKING:
     import httpx
+
+    from tacit.service.tokens.wallet import Wallet
 
 __all__ = ["WAITING", "Pins", "RemoteDevice"]
 
@@ -68,6 +68,18 @@ class Pins:
     """Pinned where a second shuffler stands in the row: then every message is sealed to it, too."""
     issuer: Path | None = None
 
+    @classmethod
+    def of(cls, files: Mapping[str, str | Path]) -> Pins:
+        """The pins in these files, by party.
+
+        >>> Pins.of({"learner": "learner.pem", "shuffler": "shuffler.pem"}).issuer is None
+        True
+        """
+        known = {"learner", "shuffler"} <= set(files) <= {"learner", "shuffler", "mixer", "issuer"}
+        hint = "and mixer or issuer, where the study has them"
+        require(known, "keys of learner and shuffler must be pinned", sorted(files), hint)
+        return cls(**{party: Path(file) for party, file in files.items()})
+
 
 class RemoteDevice:
     """A person's device that talks to the shuffler and, where there are tokens, to the issuer."""
@@ -77,7 +89,7 @@ class RemoteDevice:
         directory: str | Path | None,
         *,
         shuffler: str,
-        pins: Pins,
+        pins: Pins | Mapping[str, str | Path],
         issuer: str | None = None,
         credential: str | None = None,
         name: str | None = None,
@@ -93,18 +105,20 @@ class RemoteDevice:
     ) -> None:
         """A device in a directory (None: it forgets with the process) that trusts the pinned keys.
 
+        `pins` are public keys that the person has from elsewhere, as `Pins` or by party: {"learner": file, ...}.
         `credential` is what the study knows the person by: shown to the issuer where there is one, else to the
         shuffler. A `name` instead is for studies that are open to anybody (demonstrations). `cap` and `floor` are the
         person's own limits; `noise` and `coins` are as in `tacit.study.device.Device`.
         """
+        pinned = pins if isinstance(pins, Pins) else Pins.of(pins)
         require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
         require(issuer is None or credential is not None, "an issuer needs a credential", "none")
         require(
-            (issuer is None) == (pins.issuer is None), "an issuer and its pinned key belong together", "one of them"
+            (issuer is None) == (pinned.issuer is None), "an issuer and its pinned key belong together", "one of them"
         )
-        self.core = Device(directory, cap=cap, floor=floor, key=pins.learner, noise=noise, coins=coins)
+        self.core = Device(directory, cap=cap, floor=floor, key=pinned.learner, noise=noise, coins=coins)
         self.shuffler, self.issuer = (None if url is None else url.rstrip("/") for url in (shuffler, issuer))
-        self.pins, self.credential = pins, credential
+        self.pins, self.credential = pinned, credential
         self._badge = b"" if issuer is not None else _badge(credential, name)
         self.backoff = Backoff() if backoff is None else backoff
         self._over, self._sleep, self._clock, self._lots = over, sleep, clock, lots
@@ -310,6 +324,8 @@ class RemoteDevice:
             bundle = self.core.bundle
             assert bundle is not None  # noqa: S101 - tokens are asked for a stage
             assert self.pins.issuer is not None  # noqa: S101 - checked when the device was made
+            from tacit.service.tokens.wallet import Wallet
+
             self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
         return self._purse
 
@@ -359,6 +375,8 @@ class RemoteDevice:
 
 def _badge(credential: str | None, name: str | None) -> bytes:
     """What stands in an envelope in the place of a token."""
+    from tacit.service.tokens.people import known_credential, open_name
+
     return known_credential(credential) if credential is not None else open_name(name or "")
 
 

@@ -28,11 +28,13 @@ from typing import Any, Final, Self
 
 from tacit.errors import InvalidInput, require
 from tacit.runs.signature import canonical, new_keys
+from tacit.service.config import Limits
 from tacit.service.device import Pins
 from tacit.service.peers import Peer
+from tacit.service.sizes import largest_envelope
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.service.tokens.files import write_private
-from tacit.study.parts import Design
+from tacit.study.parts import Design, channels_of
 
 __all__ = ["Loopback"]
 
@@ -52,6 +54,9 @@ class Loopback:
         self.options = options
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.addresses: dict[str, dict[str, str]] = {}
+        self._peers: dict[str, Peer] = {}
+        self.room = 0
+        """The longest envelope of the study."""
 
     @classmethod
     def new(
@@ -69,6 +74,7 @@ class Loopback:
         place = Path(directory)
         require(not place.exists() or not any(place.iterdir()), f"{place} must be a new directory", "files in it")
         made = cls(place, tokens=tokens, sealed=design.trust == "shuffle", options=options or {})
+        made.room = largest_envelope(channels_of(design), int(made.sealed))
         for party in made.parties:
             new_keys(made.home(party) / "keys")
             write_private(made.home(party) / "bearer", secrets.token_hex(24).encode())
@@ -100,7 +106,10 @@ class Loopback:
 
     def internal(self, party: str) -> Peer:
         """The internal address of a party, with its secret."""
-        return Peer(self.addresses[party]["internal"], (self.home(party) / "bearer").read_bytes())
+        url = self.addresses[party]["internal"]
+        if url not in self._peers:
+            self._peers[url] = Peer(url, (self.home(party) / "bearer").read_bytes())
+        return self._peers[url]
 
     # processes
 
@@ -129,6 +138,9 @@ class Loopback:
 
     def stop(self) -> None:
         """End all parties (B1)."""
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
         running = [process for process in self.processes.values() if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
@@ -185,6 +197,7 @@ class Loopback:
         }
         if party == "shuffler":
             config |= {"people": "issuer" if self.tokens else "open", "sealed": self.sealed, "public": {"port": 0}}
+            config["limits"] = {"body": max(Limits().body, self.room)}
         elif party == "issuer":
             config |= {"credentials": self.enrolment.name, "public": {"port": 0}}
             del keys["sealing"]
