@@ -18,12 +18,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.accounting.composition import epsilon_of
 from tacit.environments.registry import make
-from tacit.errors import InvalidInput, require, require_count
+from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.policies.named import NamedPolicy
 from tacit.service.demo_people import Lived, Slice, live_stage
 from tacit.service.loopback import Loopback
@@ -45,7 +46,7 @@ class ServiceDemo:
 
     design: StudyDesign
     policy: NamedPolicy
-    certificate: dict[str, Any]
+    certificate: Certificate
     stages: tuple[dict[str, Any], ...]
     """One row per stage; the mean return is simulation only."""
     seconds: float
@@ -62,7 +63,7 @@ class ServiceDemo:
             "epsilon": self.design.epsilon,
             "delta": self.design.delta,
             "policy": self.policy.to_dict(),
-            "certificate": self.certificate,
+            "certificate": self.certificate.to_dict(),
             "stages": list(self.stages),
             "seconds": self.seconds,
             "reports_per_second": self.per_second,
@@ -73,7 +74,7 @@ class ServiceDemo:
 def run_service_demo(
     directory: str | Path | None = None,
     *,
-    trust: Trust = "shuffle",
+    trust: str = "shuffle",
     epsilon: float = 2.0,
     delta: float = 1e-6,
     people: int = 2000,
@@ -88,6 +89,9 @@ def run_service_demo(
     noise.
     """
     tell, begun = say or _silent, time.monotonic()
+    known = [name for name in get_args(Trust) if name != "none"]
+    if trust not in known:
+        raise UnknownName("trust model", trust, known)
     count = require_count("stages", stages)
     target = require_count("people", people, least=10 * count) // count
     design = _design(trust, epsilon, delta, count, target)
@@ -109,7 +113,7 @@ def run_service_demo(
     return ServiceDemo(
         design=design,
         policy=NamedPolicy.from_dict(exported["policy"]),
-        certificate=exported["certificate"],
+        certificate=Certificate.from_dict(exported["certificate"]),
         stages=rows,
         seconds=time.monotonic() - begun,
         per_second=sent / max(seconds, 1e-9),
@@ -157,7 +161,7 @@ def _stage(
     return {**row, "mean_return": mean}
 
 
-def _design(trust: Trust, epsilon: float, delta: float, stages: int, target: int) -> StudyDesign:
+def _design(trust: Any, epsilon: float, delta: float, stages: int, target: int) -> StudyDesign:
     world = make("riverswim")
     return plan_study(
         name="riverswim over HTTP",

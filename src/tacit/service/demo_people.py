@@ -77,9 +77,15 @@ async def _live_stage(part: Slice) -> Lived:
 
 
 def _device(part: Slice, credential: str) -> RemoteDevice:
-    who = {"name": credential} if part.issuer is None else {"credential": credential}
-    backoff = Backoff(first=0.1, most=5.0)
-    return RemoteDevice(None, shuffler=part.shuffler, issuer=part.issuer, pins=part.pins, backoff=backoff, **who)
+    return RemoteDevice(
+        None,
+        shuffler=part.shuffler,
+        issuer=part.issuer,
+        pins=part.pins,
+        credential=None if part.issuer is None else credential,
+        name=credential if part.issuer is None else None,
+        backoff=Backoff(first=0.1, most=5.0),
+    )
 
 
 def _require(results: Sequence[object]) -> Sequence[object]:
