@@ -121,10 +121,12 @@ class Limits(Part, frozen=True, kw_only=True):
     bodies: Count = 256
     """Bodies that arrive slowly at the same time; beyond them the slowest is given up."""
     connections: Count = 2000
-    queue: Count = 2048
+    queue: Count = 512
     """Reports that wait for the disk; beyond them a device is asked to come back."""
     together: Count = 512
     """Reports that share one commit."""
+    answer_seconds: Seconds = 30.0
+    """How long a report may wait for the disk before its device is asked to come back."""
     retry_seconds: WholeSeconds = 2
     """What `Retry-After` says when there is too much to do."""
     keep_alive_seconds: WholeSeconds = 15
@@ -158,6 +160,8 @@ class ShufflerConfig(_Party, frozen=True, kw_only=True):
     """Who may report: holders of the issuer's tokens, known persons, or anybody (demonstrations only)."""
     sealed: bool
     """Whether messages are sealed to the learner, so that the shuffler only permutes (shuffle trust)."""
+    mixed: bool = False
+    """Whether a mixer follows, around whose key messages are sealed a second time."""
     design: Path | None = None
     """The design of the study; needed where the directory has no collector yet."""
     rehearsal: bool = False
@@ -176,6 +180,13 @@ class ShufflerConfig(_Party, frozen=True, kw_only=True):
             raise ValueError('known is for people = "known", and needed there')
         if self.people == "issuer" and self.keys.issuer is None:
             raise ValueError('people = "issuer" needs keys.issuer, the public key of the issuer')
+        if self.mixed and not self.sealed:
+            raise ValueError("mixed needs sealed")
+
+    @property
+    def layers(self) -> int:
+        """How many layers messages are sealed in."""
+        return int(self.sealed) + int(self.mixed)
 
 
 class LearnerConfig(_Party, frozen=True, kw_only=True):
