@@ -44,7 +44,7 @@ GROUPS: Final = (
 )
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
