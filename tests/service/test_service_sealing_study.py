@@ -304,7 +304,7 @@ def edges_of_release():
     names = []
     with fast_directory() as folder:
         study, collector = parties(Path(folder), sealed=True, design=world.design())
-        collector.store.edge = collector.batches.edge = names.append
+        collector.store.edge = names.append
         one_stage(study, collector)
     return [name for name in names if name.startswith("release")]
 
@@ -320,7 +320,7 @@ def test_the_edges_of_a_sealed_release_are_known():
 def stopped_by_error(place, head, stop):
     """An error at this edge of a release: the transaction is rolled back."""
     collector = Collector(place / "collector")
-    collector.store.edge = collector.batches.edge = edge_number(stop, Stopped)
+    collector.store.edge = edge_number(stop, Stopped)
     with pytest.raises(Stopped):
         collector.release(head)
 
@@ -331,7 +331,7 @@ def stopped_dead(place, head, stop):
     if child == 0:
         try:
             collector = Collector(place / "collector")
-            collector.store.edge = collector.batches.edge = edge_number(stop, lambda: os._exit(7))
+            collector.store.edge = edge_number(stop, lambda: os._exit(7))
             collector.release(head)
         finally:
             os._exit(1)
