@@ -14,6 +14,7 @@ from tacit.cli import (
     compare,
     demo,
     device,
+    doctor,
     learn,
     listing,
     policy,
@@ -41,10 +42,11 @@ GROUPS: Final = (
     collect,
     device,
     serve,
+    doctor,
 )
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

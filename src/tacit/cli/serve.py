@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, say, tell
-from tacit.errors import NotSupported
+from tacit.errors import LARGEST_SEED, NotSupported, require_count
 
 __all__ = ["register", "service_extra"]
 
@@ -92,6 +92,8 @@ def _demo(
     json: AsJson = False,
 ) -> None:
     """Start all parties on loopback with simulated devices, and end with a learned policy."""
+    require_count("devices", devices)
+    require_count("seed", seed, 0, LARGEST_SEED)
     with service_extra():
         demo: Any = importlib.import_module("tacit.service.demo")
         found = demo.run_service_demo(out, trust=trust, devices=devices, seed=seed, say=None if json else tell)
@@ -108,3 +110,16 @@ def _migrate(
         rooms: Any = importlib.import_module("tacit.service.database")
         found = rooms.migrate(database)
     print_json(found) if json else say(f"version {found['before']} -> {found['after']}")
+
+
+@serve.command("enrol")
+def _enrol(
+    people: Annotated[Path, typer.Argument(help="The enrolment list; begun where there is none.")],
+    count: Annotated[int, typer.Option(help="How many people are new on it.", min=1)] = 1,
+    json: AsJson = False,
+) -> None:
+    """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
+    with service_extra():
+        lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
+        made = (lists(people) if people.exists() else lists.new(people)).enrol(count)
+    print_json({"credentials": made}) if json else say("\n".join(made))

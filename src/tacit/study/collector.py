@@ -215,6 +215,7 @@ class Collector:
         while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
             with self.store.step("add") as connection:
                 intake = self._intake(connection)
+                intake.expect(some)
                 found = [intake.take(*row) for row in some]
                 intake.finish()
             answers.extend(found)
