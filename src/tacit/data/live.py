@@ -186,7 +186,7 @@ class Chooser:
         self._fixed = isinstance(policy, DeterministicPolicy)
         if isinstance(policy, DeterministicPolicy):
             self._rows: Any = policy.actions.tolist()
-            self._array = np.asarray(policy.actions, dtype=np.int64)
+            self._array: Any = np.asarray(policy.actions, dtype=np.int64)
             return
         table = policy.probabilities(num_actions)
         sums = np.cumsum(table, axis=2)
@@ -231,9 +231,12 @@ def join_measured(parts: Sequence[Measured]) -> Measured:
 
 def join_trajectories(parts: Sequence[LiveTrajectories]) -> LiveTrajectories:
     """Users of several groups, one after the other."""
-    names = ("states", "actions", "rewards")
-    arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    return LiveTrajectories(*arrays, join_measured([part.measured for part in parts]))
+    return LiveTrajectories(
+        np.concatenate([part.states for part in parts]),
+        np.concatenate([part.actions for part in parts]),
+        np.concatenate([part.rewards for part in parts]),
+        join_measured([part.measured for part in parts]),
+    )
 
 
 def _live_counts(counts: ExactCounts, measured: Measured) -> LiveCounts:

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, Final, Protocol, runtime_checkable
 
 import gymnasium
@@ -128,7 +129,7 @@ class Product:
         return math.prod(self.counts)
 
     def state(self, observation: Any) -> int:
-        """Σ_d (x_d - start_d) Π_{e>d} count_e"""
+        """The state Σ_d (x_d - start_d) Π_{e>d} count_e."""
         found = 0
         for value, count, start in zip(_numbers(observation), self.counts, self.starts, strict=True):
             found = found * count + int(value) - start
@@ -171,7 +172,7 @@ class Bins:
     def __post_init__(self) -> None:
         edges = tuple(tuple(require_real("an edge", edge) for edge in row) for row in self.edges)
         require(len(edges) > 0, "bins must have at least one dimension", self.edges)
-        rising = all(low < high for row in edges for low, high in zip(row, row[1:], strict=False))
+        rising = all(low < high for row in edges for low, high in pairwise(row))
         require(rising, "the edges of a dimension must increase strictly", self.edges)
         object.__setattr__(self, "edges", edges)
 
@@ -363,5 +364,5 @@ def _columns(observations: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def _intervals(row: tuple[float, ...]) -> list[str]:
-    inner = [f"in [{low:g}, {high:g})" for low, high in zip(row, row[1:], strict=False)]
+    inner = [f"in [{low:g}, {high:g})" for low, high in pairwise(row)]
     return [f"< {row[0]:g}", *inner, f">= {row[-1]:g}"]

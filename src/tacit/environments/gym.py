@@ -130,7 +130,7 @@ def register_all() -> None:
 
 
 def from_gymnasium(
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env[Any, Any] | str,
     *,
     horizon: int,
     rho: ArrayLike | None = None,
@@ -146,7 +146,7 @@ def from_gymnasium(
     Parameters
     ----------
     env
-        The environment; its wrappers are ignored (a time limit is replaced by `horizon`).
+        The environment, or its id; its wrappers are ignored (a time limit is replaced by `horizon`).
     horizon
         The number of steps of an episode.
     rho
@@ -156,11 +156,12 @@ def from_gymnasium(
 
     Examples
     --------
-    >>> import gymnasium
-    >>> TabularMDP.from_gymnasium(gymnasium.make("FrozenLake-v1"), horizon=20)
+    >>> from_gymnasium("FrozenLake-v1", horizon=20)
     TabularMDP('FrozenLake-v1', states=16, actions=4, horizon=20, homogeneous, deterministic rewards)
     """
     horizon = require_count("horizon", horizon)
+    if isinstance(env, str):
+        env = _made(env)
     S, A, table = _table(env)
     first = _first_states(env, rho, S)
     endings = _endings(table)
@@ -194,6 +195,13 @@ def from_gymnasium(
     )
 
 
+def _made(name: str) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(name, disable_env_checker=True)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise InvalidInput(f"'{name}' must be a Gymnasium id that can be made: {error}") from error
+
+
 def _table(env: gymnasium.Env[Any, Any]) -> tuple[int, int, Table]:
     """The number of states and actions and the table of the environment, or a refusal that says what is missing."""
     from gymnasium.spaces import Discrete
@@ -201,12 +209,15 @@ def _table(env: gymnasium.Env[Any, Any]) -> tuple[int, int, Table]:
     bare = env.unwrapped
     states, actions = bare.observation_space, bare.action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete) or states.start != 0 or actions.start != 0:
-        raise NotSupported(f"from_gymnasium needs Discrete observations and actions from 0, got {states} and {actions}")
+        raise NotSupported(
+            f"from_gymnasium needs Discrete observations and actions from 0, got {states} and {actions}; "
+            "tacit.live(...) takes others, with a discretiser"
+        )
     table = getattr(bare, "P", None)
     if not isinstance(table, Mapping):
         raise NotSupported(
             f"from_gymnasium needs a table P[s][a] of (probability, next state, reward, terminated), "
-            f"{type(bare).__name__} has none"
+            f"{type(bare).__name__} has none; tacit.live(...) needs no table"
         )
     S, A = int(states.n), int(actions.n)
     for s in range(S):

@@ -34,6 +34,8 @@ LIVE_PREFIX: Final = "gymnasium:"
 EVALUATION: Final = 2_000
 """Fresh episodes with which a policy is measured, unless somebody chooses another number."""
 ENDED: Final = "ended"
+ENTRIES: Final = ("source", "made_by_function", "options", "horizon", "repeat", "discretiser", "rewards", "ends",
+                  "stationary", "evaluation", "vector")  # fmt: skip
 
 _HANDED: dict[str, Callable[..., Any]] = {}
 """Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
@@ -113,7 +115,7 @@ class LiveWorld:
         return {
             "source": self.source,
             "made_by_function": self.made_by_function,
-            "options": dict(self.options),
+            "options": {name: list(v) if isinstance(v, tuple) else v for name, v in self.options},
             "horizon": self.horizon,
             "repeat": self.repeat,
             "discretiser": self.discretiser.to_dict(),
@@ -127,9 +129,7 @@ class LiveWorld:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LiveWorld:
         """The world that `to_dict` wrote, checked against its environment again."""
-        known = ("source", "made_by_function", "options", "horizon", "repeat", "discretiser", "rewards", "ends")
-        known += ("stationary", "evaluation", "vector")
-        require(set(plain) == set(known), f"a live world has the entries {', '.join(known)}", sorted(plain))
+        require(set(plain) == set(ENTRIES), f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
         return _build(
             source=str(plain["source"]),
             by_function=bool(plain["made_by_function"]),
@@ -361,7 +361,9 @@ def _source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) ->
 def _name_of(maker: Callable[..., Any]) -> str:
     module, name = getattr(maker, "__module__", None), getattr(maker, "__qualname__", None)
     if not module or not name or "<" in name:
-        raise InvalidInput("a function that makes environments must have a name that can be imported, got a nameless one")
+        raise InvalidInput(
+            "a function that makes environments must have a name that can be imported, got a nameless one"
+        )
     _HANDED[f"{module}:{name}"] = maker
     return f"{module}:{name}"
 
@@ -379,7 +381,9 @@ def _plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         kept = tuple(value) if isinstance(value, list | tuple) else value
         parts = kept if isinstance(kept, tuple) else (kept,)
         plain = all(part is None or isinstance(part, bool | int | float | str) for part in parts)
-        require(plain, f"the option {name} must be a number, a text, a truth value or a list of them", type(value).__name__)
+        require(
+            plain, f"the option {name} must be a number, a text, a truth value or a list of them", type(value).__name__
+        )
         found.append((name, kept))
     return tuple(found)
 

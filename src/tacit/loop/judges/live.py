@@ -17,7 +17,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.live import Measured, Players
 from tacit.environments.live import LiveWorld
-from tacit.policies import AnyPolicy, Policy, tabular, uniform_policy
+from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular, uniform_policy
 from tacit.protocol import Kernel, Measures, Plan
 
 __all__ = ["EVALUATION_STREAM", "Estimate", "LiveJudge", "ReturnMeasures", "estimate_return"]
@@ -158,5 +158,7 @@ def _differ(before: AnyPolicy | None, after: AnyPolicy) -> bool:
     """Whether users are told another policy than those before them."""
     if before is None or type(before) is not type(after):
         return True
-    one, two = (getattr(policy, "actions", getattr(policy, "table", None)) for policy in (before, after))
-    return not np.array_equal(one, two)
+    one, two = tabular(before), tabular(after)
+    if isinstance(one, DeterministicPolicy) and isinstance(two, DeterministicPolicy):
+        return not np.array_equal(one.actions, two.actions)
+    return before is not after
