@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -112,3 +113,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "gymnasium" in sys.modules:  # gymnasium.make("tacit:tacit/RiverSwim-v0") comes by here
+    from tacit.ids import register_all
+
+    register_all()

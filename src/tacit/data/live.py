@@ -94,9 +94,9 @@ class Players:
                 self._together(chooser, states[part], actions[part], rewards[part], lengths[part], coins)
         else:
             self._one_by_one(chooser, states, actions, rewards, lengths, coins)
-        _pad(chooser, actions, lengths, world.ended, coins)
         if not world.ends and int(lengths.min()) < H:
             raise InvalidInput(f"{world.name} ended before the horizon of {H}; say ends=True, so that it is padded")
+        _pad(chooser, actions, lengths, world.ended, coins)
         outside = (rewards < world.low) | (rewards > world.high)
         measured = Measured(rewards.sum(axis=1), int(outside.sum()), int(lengths.sum()), self._seed)
         return LiveTrajectories(states, actions, scaled(world, rewards), measured)

@@ -11,37 +11,22 @@ reward that depends on the next state is replaced by its mean over s', which cha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import register, registry
 from numpy.typing import ArrayLike
 
 from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.environments.tabular import RewardKind, TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require_count
+from tacit.ids import GYMNASIUM_IDS, register_all
 
 __all__ = ["GYMNASIUM_IDS", "TabularEnv", "from_gymnasium", "named_env", "register_all"]
 
 Outcome = tuple[float, int, float, bool]  # probability, next state, reward, terminated
 Table = Mapping[int, Mapping[int, Sequence[Outcome]]]
-
-GYMNASIUM_IDS: Mapping[str, str] = MappingProxyType(
-    {
-        "tacit/ContextualBandit-v0": "contextual-bandit",
-        "tacit/EVCharging-v0": "ev-charging",
-        "tacit/HardTree-v0": "hard-tree",
-        "tacit/RandomMDP-v0": "random-mdp",
-        "tacit/Recommender-v0": "recommender",
-        "tacit/RiverSwim-v0": "riverswim",
-        "tacit/Treatment-v0": "treatment",
-        "tacit/TreatmentBandit-v0": "treatment-bandit",
-    }
-)
-"""Of the named environments; registering costs nothing until one of them is made."""
 
 
 class TabularEnv(gymnasium.Env[Any, Any]):
@@ -120,13 +105,6 @@ def named_env(name: str, parameters: str = "", render_mode: str | None = None) -
     Discrete(5)
     """
     return TabularEnv(make(f"{name}:{parameters}" if parameters else name), render_mode=render_mode)
-
-
-def register_all() -> None:
-    """Register every id with Gymnasium; ids that are registered already stay as they are."""
-    for gymnasium_id, name in GYMNASIUM_IDS.items():
-        if gymnasium_id not in registry:
-            register(id=gymnasium_id, entry_point="tacit.environments.gym:named_env", kwargs={"name": name})
 
 
 def from_gymnasium(

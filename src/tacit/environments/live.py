@@ -22,8 +22,9 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
-from tacit.environments.discretise import Discretiser, by_name, discretiser_from_dict, discretiser_of
+from tacit.environments.discretise import Discretiser, discretiser_from_dict, discretiser_of
 from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 
@@ -36,9 +37,6 @@ EVALUATION: Final = 2_000
 ENDED: Final = "ended"
 ENTRIES: Final = ("source", "made_by_function", "options", "horizon", "repeat", "discretiser", "rewards", "ends",
                   "stationary", "evaluation", "vector")  # fmt: skip
-
-_HANDED: dict[str, Callable[..., Any]] = {}
-"""Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +149,7 @@ class LiveWorld:
 
     def make(self) -> gymnasium.Env[Any, Any]:
         """A fresh environment."""
-        return _make(self.source, dict(self.options), by_function=self.made_by_function)
+        return make_source(self.source, dict(self.options), by_function=self.made_by_function)
 
     def make_vector(self, width: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """So many environments that step together: the environment's own way, or else one after the other if asked.
@@ -167,8 +165,9 @@ class LiveWorld:
             made = gymnasium.make_vec(self.source, num_envs=width, vectorization_mode=mode, **dict(self.options))
         else:
             made = gymnasium.vector.SyncVectorEnv([self.make for _ in range(width)])
-        disabled = made.metadata.get("autoreset_mode") == gymnasium.vector.AutoresetMode.DISABLED
-        return None if disabled else made
+        # Only then is the observation after the last step that step's own, and not the next episode's first.
+        next_step = made.metadata.get("autoreset_mode") == gymnasium.vector.AutoresetMode.NEXT_STEP
+        return made if next_step else None
 
     def policy_table(self, name: str) -> tuple[tuple[int, ...], ...] | None:
         """The named policy of this world, or None."""
@@ -240,11 +239,11 @@ def live(
     by_function = False
     if isinstance(environment, str):
         source = environment
-        by_function = ":" in source and not _is_id(source)
+        by_function = ":" in source and not is_id(source)
     elif isinstance(environment, gymnasium.Env):
-        source, chosen = _source_of(environment, chosen)
+        source, chosen = source_of(environment, chosen)
     elif callable(environment):
-        source, by_function = _name_of(environment), True
+        source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
     known = PRESETS.get(source, LivePreset())
@@ -291,8 +290,8 @@ def _build(
     low, high = (require_real("a bound of rewards", bound) for bound in rewards)
     require(low < high, "the lower bound of rewards must be below the upper one", rewards)
     require(low <= 0.0 <= high, "the bounds of rewards must contain 0, which an ended episode earns", rewards)
-    kept = _plain_options(options)
-    made = _make(source, dict(kept), by_function=by_function)
+    kept = plain_options(options)
+    made = make_source(source, dict(kept), by_function=by_function)
     actions = made.action_space
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise NotSupported(
@@ -326,66 +325,6 @@ def _build(
         vector=vector,
         policies=tables,
     )
-
-
-def _make(source: str, options: dict[str, Any], *, by_function: bool) -> gymnasium.Env[Any, Any]:
-    if by_function:
-        maker = _HANDED[source] if source in _HANDED else by_name(source)
-        made = maker(**options)
-    else:
-        try:
-            made = gymnasium.make(source, disable_env_checker=True, **options)
-        except (gymnasium.error.Error, ModuleNotFoundError, TypeError, AttributeError) as error:
-            raise InvalidInput(
-                f"'{source}' must be a Gymnasium id that can be made: {error}; ids of another package are written "
-                "'package:Id-v0' or registered by importing it"
-            ) from error
-    if not isinstance(made, gymnasium.Env):
-        raise InvalidInput(f"{source} must make a gymnasium.Env, got {type(made).__name__}")
-    return made
-
-
-def _source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The id and options of an environment that was handed over; it is made anew from them for every run."""
-    spec = environment.spec
-    hint = "hand over its id, or a function that makes it and can be imported (def make(): ...)"
-    if spec is None:
-        raise NotSupported(f"{type(environment).__name__} was not made from an id, so no run could repeat it: {hint}")
-    if spec.additional_wrappers:
-        raise NotSupported(f"{spec.id} has wrappers of its own, so its id alone would not repeat it: {hint}")
-    require(not options, "options belong to an id; an environment that was handed over has its own", sorted(options))
-    kept = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
-    return spec.id, kept
-
-
-def _name_of(maker: Callable[..., Any]) -> str:
-    module, name = getattr(maker, "__module__", None), getattr(maker, "__qualname__", None)
-    if not module or not name or "<" in name:
-        raise InvalidInput(
-            "a function that makes environments must have a name that can be imported, got a nameless one"
-        )
-    _HANDED[f"{module}:{name}"] = maker
-    return f"{module}:{name}"
-
-
-def _is_id(source: str) -> bool:
-    """Whether `module:name` is an id of a package, `package:Id-v0`, and no function."""
-    name = source.partition(":")[2]
-    return name.rpartition("-v")[2].isdigit()
-
-
-def _plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Options that can be kept with a result: numbers, texts, truth values, lists of them."""
-    found = []
-    for name, value in sorted(options.items()):
-        kept = tuple(value) if isinstance(value, list | tuple) else value
-        parts = kept if isinstance(kept, tuple) else (kept,)
-        plain = all(part is None or isinstance(part, bool | int | float | str) for part in parts)
-        require(
-            plain, f"the option {name} must be a number, a text, a truth value or a list of them", type(value).__name__
-        )
-        found.append((name, kept))
-    return tuple(found)
 
 
 def _scaled_bounds(known: LivePreset, repeat: int | None) -> tuple[float, float] | None:
