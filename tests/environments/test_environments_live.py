@@ -36,6 +36,11 @@ from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
 FUSE = live(live_worlds.fuse, horizon=4, rewards=(-1.0, 1.0))
 
 
+def copied(world: LiveWorld) -> LiveWorld:
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(world))  # noqa: S301 - our own bytes
+
+
 def coins(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
@@ -198,7 +203,7 @@ def test_rounded_rewards_are_bits_with_the_scaled_value_as_mean():
 def test_the_same_seed_gives_the_same_users_bit_for_bit(name):
     world = live(name)
     policy = uniform_policy(world.horizon, world.num_states, world.num_actions)
-    first, again = (Players(w, seed=0).play(policy, 60, coins(3)) for w in (world, pickle.loads(pickle.dumps(world))))
+    first, again = (Players(w, seed=0).play(policy, 60, coins(3)) for w in (world, copied(world)))
     other = Players(world, seed=0).play(policy, 60, coins(4))
     for field in ("states", "actions", "rewards"):
         assert getattr(first, field).tobytes() == getattr(again, field).tobytes()

@@ -64,7 +64,7 @@ def test_every_kind_of_learner_runs_and_a_seed_repeats_bit_for_bit(trust, learne
     assert first.returns == again.returns != other.returns
     assert np.isnan(first.regret).all()
     assert first.returns.clipped == 0.0
-    # All users are counted, whoever was left over included: returns of Blackjack are whole and squares count decided games.
+    # All users are counted, also whoever was left over: returns of Blackjack are whole, squares count decided games.
     total, squares = first.returns.total[-1], first.returns.squares[-1]
     assert total == int(total)
     assert abs(total) <= squares <= config.episodes
