@@ -13,9 +13,25 @@ copyright = "The tacit authors"
 _version = (ROOT / "src" / "tacit" / "_version.py").read_text(encoding="utf-8")
 release = re.search(r'__version__ = "([^"]+)"', _version)[1]  # type: ignore[index]
 
-extensions = ["myst_parser"]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "min_reported_time": 60,
+    "show_memory": False,
+    "download_all_examples": False,
+    "show_signature": False,
+    "copyfile_regex": r".*\.rst",
+}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "examples", "sg_execution_times.rst", "gallery/sg_execution_times.rst"]
 myst_heading_anchors = 3
 suppress_warnings = [
     # Pages link to files of the repository (LICENSE, benchmarks/README.md), which are not part of the site.

@@ -83,7 +83,10 @@ def test_every_page_is_in_the_table_of_contents():
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        if not re.match(r"[a-z]+:", target):
+        if target.startswith("gallery/"):  # pages that are made of the examples when the documentation is built
+            made = target.removeprefix("gallery/")
+            assert made == "index" or (ROOT / "docs" / "examples" / f"{made}.py").is_file(), f"{name(page)}: {target}"
+        elif not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), f"{name(page)} links to {target}"
 
 
@@ -129,3 +132,21 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "tour.html").exists()
+
+
+def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it():
+    """Each picture under results/ stands on a page, and each picture on a page has an alternative text."""
+    committed = {path.relative_to(ROOT).as_posix() for path in (ROOT / "results").rglob("*.png")}
+    shown, without = set(), []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for found in re.finditer(r"^```\{figure\} (\S+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
+            target = (page.parent / found[1]).resolve()
+            assert target.is_file(), f"{name(page)} shows {found[1]}, which is not there"
+            if target.is_relative_to(ROOT):
+                shown.add(target.relative_to(ROOT).as_posix())
+            words = re.search(r"^:alt: (.+)$", found[2], flags=re.MULTILINE)
+            if words is None or len(words[1]) < 30:
+                without.append(f"{name(page)}: {found[1]}")
+    assert committed - shown == set()
+    assert without == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,12 @@ def test_every_public_name_is_there_and_documented(name):
 def test_the_page_names_nothing_else():
     rows = [line for line in API.read_text().splitlines() if line.startswith("| `tacit.")]
     assert {row.split("`")[1].removeprefix("tacit.") for row in rows} == set(tacit.__all__)
+
+
+def test_the_reference_shows_every_public_name():
+    page = (API.parent / "reference.md").read_text()
+    shown = set(re.findall(r"^\.\. auto(?:function|class|exception):: tacit\.(\w+)$", page, flags=re.MULTILINE))
+    assert shown == set(tacit.__all__) - {"__version__"}
 
 
 def test_an_unknown_name_is_an_attribute_error():

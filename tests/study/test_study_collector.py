@@ -423,3 +423,60 @@ def test_the_certificate_says_what_a_stage_cost(place):
     (row,) = collector.realised()
     assert row["reports"] == 5
     assert row["epsilon"] < 0.5 < collector.certificate().epsilon + 0.001
+
+
+# tokens, windows and versions
+
+
+def test_a_token_lives_as_long_as_its_body(place):
+    collector = opened(place)
+    rows = [(report_of(collector.study, 0, i), f"person {i}", b"a token's end %d" % i) for i in range(4)]
+    assert collector.add_many([*rows, rows[0], (report_of(collector.study, 0, 9), "person 0", b"another")]) == (
+        *["counted"] * 4,
+        "again",
+        "twice",
+    )
+    with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
+        assert connection.execute("SELECT seq, bytes FROM token ORDER BY seq").fetchall() == [
+            (i + 1, row[2]) for i, row in enumerate(rows)
+        ]
+        for statement in ("UPDATE token SET bytes = x'00'", "DELETE FROM token"):
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(statement)
+    collector.close()
+    collector.release(NOWHERE)
+    with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
+        assert connection.execute("SELECT count(*) FROM token").fetchone() == (0,)
+    raw = b"".join(path.read_bytes() for path in (place / "collector").iterdir())
+    assert b"a token's end" not in raw
+
+
+def test_the_end_of_a_window_is_set_once(place):
+    collector = Collector.new(place / "collector", DESIGN)
+    assert collector.window() is None
+    with pytest.raises(InvalidInput, match="ends"):
+        collector.open(bundle_of(DESIGN), ends=-1)
+    assert collector.status()["stages"] == []
+    collector.open(bundle_of(DESIGN), ends=1_800_000_000)
+    collector.open(bundle_of(DESIGN), ends=1_900_000_000)
+    assert Collector(place / "collector").window() == 1_800_000_000
+    with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
+        for statement in ("UPDATE window SET ends = 0", "DELETE FROM window", "INSERT INTO window VALUES (1, 0)"):
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(statement)
+    collector.void("nobody came")
+    collector.open(bundle_of(DESIGN, stage=1))
+    assert collector.window() is None
+
+
+@pytest.mark.parametrize(("version", "hint"), [(1, "; bring it up to date with 'tacit serve migrate "), (3, "got 3")])
+def test_a_database_of_another_version_is_refused(place, version, hint):
+    collector = opened(place)
+    with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = database(collector)
+    with pytest.raises(InvalidInput, match="must have version 2") as refused:
+        Collector(place / "collector")
+    assert hint in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert database(collector) == before

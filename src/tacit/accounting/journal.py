@@ -5,7 +5,7 @@ keeps J1 and J3.
 
 J1  Durable: `append` inside a `transaction` is on the disk when the transaction ends; a crash before leaves no trace.
 J2  Append-only: the database refuses to update or delete a record, and a record carries the digest of everything
-    before it, so whoever edits the file by other means is found out by `verify`. SQLite counts the records a second
+    before it, so whoever edits the file by other means is found out by `verify`. The database counts records a second
     time, so cut-off records are found out, too; a `Receipt` kept elsewhere proves it even against a patient forger.
 J3  Exclusive: between the beginning and the end of a transaction there is no other writer, in any process or thread.
 """
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.accounting.database import Connection, Dialect, dialect_of
 from tacit.errors import InvalidInput, require
 
 __all__ = ["Journal", "Receipt", "Record", "Writer"]
@@ -34,6 +35,15 @@ _SCHEMA: Final = (
     """CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON records
        BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END""",
 )
+_PREPARED: Final[Mapping[Dialect, str]] = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'records'",
+    "postgresql": "SELECT 1 WHERE to_regclass('records') IS NOT NULL",
+}
+_COUNTED: Final[Mapping[Dialect, str]] = {
+    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = 'records'",
+    "postgresql": "SELECT seq FROM written WHERE name = 'records'",
+}
+"""Where the database counts records: SQLite by itself, PostgreSQL by a trigger."""
 _WAIT_SECONDS: Final = 60.0
 
 
@@ -60,17 +70,18 @@ class Record:
 class Writer:
     """The exclusive right to read and append, for the length of one transaction."""
 
-    connection: sqlite3.Connection
+    connection: Connection
 
     def prepare(self) -> None:
-        """Make the table of records, if there is none."""
-        for statement in _SCHEMA:
-            self.connection.execute(statement)
+        """Make the table of records, if there is none; PostgreSQL has it from the beginning."""
+        if dialect_of(self.connection) == "sqlite":
+            for statement in _SCHEMA:
+                self.connection.execute(statement)
+        require(self.prepared(), "the database must have a table of records", "none")
 
     def prepared(self) -> bool:
         """Whether there is a table of records."""
-        found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'records'")
-        return found.fetchone() is not None
+        return self.connection.execute(_PREPARED[dialect_of(self.connection)]).fetchone() is not None
 
     def append(
         self, kind: str, body: Mapping[str, Any], *, span: range | None = None, refers: int | None = None
@@ -82,8 +93,8 @@ class Writer:
         digest = _digest(last.digest, kind, span, refers, text)
         first, stop = (None, None) if span is None else (span.start, span.stop)
         self.connection.execute(
-            "INSERT INTO records (kind, first, stop, refers, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
-            (kind, first, stop, refers, text, digest),
+            "INSERT INTO records (number, kind, first, stop, refers, body, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (last.number + 1, kind, first, stop, refers, text, digest),
         )
         return Receipt(number=last.number + 1, digest=digest)
 
@@ -95,13 +106,15 @@ class Writer:
 
     def records(self, *, kind: str, touching: range | None = None, number: int | None = None) -> tuple[Record, ...]:
         """The records of this kind in order; only those that touch a range, or only the one with this number."""
-        first, stop = (None, None) if touching is None else (touching.start, touching.stop)
+        one = "" if number is None else " AND record.number = ?"
+        some = "" if touching is None else " AND record.first < ? AND record.stop > ?"
+        values = [kind, *(() if number is None else (number,))]
+        values += () if touching is None else (touching.stop, touching.start)
         rows = self.connection.execute(
-            """SELECT record.number, record.kind, record.body, record.digest, later.number IS NOT NULL
+            f"""SELECT record.number, record.kind, record.body, record.digest, later.number IS NOT NULL
                FROM records AS record LEFT JOIN records AS later ON later.refers = record.number
-               WHERE record.kind = :kind AND (:number IS NULL OR record.number = :number)
-               AND (:stop IS NULL OR (record.first < :stop AND record.stop > :first)) ORDER BY record.number""",
-            {"kind": kind, "number": number, "first": first, "stop": stop},
+               WHERE record.kind = ?{one}{some} ORDER BY record.number""",  # noqa: S608 - two constants
+            values,
         ).fetchall()
         return tuple(
             Record(number=place, kind=name, body=json.loads(body), digest=digest, referred=bool(referred))
@@ -131,8 +144,8 @@ class Writer:
         return Receipt(number=number, digest=digest)
 
     def count(self) -> int:
-        """How many records were ever written, which SQLite keeps apart from the records."""
-        row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        """How many records were ever written, which the database keeps apart from the records."""
+        row = self.connection.execute(_COUNTED[dialect_of(self.connection)]).fetchone()
         return 0 if row is None else int(row[0])
 
 

@@ -1,6 +1,6 @@
 """The ledger for people: one fixed public schedule of stages, reserved at once and drawn down stage by stage.
 
-It lives in somebody else's SQLite database and in their transactions, so that a charge and what is released for it are
+It lives in somebody else's database and in their transactions, so that a charge and what is released for it are
 written together or not at all. Whoever has the connection begins and ends transactions:
 
     ledger = PeopleLedger.within(connection)
@@ -24,7 +24,6 @@ the collector keeps to it. No record is about a person, and none holds data.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from typing import Any, Final, NamedTuple
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of, merged
+from tacit.accounting.database import Connection
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Receipt, Record, Writer
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
@@ -94,6 +94,7 @@ class PeopleLedger:
     >>> from tacit.accounting.events import PureEvent
     >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=2, per_stage=1),
     ...                      neighbours="replace-one", output="every-message")
+    >>> import sqlite3
     >>> connection = sqlite3.connect(":memory:", isolation_level=None)
     >>> ledger, message = PeopleLedger.within(connection), ((PureEvent(epsilon=0.5), 1),)
     >>> _ = connection.execute("BEGIN IMMEDIATE")
@@ -107,7 +108,7 @@ class PeopleLedger:
     writer: Writer
 
     @classmethod
-    def within(cls, connection: sqlite3.Connection) -> PeopleLedger:
+    def within(cls, connection: Connection) -> PeopleLedger:
         """The ledger in this database, which may still be empty."""
         return cls(Writer(connection))
 

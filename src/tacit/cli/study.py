@@ -270,12 +270,13 @@ def _demo(
     from typing import get_args
 
     from tacit.accounting.claims import Trust
-    from tacit.errors import UnknownName
+    from tacit.errors import LARGEST_SEED, UnknownName, require_count
     from tacit.study.demo import run_demo
 
     known = [name for name in get_args(Trust) if name != "none"]
     if trust not in known:
         raise UnknownName("trust model", trust, known)
+    require_count("seed", seed, 0, LARGEST_SEED)
     found = run_demo(out, trust=trust, epsilon=epsilon, people=people, seed=seed, say=None if json else tell)  # type: ignore[arg-type]
     status, certificate = found.collector.status(), found.collector.certificate()
     if json:

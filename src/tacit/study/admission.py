@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.study.bundle import Bundle
 from tacit.study.parts import NOWHERE, Design, Head
@@ -31,7 +31,7 @@ def believed(bundle: bytes, design: Design, claim: PrivacyClaim, pinned: Path | 
     return asked
 
 
-def last_stage(connection: sqlite3.Connection, *states: str) -> tuple[int, int, int, Any]:
+def last_stage(connection: Connection, *states: str) -> tuple[int, int, int, Any]:
     """(number, slot, questions, n) of the last stage, if it is in one of these states."""
     row = connection.execute(
         "SELECT number, slot, questions, n, state FROM stage ORDER BY number DESC LIMIT 1"
@@ -41,7 +41,7 @@ def last_stage(connection: sqlite3.Connection, *states: str) -> tuple[int, int, 
     return row[0], row[1], row[2], row[3]
 
 
-def begin_stage(connection: sqlite3.Connection, asked: Bundle) -> None:
+def begin_stage(connection: Connection, asked: Bundle) -> None:
     """The next stage, when the last one has ended."""
     last = connection.execute("SELECT number, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
     if last is not None:
@@ -56,7 +56,7 @@ def begin_stage(connection: sqlite3.Connection, asked: Bundle) -> None:
     )
 
 
-def require_next_question(connection: sqlite3.Connection, asked: Bundle) -> None:
+def require_next_question(connection: Connection, asked: Bundle) -> None:
     """The next question about people who have reported: after the one before it was released."""
     stage, slot, questions, _ = last_stage(connection, "closed")
     same = (stage, slot, questions) == (asked["stage"], asked["slot"], asked["questions"])
@@ -65,7 +65,7 @@ def require_next_question(connection: sqlite3.Connection, asked: Bundle) -> None
     require(asked["question"] == done, f"the next question must be number {done}", asked["question"])
 
 
-def require_seen(connection: sqlite3.Connection, head: Head) -> None:
+def require_seen(connection: Connection, head: Head) -> None:
     """Refuse to go on from a backup: what the learner has seen must be here."""
     if head == NOWHERE:
         return
@@ -74,7 +74,7 @@ def require_seen(connection: sqlite3.Connection, head: Head) -> None:
     require(row.fetchone() is not None, "the ledger must hold what the learner has seen", "no such record", hint)
 
 
-def require_latest(connection: sqlite3.Connection, head: Head) -> None:
+def require_latest(connection: Connection, head: Head) -> None:
     """Before anything is drawn, the learner must have seen all that was released."""
     row = connection.execute("SELECT charge, head FROM outbox ORDER BY charge DESC LIMIT 1").fetchone()
     last = NOWHERE if row is None else Head(number=row[0], digest=row[1])

@@ -13,12 +13,12 @@ C3  Never fewer than `least`: a stage with fewer reports ends void. A void stage
 C4  A restored backup is found out before it draws: `release` takes the place in the ledger that the learner has seen.
 C5  Real people get noise that nobody can replay: a collector of secure noise refuses every other source.
 C6  It believes no number that it can derive: a design whose certificate does not hold is refused.
+C7  Sealed stages (`tacit.study.sealed`): it checks lengths only, and releases the manifest of a permuted file.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -30,9 +30,10 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
-from tacit.errors import require
+from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import canonical
@@ -45,27 +46,24 @@ from tacit.study.admission import (
     require_next_question,
     require_seen,
 )
+from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
+from tacit.study.databases import database_at
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
+from tacit.study.sealed import Manifest, require_layers
 from tacit.study.state import decode_state, encode_state
-from tacit.study.store import Edge, Store
-from tacit.study.tables import COLLECTOR
+from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
 
 __all__ = ["Collector"]
 
-DATABASE, PEOPLE = "collector.db", "people.key"
+PEOPLE: Final = "people.key"
 TOGETHER: Final = 1000
 """How many reports one transaction takes in."""
-
-
-def no_edge(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
 
 
 class Collector:
@@ -79,10 +77,14 @@ class Collector:
         learner: str | Path | None = None,
         source: Noise | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles."""
+        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles.
+
+        Its database is a file in the directory unless `database` names another one (postgresql://...).
+        """
         self.directory = Path(directory)
-        self.store = Store.open(self.directory / DATABASE, "collector", edge=edge)
+        self.store = database_at(self.directory, database).open("collector", edge=edge)
         self.key = usable_key(key)
         self.learner = None if learner is None else Path(learner)
         with self.store.reading() as connection:
@@ -98,6 +100,11 @@ class Collector:
         require(known, f"{PEOPLE} must be the key that this collector began with", "another key", "restore it")
         self.channels: tuple[Channel, ...] = channels_of(self.design)
         self.study = bytes.fromhex(self.design.digest)
+        self.layers = require_layers(self.channels, int(meta.get("sealed", 0)))
+        """How many layers messages are sealed in; 0: they are not."""
+        self.batches = BatchFiles(self.directory, edge=edge)
+        if self.layers:
+            self._sweep()
 
     @classmethod
     def new(
@@ -110,31 +117,37 @@ class Collector:
         learner: str | Path | None = None,
         seed: int | None = None,
         source: Noise | None = None,
+        sealed: int = 0,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> Self:
         """Begin to collect for a design whose certificate holds (C6): the whole schedule is reserved at once.
 
-        `noise="simulation"` is for rehearsals, and only there a `seed` makes sense.
+        `noise="simulation"` is for rehearsals, and only there a `seed` makes sense. `sealed` is how many layers every
+        message is sealed in (C7): 1 (or True) to the learner, 2 with a mixer between.
         """
         require(noise in NOISE_KINDS, f"noise must be one of {', '.join(NOISE_KINDS)}", noise)
         require(seed is None or noise == "simulation", "only simulation noise has a seed", noise)
         usable_key(key)
         parts = parts_of(design)
+        layers = require_layers(parts.channels, sealed)
         place = Path(directory)
-        require(not (place / DATABASE).exists(), f"{place} must be a new directory", "a collector in it")
+        where = database_at(place, database)
+        require(not where.exists("collector"), f"{place} must be a new directory", "a collector in it")
         pseudonyms = Pseudonyms.new(place / PEOPLE)
         entropy = np.random.SeedSequence(seed).entropy if noise == "simulation" else None
 
-        def first(connection: sqlite3.Connection) -> None:
+        def first(connection: Connection) -> None:
             rows = {
                 "design": canonical(design.to_dict()).decode(),
                 "claim": canonical(parts.claim.to_dict()).decode(),
                 "noise": noise,
                 "people": pseudonyms.mark,
-                "reports": int(design.unit.reports),
+                "reports": str(int(design.unit.reports)),
                 "seed": None if entropy is None else str(entropy),
+                "sealed": str(layers),
             }
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
             ledger = PeopleLedger.within(connection)
             ledger.begin(writer="collector", budget=parts.claim, study=design.digest, noise=noise)
             ledger.reserve(
@@ -143,13 +156,16 @@ class Collector:
                 questions=[channel.questions for channel in parts.channels],
             )
 
-        Store.create(place / DATABASE, "collector", COLLECTOR, edge=edge, first=first)
-        return cls(place, key=key, learner=learner, source=source, edge=edge)
+        where.create("collector", edge=edge, first=first)
+        return cls(place, key=key, learner=learner, source=source, edge=edge, database=where)
 
     # open -> add -> close
 
-    def open(self, bundle: bytes) -> int:
-        """Open the stage of a bundle, or take its next question in; the same bytes again change nothing."""
+    def open(self, bundle: bytes, *, ends: int | None = None) -> int:
+        """Open the stage of a bundle, or take its next question in; the same bytes again change nothing.
+
+        `ends`, in whole seconds since 1970, is kept as the end of a new stage's window.
+        """
         asked = believed(bundle, self.design, self.claim, self.learner)
         stage, question, slot = asked["stage"], asked["question"], asked["slot"]
         channel = self.channels[slot]
@@ -163,6 +179,9 @@ class Collector:
             require_seen(connection, asked.head)
             if question == 0:
                 begin_stage(connection, asked)
+                if ends is not None:
+                    end = require_count("ends", ends, least=0)
+                    connection.execute('INSERT INTO "window" VALUES (?, ?)', (stage, end))
             else:
                 require_next_question(connection, asked)
             receipt = None
@@ -172,6 +191,8 @@ class Collector:
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
             connection.execute("INSERT INTO question VALUES (?, ?, ?, ?, ?)", (stage, question, bundle, *paid))
+        if self.layers:
+            self._sweep()
         return int(stage)
 
     def add(self, report: bytes, person: str) -> str:
@@ -180,15 +201,21 @@ class Collector:
         return found
 
     def add_many(
-        self, reports: Iterable[tuple[bytes, str]], progress: Callable[[int], None] | None = None
+        self,
+        reports: Iterable[tuple[bytes, str] | tuple[bytes, str, bytes]],
+        progress: Callable[[int], None] | None = None,
     ) -> tuple[str, ...]:
-        """Take reports in, many to a transaction; an answer is given when the report is on the disk."""
+        """Take reports in, many to a transaction; an answer is given when the report is on the disk.
+
+        A report comes with its person and, where tokens are collected, with its token.
+        """
         answers: list[str] = []
         source = iter(reports)
-        while some := [(data, self.pseudonyms.of(person)) for data, person in islice(source, TOGETHER)]:
+        while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
             with self.store.step("add") as connection:
                 intake = self._intake(connection)
-                found = [intake.take(data, person) for data, person in some]
+                intake.expect(some)
+                found = [intake.take(*row) for row in some]
                 intake.finish()
             answers.extend(found)
             if progress is not None:
@@ -229,6 +256,7 @@ class Collector:
             require_latest(connection, head)
             number, slot, questions, n = self._stage(connection, "closed")
             require(number == stage, "the last stage must be the closed one", "another")
+            self._remove_unnamed(connection)
             paid = None if charge is None else Head(number=charge, digest=digest)
             return self._released(connection, Bundle.parse(bundle), slot, question, questions, n, paid)
 
@@ -238,9 +266,9 @@ class Collector:
         with self.store.step("void", scrubs=True) as connection:
             stage, slot, _, _ = self._stage(connection, "open", "closed")
             paid = connection.execute(
-                """SELECT EXISTS (SELECT 1 FROM question WHERE stage = :stage AND charge IS NOT NULL)
-                   OR EXISTS (SELECT 1 FROM outbox WHERE stage = :stage)""",
-                {"stage": stage},
+                """SELECT EXISTS (SELECT 1 FROM question WHERE stage = ? AND charge IS NOT NULL)
+                   OR EXISTS (SELECT 1 FROM outbox WHERE stage = ?)""",
+                (stage, stage),
             ).fetchone()[0]
             connection.execute("UPDATE stage SET state = 'void', reason = ? WHERE number = ?", (reason, stage))
             self._scrub(connection, stage)
@@ -259,6 +287,29 @@ class Collector:
                    ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
             ).fetchone()
         return b"" if row is None or row[0] is None else bytes(row[0])
+
+    def window(self) -> int | None:
+        """The end of the window of the last stage, in seconds since 1970, if it has one."""
+        with self.store.reading() as connection:
+            row = connection.execute(
+                'SELECT ends FROM stage LEFT JOIN "window" ON stage = number ORDER BY number DESC LIMIT 1'
+            ).fetchone()
+        return None if row is None else row[0]
+
+    def batch_file(self, stage: int) -> Path:
+        """The permuted messages of a sealed stage that was released (C7): until the learner has taken the release."""
+        return self.batches.path(self._manifest(stage))
+
+    def tokens_file(self, stage: int) -> Path:
+        """The tokens of the reports of a sealed stage that was released, sorted; empty where there are none."""
+        return self.batches.tokens(self._manifest(stage))
+
+    def seen(self, head: Head) -> None:
+        """The learner has taken everything up to this head: batches up to it are deleted."""
+        with self.store.reading() as connection:
+            require_seen(connection, head)
+        if self.layers:
+            self._sweep(head)
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
@@ -292,7 +343,7 @@ class Collector:
 
     def _released(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         asked: Bundle,
         slot: int,
         question: int,
@@ -310,14 +361,7 @@ class Collector:
         else:
             receipt = paid.receipt
         self.store.edge("release:drawn")
-        rows = connection.execute(
-            """SELECT bytes FROM body JOIN report USING (seq)
-               WHERE stage = ? AND seq NOT IN (SELECT seq FROM dropped) ORDER BY seq""",
-            (stage,),
-        ).fetchall()
-        require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
-        secret, noise = self._secret(connection), self._noise(connection)
-        after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
+        after, payload, noise = self._payload(connection, channel, asked, n)
         made = Release(
             study=self.study,
             stage=stage,
@@ -345,26 +389,65 @@ class Collector:
             self._scrub(connection, stage)
         return data
 
+    def _payload(self, connection: Connection, channel: Channel, asked: Bundle, n: int) -> tuple[Any, bytes, Noise]:
+        """What the channel releases of all bodies, or the manifest of the file that they were permuted into (C7)."""
+        stage = int(asked["stage"])
+        secret, noise = self._secret(connection), self._noise(connection)
+        if self.layers:
+            require(asked.query == channel.query, f"this stage asks for {channel.query}", "something else")
+            return secret, self.batches.write(connection, stage, channel, n, self.layers).encode(), noise
+        rows = connection.execute(
+            """SELECT bytes FROM body JOIN report USING (seq)
+               WHERE stage = ? AND seq NOT IN (SELECT seq FROM dropped) ORDER BY seq""",
+            (stage,),
+        ).fetchall()
+        require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
+        after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
+        return after, payload, noise
+
+    def _manifest(self, stage: int) -> Manifest:
+        """What was released for a sealed stage."""
+        require(self.layers > 0, "only sealed stages have batches", "a collector that reads its reports")
+        with self.store.reading() as connection:
+            row = connection.execute("SELECT bytes FROM outbox WHERE stage = ?", (stage,)).fetchone()
+        require(row is not None, "a stage must be released to have a batch", "none")
+        return Manifest.parse(Release.parse(bytes(row[0])).payload)
+
+    def _sweep(self, seen: Head | None = None) -> None:
+        """Delete the files of batches that nobody asks for any more, if there are some."""
+        with self.store.reading() as connection:
+            found = self.batches.unnamed(connection, seen)
+        if found:
+            with self.store.step("sweep") as connection:
+                self._remove_unnamed(connection, seen)
+
+    def _remove_unnamed(self, connection: Connection, seen: Head | None = None) -> None:
+        if self.layers:
+            for path in self.batches.unnamed(connection, seen):
+                path.unlink(missing_ok=True)
+
     def _require_enough(self, channel: Channel, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
         hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
-    def _scrub(self, connection: sqlite3.Connection, stage: int) -> None:
-        """Erase the bodies of a stage that has ended, and after the last one what was kept between stages."""
+    def _scrub(self, connection: Connection, stage: int) -> None:
+        """Erase bodies and tokens of a stage that has ended, and after the last one what was kept between stages."""
         connection.execute("DELETE FROM body WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
+        connection.execute("DELETE FROM token WHERE seq IN (SELECT seq FROM report WHERE stage = ?)", (stage,))
         done = connection.execute("SELECT count(*) FROM stage WHERE state = 'released'").fetchone()[0]
         if done == len(self.channels):
             connection.execute("DELETE FROM secret")
 
-    def _intake(self, connection: sqlite3.Connection) -> Intake:
-        return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
+    def _intake(self, connection: Connection) -> Intake:
+        limit = int(self.design.unit.reports)
+        return Intake(connection, study=self.study, limit=limit, channels=self.channels, layers=self.layers)
 
-    def _stage(self, connection: sqlite3.Connection, *states: str) -> tuple[int, int, int, Any]:
+    def _stage(self, connection: Connection, *states: str) -> tuple[int, int, int, Any]:
         """(number, slot, questions, n) of the last stage, if it is in one of these states."""
         return last_stage(connection, *states)
 
-    def _secret(self, connection: sqlite3.Connection) -> Any:
+    def _secret(self, connection: Connection) -> Any:
         row = connection.execute("SELECT bytes FROM secret").fetchone()
         first = self.channels[0]
         return first.begin_secret() if row is None else decode_state(row[0], packages_of(first))
@@ -379,7 +462,7 @@ class Collector:
             else SimulationNoise(np.random.default_rng([int(self._seed), stage]))
         )
 
-    def _noise(self, connection: sqlite3.Connection) -> Noise:
+    def _noise(self, connection: Connection) -> Noise:
         """Secure noise, or where the last release left the simulated one."""
         if self._source is not None:
             return self._source

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import require
 from tacit.study.contract import Channel
@@ -15,9 +15,7 @@ from tacit.study.wire import Release, sha256
 __all__ = ["require_outbox", "status_of"]
 
 
-def status_of(
-    connection: sqlite3.Connection, design: Design, channels: Sequence[Channel], noise: str
-) -> dict[str, Any]:
+def status_of(connection: Connection, design: Design, channels: Sequence[Channel], noise: str) -> dict[str, Any]:
     """The stages, what was refused and what was spent."""
     rows = connection.execute("SELECT number, slot, state, n, reason FROM stage ORDER BY number").fetchall()
     counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
@@ -52,7 +50,7 @@ def status_of(
     }
 
 
-def require_outbox(connection: sqlite3.Connection, study: bytes) -> None:
+def require_outbox(connection: Connection, study: bytes) -> None:
     """Raise unless every release is as it was written, was paid for and committed, and no commit lacks its release."""
     committed = {draw.number: draw.release for draw in PeopleLedger.within(connection).entries() if draw.release}
     rows = connection.execute("SELECT stage, question, bytes, digest, charge FROM outbox").fetchall()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.database import Connection
 from tacit.policies import policy_to_dict
 from tacit.protocol import Plan
 from tacit.study.bundle import Bundle
@@ -16,7 +16,7 @@ __all__ = ["issue", "kept_bundle", "last_head", "weighted"]
 
 
 def issue(
-    connection: sqlite3.Connection,
+    connection: Connection,
     design: Design,
     claim: PrivacyClaim,
     key: Path | None,
@@ -60,13 +60,13 @@ def weighted(plan: Plan[Any]) -> list[Any]:
     return [[policy_to_dict(policy), [int(count), int(users)]] for policy, count in arms if count > 0]
 
 
-def kept_bundle(connection: sqlite3.Connection, stage: int, question: int) -> bytes:
+def kept_bundle(connection: Connection, stage: int, question: int) -> bytes:
     """The bundle of a question, or nothing."""
     row = connection.execute("SELECT bytes FROM bundle WHERE stage = ? AND question = ?", (stage, question)).fetchone()
     return b"" if row is None else bytes(row[0])
 
 
-def last_head(connection: sqlite3.Connection) -> Head:
+def last_head(connection: Connection) -> Head:
     """The last place in the collector's ledger that a release told of."""
     row = connection.execute("SELECT charge, head FROM release ORDER BY charge DESC LIMIT 1").fetchone()
     return NOWHERE if row is None else Head(number=row[0], digest=row[1])

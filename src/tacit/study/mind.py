@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.protocol import Plan
 from tacit.study.state import decode_state, encode_state
@@ -46,7 +46,7 @@ class Mind:
         return cls(belief=belief, plan=plan, memory=memory, coins=np.random.Generator(bits))
 
 
-def keep(connection: sqlite3.Connection, kind: str, stage: int | None, question: int | None, mind: Mind) -> None:
+def keep(connection: Connection, kind: str, stage: int | None, question: int | None, mind: Mind) -> None:
     """Write a mind down after a step of this kind."""
     connection.execute(
         "INSERT INTO belief (kind, stage, question, belief, plan, memory, coins) VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -1,155 +1,170 @@
-"""One SQLite database per party: every step is one transaction that is on the disk when it returns.
+"""Stores: one database per party, in which every step is one transaction that is on the disk when it returns.
 
-T1  Durable: WAL with synchronous=FULL; a step that returned survives a crash, one that did not leaves no trace.
+T1  Durable: a step that returned survives a crash of every process and of the machine, one that did not leaves no
+    trace.
 T2  Exclusive: a step that writes begins with the writers' lock, so steps of many processes come one after the other.
-T3  What must not change cannot: tables are STRICT, and triggers refuse transitions and edits whoever asks for them.
-T4  Private: a database and its logs are readable by their owner only.
-T5  Scrubbed means gone: deleted rows are overwritten, and the log is emptied after a step that deletes.
+T3  What must not change cannot: columns have types, and triggers refuse transitions and edits whoever asks for them.
+T4  Private: a database is readable by its owner only.
+T5  Scrubbed means gone: after a step that deletes, nothing in the files of tables is left of deleted rows.
+
+How they are kept is said where they are: `SqliteStore` for a file beside the keys, `tacit.service.database` for
+PostgreSQL.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Protocol
 
-from tacit.errors import InvalidInput, require
-from tacit.runs.storage import check_writable, writing_to
+from tacit.accounting.database import Connection
+from tacit.errors import require
 
-__all__ = ["Edge", "Store"]
+__all__ = ["SCHEMA_VERSION", "Database", "Edge", "Fill", "Store", "no_edge", "require_kind", "require_version"]
 
-WAIT_SECONDS: Final = 60.0
-SCHEMA_VERSION: Final = 1
-STRICT_SINCE: Final = (3, 37)
+SCHEMA_VERSION: Final = 2
 
 Edge = Callable[[str], None]
 """Called with a name wherever a crash could fall between two effects; does nothing outside of tests."""
+Fill = Callable[[Connection], None]
+"""Writes the first rows of a new database, in the transaction that makes it."""
 
 
-def _nothing(edge: str) -> None:
+def no_edge(edge: str) -> None:
+    """Outside of tests nothing happens between two effects."""
     del edge
 
 
-class Store:
-    """A database of one kind ("collector" or "study"); all state is in the file."""
+class Store(ABC):
+    """A database of one kind ("collector" or "study"); all state is in the database."""
 
-    def __init__(self, path: Path, kind: str, edge: Edge = _nothing) -> None:
-        self.path = path
+    where: str
+    """What the database is called in messages; never a password."""
+
+    def __init__(self, kind: str, edge: Edge = no_edge) -> None:
         self.kind = kind
         self.edge = edge
-        self._held: sqlite3.Connection | None = None
-
-    @classmethod
-    def create(
-        cls, path: Path, kind: str, tables: Sequence[str], *, edge: Edge = _nothing, first: Callable[[Any], None]
-    ) -> Store:
-        """Make a new database and fill it with `first`, in one transaction; an existing one is never touched."""
-        require(sqlite3.sqlite_version_info >= STRICT_SINCE, "SQLite must be 3.37 or newer", sqlite3.sqlite_version)
-        require(not path.exists(), f"{path.parent} must be a new directory", f"a {kind} in it", "choose another")
-        check_writable(path.parent)
-        with writing_to(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever stops half way leaves a temporary file and no party.
-        made = cls(path=path.with_name(f".tmp-{path.name}"), kind=kind, edge=edge)
-        for left in (made.path, *_logs(made.path)):
-            left.unlink(missing_ok=True)
-        with writing_to(path.parent):
-            # Only its owner reads it; logs beside a database get the rights of the database.
-            os.close(os.open(made.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with made.connected(wal=False) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in tables:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.execute("INSERT INTO meta VALUES ('kind', ?)", (kind,))
-            first(connection)
-            connection.execute("COMMIT")
-        edge(f"{kind}:made")
-        made.path.rename(path)
-        store = cls(path=path, kind=kind, edge=edge)
-        with store.connected():
-            pass
-        return store
-
-    @classmethod
-    def open(cls, path: Path, kind: str, *, edge: Edge = _nothing) -> Store:
-        """Open an existing database of this kind; a missing one is an error, not a fresh start."""
-        require(path.is_file(), f"{path.parent} must hold a {kind}", "no such file", f"make one with 'new' ({kind})")
-        store = cls(path=path, kind=kind, edge=edge)
-        with store.connected() as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            require(version == SCHEMA_VERSION, f"the database must have version {SCHEMA_VERSION}", version)
-            found = connection.execute("SELECT value FROM meta WHERE name = 'kind'").fetchone()
-            require(found == (kind,), f"{path.parent} must hold a {kind}", "another database")
-        return store
+        self._of_thread = threading.local()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep one connection for many steps of this thread, which saves most of the time of small ones."""
         require(self._held is None, "a database is held once", "held already")
-        with self.connected() as connection:
-            self._held = connection
+        with self._connection() as connection:
+            self._of_thread.held = connection
             try:
                 yield
             finally:
-                self._held = None
+                self._of_thread.held = None
 
     @contextmanager
-    def connected(self, *, wal: bool = True) -> Iterator[sqlite3.Connection]:
-        """A connection without a transaction."""
-        if self._held is not None:
-            try:
-                yield self._held
-            except sqlite3.Error as error:
-                raise InvalidInput(f"the database {self.path} cannot be used: {error}") from error
-            return
+    def fenced(self, check: Fill) -> Iterator[None]:
+        """Let `check` look at the database at the beginning of every step of this thread; what it raises ends it."""
+        require(self._fence is None, "the steps of a thread have one fence", "two")
+        self._of_thread.fence = check
         try:
-            connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-        except sqlite3.Error as error:
-            raise InvalidInput(f"the database {self.path} cannot be opened: {error}") from error
-        try:
-            connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA secure_delete = ON")
-            yield connection
-        except sqlite3.Error as error:
-            raise InvalidInput(f"the database {self.path} cannot be used: {error}") from error
+            yield
         finally:
-            connection.close()
+            self._of_thread.fence = None
 
     @contextmanager
-    def step(self, name: str, *, scrubs: bool = False) -> Iterator[sqlite3.Connection]:
+    def connected(self) -> Iterator[Connection]:
+        """A connection without a transaction."""
+        if self._held is None:
+            with self._connection() as connection:
+                yield connection
+        else:
+            with self._errors():
+                yield self._held
+
+    @contextmanager
+    def step(self, name: str, *, scrubs: bool = False) -> Iterator[Connection]:
         """One transaction: everything is kept at the end of the block, nothing if it raises (T1, T2)."""
         with self.connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             try:
+                if self._fence is not None:
+                    self._fence(connection)
                 self.edge(f"{name}:begun")
                 yield connection
                 self.edge(f"{name}:before commit")
             except BaseException:
-                connection.execute("ROLLBACK")
+                self._roll_back(connection)
                 raise
             connection.execute("COMMIT")
             self.edge(f"{name}:after commit")
             if scrubs:
-                # Rows that were overwritten still stand in the log; a reader may delay this, the next step repeats it.
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                # A reader may delay this; the next step that scrubs repeats it.
+                self._scrub(connection)
                 self.edge(f"{name}:after scrub")
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
         """A consistent view of everything, without the writers' lock."""
         with self.connected() as connection:
-            connection.execute("BEGIN")
+            self._begin_reading(connection)
             try:
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                self._roll_back(connection)
+
+    @property
+    def _held(self) -> Connection | None:
+        return getattr(self._of_thread, "held", None)
+
+    @property
+    def _fence(self) -> Fill | None:
+        return getattr(self._of_thread, "fence", None)
+
+    @abstractmethod
+    def _connection(self) -> AbstractContextManager[Connection]:
+        """A connection of its own, given back at the end."""
+
+    @abstractmethod
+    def _errors(self) -> AbstractContextManager[None]:
+        """Errors of the database's driver as `InvalidInput`, without data in them."""
+
+    @abstractmethod
+    def _begin(self, connection: Connection) -> None:
+        """Begin a transaction that holds the writers' lock."""
+
+    @abstractmethod
+    def _begin_reading(self, connection: Connection) -> None:
+        """Begin a transaction that sees one state of the database."""
+
+    @abstractmethod
+    def _roll_back(self, connection: Connection) -> None:
+        """End a transaction without a trace."""
+
+    @abstractmethod
+    def _scrub(self, connection: Connection) -> None:
+        """Remove what deleted rows left behind (T5)."""
 
 
-def _logs(path: Path) -> tuple[Path, ...]:
-    return tuple(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))
+class Database(Protocol):
+    """A place for the database of one party."""
+
+    def exists(self, kind: str) -> bool:
+        """Whether there is a party of this kind."""
+        ...
+
+    def create(self, kind: str, *, edge: Edge = no_edge, first: Fill) -> Store:
+        """Make a new database and fill it with `first`, in one transaction; an existing one is never touched."""
+        ...
+
+    def open(self, kind: str, *, edge: Edge = no_edge) -> Store:
+        """Open an existing database of this kind; a missing one is an error, not a fresh start."""
+        ...
+
+
+def require_version(version: int, place: object) -> None:
+    """Refuse a database of another schema version; an older one is brought up to date by a command, never silently."""
+    hint = f"bring it up to date with 'tacit serve migrate {place}'" if version < SCHEMA_VERSION else ""
+    require(version == SCHEMA_VERSION, f"the database must have version {SCHEMA_VERSION}", version, hint)
+
+
+def require_kind(row: Any, kind: str, where: str) -> None:
+    """Refuse a database of another party."""
+    require(row is not None and row[0] == kind, f"{where} must hold a {kind}", "another database")

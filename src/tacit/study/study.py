@@ -9,41 +9,37 @@ L3  Believed is what fits: the study, the stage, the question, the size, a ledge
 L4  Between two steps everything is bytes; a study that is put down and taken up plans bit for bit the same policies.
 L5  A release whose counts contradict themselves is quarantined: it was released and paid, and is not used.
 L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
+L7  A sealed study (`tacit.study.sealed`) is told with a release what its batch was opened to; both are kept, and what
+    was opened is read where an unsealed study reads the payload. One without the other is refused.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from tacit.accounting.certificate import Certificate
+from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
+from tacit.study.databases import database_at
 from tacit.study.flow import broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
 from tacit.study.ladder import rung_of
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
-from tacit.study.store import Edge, Store
-from tacit.study.tables import STUDY
+from tacit.study.sealed import Manifest, require_layers, require_opened
+from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
 
 __all__ = ["Study"]
-
-DATABASE = "study.db"
-
-
-def no_edge(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
 
 
 class Study:
@@ -56,16 +52,22 @@ class Study:
         key: str | Path | None = None,
         collector: str | Path | None = None,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases."""
+        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
+
+        Its database is a file in the directory unless `database` names another one (postgresql://...).
+        """
         self.directory = Path(directory)
-        self.store = Store.open(self.directory / DATABASE, "study", edge=edge)
+        self.store = database_at(self.directory, database).open("study", edge=edge)
         self.key = usable_key(key)
         self.collector = None if collector is None else Path(collector)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         self.design: Design = study_parts.read_design(json.loads(meta["design"]))
         self.study = bytes.fromhex(self.design.digest)
+        self.layers = int(meta.get("sealed", 0))
+        """How many layers messages are sealed in; 0: they are not."""
         self._parts: Parts | None = None
 
     @classmethod
@@ -77,21 +79,29 @@ class Study:
         key: str | Path | None = None,
         collector: str | Path | None = None,
         seed: int | None = None,
+        sealed: int = 0,
         edge: Edge = no_edge,
+        database: str | Database | None = None,
     ) -> Self:
-        """Begin a study; the learner's coins come from the operating system unless there is a seed."""
+        """Begin a study; the learner's coins come from the operating system unless there is a seed.
+
+        `sealed` is how many layers messages are sealed in (L7), the same number as the collector's.
+        """
         usable_key(key)
         parts = parts_of(design)
+        layers = require_layers(parts.channels, sealed)
         coins = np.random.default_rng() if seed is None else seed_streams(seed).learner
         memory = parts.channels[0].begin_memory()
         mind = Mind(belief=parts.learner.begin(), plan=None, memory=memory, coins=coins)
 
-        def first(connection: sqlite3.Connection) -> None:
+        def first(connection: Connection) -> None:
             connection.execute("INSERT INTO meta VALUES ('design', ?)", (canonical(design.to_dict()).decode(),))
+            connection.execute("INSERT INTO meta VALUES ('sealed', ?)", (str(layers),))
             keep(connection, "begin", None, None, mind)
 
-        Store.create(Path(directory) / DATABASE, "study", STUDY, edge=edge, first=first)
-        return cls(directory, key=key, collector=collector, edge=edge)
+        where = database_at(Path(directory), database)
+        where.create("study", edge=edge, first=first)
+        return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property
     def parts(self) -> Parts:
@@ -119,28 +129,34 @@ class Study:
                 return there or self._ask(connection, parts, number, slot, question)
             return self._next(connection, parts, number + 1, retry=state == "void")
 
-    def take(self, release: bytes, *, inspected: bool = False) -> str:
+    def take(self, release: bytes, *, opened: bytes | None = None, inspected: bool = False) -> str:
         """Take a release in (L2): "taken", "again" if it was, "quarantined" (L5) if its counts contradict themselves.
 
+        `opened` is the histogram that a sealed release was opened to (L7); it need not be said again.
         `inspected=True` uses a release that was quarantined, on the word of whoever looked into it.
         """
         parts, given = self.parts, Release.parse(release)
         self._require_believable(given)
         with self.store.step("take") as connection:
             place = (given.stage, given.question)
-            known = connection.execute("SELECT bytes FROM release WHERE stage = ? AND question = ?", place).fetchone()
+            known = connection.execute(
+                "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", place
+            ).fetchone()
             held = connection.execute("SELECT 1 FROM quarantine WHERE stage = ? AND question = ?", place).fetchone()
             used = connection.execute(
                 "SELECT 1 FROM belief WHERE kind = 'take' AND stage = ? AND question = ?", place
             ).fetchone()
             require(known is None or known[0] == release, "a question has one release", "another one")
+            same = known is None or opened is None or known[1] == opened
+            require(same, "a release must have been opened to one histogram", "another one")
             if used or (known and held and not inspected):
                 return "again" if used else "quarantined"
             stage, slot = self._expected(connection, given)
             mind = self._mind(connection)
-            memory, found = parts.channels[slot].read(mind.memory, given.payload, given.people)
+            counted = self._opened(given, slot, opened, None if known is None else known[1])
+            memory, found = parts.channels[slot].read(mind.memory, counted or given.payload, given.people)
             if known is None:
-                self._store(connection, given, release)
+                self._store(connection, given, release, counted)
             finding = broken_flow(found.statistics, self.design.trust)
             if finding is not None and not inspected:
                 connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
@@ -235,7 +251,7 @@ class Study:
         require(signed.valid or not given.signature, "a release must have a signature that fits", signed.words)
         require(self.collector is None or signed.pinned, "a release must be signed by the pinned key", signed.words)
 
-    def _expected(self, connection: sqlite3.Connection, given: Release) -> tuple[int, int]:
+    def _expected(self, connection: Connection, given: Release) -> tuple[int, int]:
         """(questions, slot) of the stage that waits for this very release."""
         row = connection.execute("SELECT number, slot, questions, state FROM stage ORDER BY number DESC").fetchone()
         number, slot, questions, state = (-1, -1, 0, "none") if row is None else row
@@ -250,12 +266,25 @@ class Study:
         require(stands, "a release must have a size of the design's ladder", given.people)
         return questions, slot
 
-    def _store(self, connection: sqlite3.Connection, given: Release, data: bytes) -> None:
-        """Keep the bytes of a release whose ledger has grown (L3)."""
+    def _opened(self, given: Release, slot: int, opened: bytes | None, kept: bytes | None) -> bytes | None:
+        """What a sealed release was opened to, if it belongs to its manifest; None where nothing is sealed (L7)."""
+        if not self.layers:
+            require(opened is None, "a study that is not sealed reads its releases itself", "an opened batch")
+            return None
+        channel, manifest = self.parts.channels[slot], Manifest.parse(given.payload)
+        manifest.require_fits(channel, given.people, self.layers)
+        found = opened if kept is None else bytes(kept)
+        hint = "open its batch and hand over the histogram"
+        require(found is not None, "a release of a sealed study must come with what its batch holds", "nothing", hint)
+        return require_opened(channel, found or b"", manifest)
+
+    def _store(self, connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
+        """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
         last = last_head(connection).number
         require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
         connection.execute(
-            "INSERT INTO release VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO release (stage, question, bytes, digest, charge, head, people, noise, opened) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 given.stage,
                 given.question,
@@ -265,27 +294,28 @@ class Study:
                 given.head.digest,
                 given.people,
                 given.noise,
+                opened,
             ),
         )
         self.store.edge("take:stored")
 
-    def _skip(self, connection: sqlite3.Connection, stage: int, slot: int) -> None:
+    def _skip(self, connection: Connection, stage: int, slot: int) -> None:
         """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
         question = self._used(connection, stage)
         row = connection.execute(
-            "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+            "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", (stage, question)
         ).fetchone()
         if row is not None:
             mind, given = self._mind(connection), Release.parse(row[0])
-            memory = self.parts.channels[slot].skip(mind.memory, given.payload, given.people)
+            memory = self.parts.channels[slot].skip(mind.memory, row[1] or given.payload, given.people)
             after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
             keep(connection, "void", stage, question, after)
 
-    def _used(self, connection: sqlite3.Connection, stage: int) -> int:
+    def _used(self, connection: Connection, stage: int) -> int:
         row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
         return int(row[0])
 
-    def _question(self, connection: sqlite3.Connection, stage: int) -> int:
+    def _question(self, connection: Connection, stage: int) -> int:
         """The question that is asked now; none while a release waits for inspection."""
         question = self._used(connection, stage)
         held = connection.execute("SELECT finding FROM quarantine WHERE stage = ? AND question = ?", (stage, question))
@@ -293,11 +323,11 @@ class Study:
         require(held.fetchone() is None, "no release may be quarantined when the next stage is planned", "one", hint)
         return question
 
-    def _mind(self, connection: sqlite3.Connection) -> Mind:
+    def _mind(self, connection: Connection) -> Mind:
         row = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC LIMIT 1").fetchone()
         return Mind.read(row, packages_of(self.parts.learner, *self.parts.channels))
 
-    def _next(self, connection: sqlite3.Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
+    def _next(self, connection: Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
         """The next stage: the plan of a stage that was given up, a new plan, or what is left when all was asked."""
         slot = connection.execute("SELECT count(DISTINCT stage) FROM release").fetchone()[0]
         if slot >= len(parts.channels):
@@ -319,7 +349,7 @@ class Study:
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
         return self._ask(connection, parts, number, slot, 0)
 
-    def _ask(self, connection: sqlite3.Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
+    def _ask(self, connection: Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
         """Ask the next question of the stage."""
         mind = self._mind(connection)
         assert mind.plan is not None  # noqa: S101 - for the types
@@ -338,7 +368,7 @@ class Study:
         }
         return self._write(connection, number, weighted(mind.plan), content)
 
-    def _serve(self, connection: sqlite3.Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
+    def _serve(self, connection: Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
         """The last stage: everybody follows what was learned, and nobody reports."""
         mind = planned or self._mind(connection)
         if planned is None and not parts.learner.uses_last:
@@ -351,14 +381,12 @@ class Study:
         policies = weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
         return self._write(connection, number, policies, {})
 
-    def _end(self, connection: sqlite3.Connection, number: int) -> bytes:
+    def _end(self, connection: Connection, number: int) -> bytes:
         """The bundle that ends a study (L6)."""
         connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'killed', NULL)", (number,))
         return self._write(connection, number, [[dict(self.design.fallback), [1, 1]]], {"kill": True})
 
-    def _write(
-        self, connection: sqlite3.Connection, number: int, policies: list[Any], content: dict[str, Any]
-    ) -> bytes:
+    def _write(self, connection: Connection, number: int, policies: list[Any], content: dict[str, Any]) -> bytes:
         claim = self.parts.claim
         data = issue(connection, self.design, claim, self.key, stage=number, policies=policies, content=content)
         self.store.edge("plan:written")

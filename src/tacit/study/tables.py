@@ -29,6 +29,50 @@ META: Final = (
     *_append_only("meta"),
 )
 
+LEASE: Final = (
+    """CREATE TABLE lease (name TEXT PRIMARY KEY, holder TEXT NOT NULL, token INTEGER NOT NULL,
+       until INTEGER NOT NULL) STRICT""",
+    _refuse(
+        "lease_moves",
+        "UPDATE ON lease",
+        "NOT (NEW.name = OLD.name AND (NEW.token = OLD.token + 1 OR "
+        "(NEW.token = OLD.token AND NEW.holder = OLD.holder)))",
+        "a lease changes hands only with the next token",
+    ),
+    _refuse("lease_stays", "DELETE ON lease", "1", "leases are kept: their tokens only grow"),
+)
+"""Which process does a job; times are whole seconds since 1970."""
+
+
+def _scrubbed(table: str, what: str) -> tuple[str, str]:
+    """Triggers that keep the rows beside a report as they are until its stage has ended."""
+    return (
+        _refuse(f"{table}_no_update", f"UPDATE ON {table}", "1", f"{what} are never changed"),
+        _refuse(
+            f"{table}_scrubbed",
+            f"DELETE ON {table}",
+            "(SELECT state FROM stage JOIN report ON report.stage = stage.number WHERE report.seq = OLD.seq) "
+            "NOT IN ('released', 'void')",
+            f"{what} are kept until their stage has ended",
+        ),
+    )
+
+
+SINCE_2: Final = (
+    "CREATE TABLE token (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
+    *_scrubbed("token", "tokens"),
+    "CREATE TABLE window (stage INTEGER PRIMARY KEY REFERENCES stage, ends INTEGER NOT NULL) STRICT",
+    _refuse(
+        "window_opens",
+        "INSERT ON window",
+        "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'open'",
+        "the end of a window is set while its stage is open",
+    ),
+    *_append_only("window"),
+    *LEASE,
+)
+"""What collectors have since version 2: tokens beside bodies, the ends of windows (seconds since 1970), leases."""
+
 COLLECTOR: Final = (
     *META,
     """CREATE TABLE stage (number INTEGER PRIMARY KEY, slot INTEGER NOT NULL, questions INTEGER NOT NULL,
@@ -46,7 +90,7 @@ COLLECTOR: Final = (
         "UPDATE ON stage",
         "NOT (OLD.number = NEW.number AND OLD.slot = NEW.slot AND OLD.questions = NEW.questions AND ("
         "(OLD.state = 'open' AND NEW.state IN ('closed', 'void')) OR "
-        "(OLD.state = 'closed' AND NEW.state IN ('released', 'void') AND OLD.n = NEW.n)))",
+        "(OLD.state = 'closed' AND NEW.state IN ('released', 'void') AND OLD.n IS NEW.n)))",
         "a stage goes from open to closed to released, or to void",
     ),
     _refuse("stage_stays", "DELETE ON stage", "1", "stages are kept"),
@@ -63,14 +107,7 @@ COLLECTOR: Final = (
     ),
     *_append_only("report"),
     "CREATE TABLE body (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
-    _refuse("body_no_update", "UPDATE ON body", "1", "bodies are never changed"),
-    _refuse(
-        "body_scrubbed",
-        "DELETE ON body",
-        "(SELECT state FROM stage JOIN report ON report.stage = stage.number WHERE report.seq = OLD.seq) "
-        "NOT IN ('released', 'void')",
-        "bodies are kept until their stage has ended",
-    ),
+    *_scrubbed("body", "bodies"),
     "CREATE TABLE dropped (seq INTEGER PRIMARY KEY REFERENCES report) STRICT",
     _refuse(
         "dropped_before",
@@ -110,8 +147,9 @@ COLLECTOR: Final = (
     ),
     *_append_only("outbox"),
     "CREATE TABLE rejected (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT",
+    *SINCE_2,
 )
-"""Bodies have a table of their own, in the order of arrival: they are scrubbed, and the rest stays."""
+"""Bodies and tokens have tables of their own, in the order of arrival: they are scrubbed, and the rest stays."""
 
 STUDY: Final = (
     *META,
@@ -139,7 +177,7 @@ STUDY: Final = (
     *_append_only("bundle"),
     """CREATE TABLE release (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL,
        digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, head BLOB NOT NULL, people INTEGER NOT NULL,
-       noise TEXT NOT NULL, PRIMARY KEY (stage, question),
+       noise TEXT NOT NULL, opened BLOB, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES bundle (stage, question)) STRICT""",
     *_append_only("release"),
     """CREATE TABLE quarantine (stage INTEGER NOT NULL, question INTEGER NOT NULL, finding TEXT NOT NULL,
@@ -150,4 +188,6 @@ STUDY: Final = (
        stage INTEGER, question INTEGER, belief BLOB NOT NULL, plan BLOB NOT NULL, memory BLOB NOT NULL,
        coins TEXT NOT NULL, UNIQUE (kind, stage, question)) STRICT""",
     *_append_only("belief"),
+    *LEASE,
 )
+"""A release that came as a sealed batch is kept with what it was opened to (`opened`)."""

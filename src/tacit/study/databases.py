@@ -1,0 +1,39 @@
+"""Databases by URL: the SQLite file in a party's directory, or what an installed extra adds for other schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tacit.errors import NotSupported, require
+from tacit.plugins import named
+from tacit.study.sqlite import SqliteDatabase
+from tacit.study.store import Database
+
+__all__ = ["DATABASES", "database_at"]
+
+NONE: Final[Mapping[str, Callable[[str], Database]]] = {}
+DATABASES: Final = named("tacit.databases", NONE)
+"""What makes a `Database` of a URL, by its scheme."""
+
+
+def database_at(directory: Path, database: str | Database | None) -> Database:
+    """The database of a party: the SQLite file in its directory unless another one is given, or named by its URL.
+
+    >>> database_at(Path("ward"), None)
+    SqliteDatabase(directory=...Path('ward'))
+    >>> database_at(Path("ward"), "unheard-of://ward")
+    Traceback (most recent call last):
+    ...
+    tacit.errors.NotSupported: no database is known for unheard-of://; postgresql:// needs tacit[service,postgres]
+    """
+    if database is None:
+        return SqliteDatabase(directory)
+    if not isinstance(database, str):
+        return database
+    require("://" in database, "a database must be named by a URL", "something else", "use postgresql://host/name")
+    scheme = database.partition("://")[0].partition("+")[0]
+    if scheme not in DATABASES:
+        raise NotSupported(f"no database is known for {scheme}://; postgresql:// needs tacit[service,postgres]")
+    return DATABASES[scheme](database)

@@ -1,0 +1,30 @@
+"""The examples of the gallery: each runs from an empty directory, asserts what it shows and draws a picture."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    plt.close("all")
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+        assert plt.get_fignums(), "no picture"
+    finally:
+        plt.close("all")
+    assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind"
+    capsys.readouterr()
+
+
+def test_there_are_eight_examples_or_more():
+    assert len(EXAMPLES) >= 8
