@@ -20,7 +20,7 @@ from scipy import stats
 
 from tacit.environments.tabular import TabularMDP
 from tacit.loop.judges.live import Z95, ReturnMeasures
-from tacit.planning.dynamic import evaluate_stochastic
+from tacit.planning.dynamic import value_of
 from tacit.policies import Policy, tabular
 from tacit.runs.assemble import assemble
 
@@ -148,5 +148,5 @@ def _normal(mean: float, variance: float) -> Interval:
 
 
 def _value(mdp: TabularMDP, policy: Policy) -> float:
-    V = evaluate_stochastic(np.array(mdp.stage_P), np.array(mdp.stage_r), policy.probabilities(mdp.num_actions))
+    V = value_of(np.array(mdp.stage_P), np.array(mdp.stage_r), policy.probabilities(mdp.num_actions))
     return float(mdp.rho @ V[0])
