@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -12,7 +13,9 @@ import tables_version_1 as version_1
 from database_tools import DESIGN, add, again, closed, database_of, everything
 from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory
+from typer.testing import CliRunner
 
+from tacit.cli.app import app
 from tacit.errors import InvalidInput
 from tacit.service.database import PostgresDatabase, migrate
 from tacit.service.database.migrating import SCRIPTS
@@ -178,6 +181,18 @@ def test_a_directory_without_a_party_is_refused(place):
     (place / "collector.db").write_bytes(b"")
     with pytest.raises(InvalidInput):
         migrate(place)
+
+
+def test_the_command_migrates_and_says_what_it_did(place):
+    collector = Collector.new(place / "collector", DESIGN)
+    aged(collector.store.path, "collector")
+    run = CliRunner()
+    for words in ("went from version 1", "is up to date"):
+        done = run.invoke(app, ["serve", "migrate", str(place / "collector")])
+        assert done.exit_code == 0, done.output
+        assert words in done.output
+    found = json.loads(run.invoke(app, ["serve", "migrate", str(place / "collector"), "--json"]).output)
+    assert found["databases"][0]["after"] == SCHEMA_VERSION
 
 
 def test_the_scripts_are_in_the_package():
