@@ -10,21 +10,33 @@ TacitError
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 __all__ = [
+    "LARGEST_SEED",
+    "MOST",
     "BudgetSpent",
     "InvalidInput",
     "NotSupported",
     "TacitError",
     "UnknownName",
     "Unsupportable",
+    "naming",
+    "nearest",
     "require",
     "require_count",
     "require_real",
 ]
+
+
+MOST: Final = 2**53
+"""The largest count that a double precision number holds exactly; larger ones are refused everywhere."""
+
+LARGEST_SEED: Final = 2**63 - 1
+"""Seeds of simulations are kept as 64-bit numbers."""
 
 
 class TacitError(Exception):
@@ -44,8 +56,8 @@ class UnknownName(InvalidInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        near = nearest(name, names)
+        hint = f"did you mean '{near}'? " if near is not None else ""
         super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names)}")
 
 
@@ -61,6 +73,23 @@ class Unsupportable(TacitError):
     """The request would not be private, so no option turns it on."""
 
 
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Put the name of what is refused in front of the refusal, whose class stays the same.
+
+    >>> with naming("run 'second'"):
+    ...     raise UnknownName("learner", "ucb", ["pucb", "ucbvi"])
+    Traceback (most recent call last):
+    ...
+    tacit.errors.UnknownName: run 'second': unknown learner 'ucb': did you mean 'ucbvi'? Known: pucb, ucbvi
+    """
+    try:
+        yield
+    except TacitError as error:
+        error.args = (f"{what}: {error}",)
+        raise
+
+
 def require(condition: bool, must: str, given: object, hint: str = "") -> None:
     """Raise `InvalidInput` in the house form unless `condition` holds.
 
@@ -74,16 +103,61 @@ def require(condition: bool, must: str, given: object, hint: str = "") -> None:
         raise InvalidInput(f"{must}, got {given!r}" + (f"; {hint}" if hint else ""))
 
 
-def require_count(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as an int of at least `least`, or raise.
+def require_count(name: str, value: object, least: int = 1, most: int = MOST) -> int:
+    """Return `value` as an int between `least` and `most`, or raise.
 
     >>> require_count("horizon", 6)
     6
+    >>> require_count("episodes", 10**20)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InvalidInput: episodes must be a whole number of at most 9007199254740992, got 100000000000000000000
     """
     whole = isinstance(value, int) or (hasattr(value, "__index__") and not isinstance(value, bool))
     if isinstance(value, bool) or not whole or int(value) < least:  # type: ignore[call-overload]
         raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    number = int(value)  # type: ignore[call-overload]
+    if number > most:
+        shown = number if number < 10**30 else f"a number of {int(math.log10(number)) + 1} digits"
+        raise InvalidInput(f"{name} must be a whole number of at most {most}, got {shown}")
+    return number  # type: ignore[no-any-return]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: the shortest that begins with `name`, or the one with fewest typos.
+
+    A typo is a letter that is missing, superfluous, wrong or swapped with its neighbour; more of them than a third of
+    the letters, one at least, suggest nothing.
+
+    >>> nearest("ucb", ["pucb", "ucbvi", "dp-ucbvi"])
+    'ucbvi'
+    >>> nearest("riverswin", ["riverswim", "random-mdp"]), nearest("x", ["riverswim"])
+    ('riverswim', None)
+    """
+    given, names = name.lower().strip(), sorted(known)
+    begun = [other for other in names if given and other.lower().startswith(given)]
+    if begun:
+        return min(begun, key=lambda other: (len(other), other))
+    cut = [other for other in names if len(other) > 2 and given.startswith(other.lower())]
+    if cut:
+        return max(cut, key=lambda other: (len(other), other))
+    ranked = sorted((_typos(given, other.lower()), other) for other in names)
+    allowed = max(1, len(given) // 3)
+    return ranked[0][1] if ranked and ranked[0][0] <= allowed < max(2, len(given)) else None
+
+
+def _typos(one: str, other: str) -> int:
+    """The distance of Damerau and Levenshtein, in its restricted form."""
+    rows = [list(range(len(other) + 1))]
+    for i, mine in enumerate(one, start=1):
+        row = [i]
+        for j, theirs in enumerate(other, start=1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (mine != theirs))
+            if i > 1 and j > 1 and mine == other[j - 2] and one[i - 2] == theirs:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def require_real(

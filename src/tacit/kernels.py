@@ -176,6 +176,15 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         self._prepare()
         return super().load_overload(sig, target_context)
 
+    def holds(self, compiled: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a compiled form for such arguments is in the cache; nothing is loaded."""
+        self._prepare()
+        index = self._cache_file._load_index() if Path(self._cache_file._index_path).is_file() else {}
+        if not index:
+            return False
+        signature = tuple(compiled.typeof_pyval(value) for value in args)
+        return self._index_key(signature, compiled.targetctx.codegen()) in index
+
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return (sig, codegen.magic_tuple(), self._closure_digest())
 

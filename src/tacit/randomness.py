@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.errors import InvalidInput, require_count
+from tacit.errors import LARGEST_SEED, InvalidInput, require_count
 
 __all__ = ["SecureNoise", "SimulationNoise", "Streams", "seed_streams"]
 
@@ -64,6 +64,6 @@ def seed_streams(seed: int) -> Streams:
     >>> bool(first.world.random() == again.world.random() != first.noise.random())
     True
     """
-    children = np.random.SeedSequence(require_count("seed", seed, least=0)).spawn(3)
+    children = np.random.SeedSequence(require_count("seed", seed, 0, LARGEST_SEED)).spawn(3)
     world, learner, noise = (np.random.Generator(np.random.PCG64(child)) for child in children)
     return Streams(world=world, learner=learner, noise=noise)

@@ -1,7 +1,10 @@
 """The command line. `main` turns every refusal into one clear line on stderr and an exit code.
 
 0    done                      2    your input (nothing was written)
-1    a seed failed, loudly     130  interrupted (finished seeds are kept)
+1    a seed failed, loudly,    130  interrupted (finished seeds are kept)
+     or stdout is full
+
+Under --json a failure is one JSON object on stdout, too (`failures`).
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; as a program (no `argv`) it also tells of compilation."""
     from tacit.cli.app import app
-    from tacit.cli.common import USAGE_ERROR, complain
+    from tacit.cli.common import tell
+    from tacit.cli.failures import USAGE_ERROR, Failed, explain, explain_lost_output
+    from tacit.compiling import tell_of
     from tacit.errors import TacitError
 
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        tell_of(tell)
     try:
         code = app(args=words, prog_name="tacit", standalone_mode=False, obj=words)
-    except USAGE_ERROR as error:
-        complain(error.format_message())  # type: ignore[attr-defined]
-        return 2
-    except TacitError as error:
-        complain(str(error))
-        return 2
+        sys.stdout.flush()
+    except (USAGE_ERROR, Failed, TacitError) as error:
+        return explain(error, words)
+    except OSError as error:
+        return explain_lost_output(error, words)
     return code if isinstance(code, int) else 0

@@ -7,14 +7,44 @@ from typing import Annotated, Final
 import typer
 
 from tacit._version import __version__
-from tacit.cli import audit, certify, collect, compare, demo, device, learn, listing, policy, run, show, study, verify
+from tacit.cli import (
+    audit,
+    certify,
+    collect,
+    compare,
+    demo,
+    device,
+    learn,
+    listing,
+    policy,
+    run,
+    serve,
+    show,
+    study,
+    verify,
+)
 
 __all__ = ["app"]
 
-GROUPS: Final = (listing, run, certify, audit, compare, show, verify, learn, policy, demo, study, collect, device)
+GROUPS: Final = (
+    listing,
+    run,
+    certify,
+    audit,
+    compare,
+    show,
+    verify,
+    learn,
+    policy,
+    demo,
+    study,
+    collect,
+    device,
+    serve,
+)
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

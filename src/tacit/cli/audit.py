@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tacit.cli.common import AsJson, Out, command_line, print_json, print_table, say, tell
+from tacit.cli.common import AsJson, Out, command_line, print_json, print_table, say
+from tacit.cli.failures import Failed
 from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
@@ -156,8 +157,7 @@ def _kept(run: Any, out: Path | None, *given: Any) -> AuditRecord:
         found: AuditRecord = run(*rest, out=out, progress=progress)
     except KeyboardInterrupt:
         kept = "nothing was kept (give --out to be able to resume)" if out is None else f"rows are kept in {out}"
-        tell(f"interrupted: {kept}")
-        raise typer.Exit(130) from None
+        raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
     return found
 
 

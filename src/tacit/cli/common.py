@@ -9,22 +9,21 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from tacit.cli.failures import Failed
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.runs.result import Result
 
 __all__ = [
-    "USAGE_ERROR",
     "AsJson",
     "Out",
     "Workers",
     "command_line",
-    "complain",
     "print_json",
     "print_results",
     "print_table",
@@ -32,9 +31,6 @@ __all__ = [
     "say",
     "tell",
 ]
-
-USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
-"""Click's own base of errors, from whichever copy of click this typer uses."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Workers: TypeAlias = Annotated[int | None, typer.Option(help="Processes; one per core and seed at most by default.")]
@@ -49,11 +45,6 @@ def say(line: str) -> None:
 def tell(line: str) -> None:
     """A line beside the answer, on stderr."""
     typer.echo(line, err=True)
-
-
-def complain(message: str) -> None:
-    """One line on stderr that says what is wrong."""
-    tell("error: " + " ".join(message.split()))
 
 
 def command_line(context: typer.Context) -> str:
@@ -116,10 +107,8 @@ def resumable(directory: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        tell(f"interrupted: {kept}")
-        raise typer.Exit(130) from None
+        raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
     except SeedFailed as error:
         if not isinstance(error.__cause__, TacitError):
             traceback.print_exception(error.__cause__)
-        complain(f"{error}; {kept}")
-        raise typer.Exit(1) from None
+        raise Failed(f"{error}; {kept}", kind="seed-failed", exit_code=1) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, Workers, command_line, print_json, print_results, resumable, say, tell
+from tacit.errors import require_count
 
 if TYPE_CHECKING:
     from tacit.runs.comparison import Run
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def demo_runs(episodes: int = EPISODES, seeds: int = SEEDS) -> tuple[Run, ...]:
     """The learner that `auto` chooses, without privacy and under each trust model, and the one that learns nothing."""
     from tacit.runs.comparison import Run
-    from tacit.runs.config import RunConfig
+    from tacit.runs.config import RunConfig, as_seeds
 
     choices: dict[str, dict[str, Any]] = {
         "not private": {},
@@ -36,7 +37,7 @@ def demo_runs(episodes: int = EPISODES, seeds: int = SEEDS) -> tuple[Run, ...]:
         "local, ε=1": {"trust": "local", **PRIVATE},
         "uniform policy": {"learner": "uniform"},
     }
-    shared: dict[str, Any] = {"environment": "riverswim", "episodes": episodes, "seeds": tuple(range(seeds))}
+    shared: dict[str, Any] = {"environment": "riverswim", "episodes": episodes, "seeds": as_seeds(seeds)}
     return tuple(Run(label=label, config=RunConfig(**shared, **choice)) for label, choice in choices.items())
 
 
@@ -51,11 +52,14 @@ def _demo(
     """Learn on RiverSwim with and without privacy: a table, a figure and the privacy certificates."""
     from tacit.runs.comparison import run_comparison
 
+    runs = demo_runs(episodes, seeds)
+    if workers is not None:
+        require_count("workers", workers)
     if not json:
         tell(f"RiverSwim, {episodes:,} users, {seeds} seeds, each trust model at epsilon 1")
     with resumable(out):
         comparison = run_comparison(
-            demo_runs(episodes, seeds),
+            runs,
             name="demo",
             out=out,
             command=command_line(context),

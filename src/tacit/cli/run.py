@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, resumable, say, tell
-from tacit.errors import require_count
+from tacit.errors import LARGEST_SEED, require_count
 
 __all__ = ["register"]
 
@@ -26,10 +26,11 @@ def register(app: typer.Typer) -> None:
 def _run(
     context: typer.Context, first_seed: int, workers: int | None, out: Path | None, json: bool, options: dict[str, Any]
 ) -> None:
-    from tacit.runs.config import RunConfig
+    from tacit.runs.config import MOST_SEEDS, RunConfig
     from tacit.runs.runner import Cell, run_cells
 
-    count, first = require_count("seeds", options["seeds"]), require_count("first seed", first_seed, least=0)
+    count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
+    first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
     config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
     cell = Cell(label=config.label, config=config, directory=out)
     with resumable(out):

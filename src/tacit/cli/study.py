@@ -173,7 +173,8 @@ def _take(
     if json:
         print_json({"outcome": found, **made.status()})
         return
-    say({"taken": "taken", "again": "taken before; nothing changed"}.get(found, found))
+    skipped = "skipped: its stage was given up here; nothing was learned, and the next plan goes on from its head"
+    say({"taken": "taken", "again": "taken before; nothing changed", "skipped": skipped}.get(found, found))
     if found == "quarantined":
         say("its counts contradict themselves: look into it, then take it with --inspected or give the stage up")
 
@@ -270,12 +271,13 @@ def _demo(
     from typing import get_args
 
     from tacit.accounting.claims import Trust
-    from tacit.errors import UnknownName
+    from tacit.errors import LARGEST_SEED, UnknownName, require_count
     from tacit.study.demo import run_demo
 
     known = [name for name in get_args(Trust) if name != "none"]
     if trust not in known:
         raise UnknownName("trust model", trust, known)
+    require_count("seed", seed, 0, LARGEST_SEED)
     found = run_demo(out, trust=trust, epsilon=epsilon, people=people, seed=seed, say=None if json else tell)  # type: ignore[arg-type]
     status, certificate = found.collector.status(), found.collector.certificate()
     if json:

@@ -280,9 +280,9 @@ class Clinic(NamedTuple):
 
 def prepare_clinic(bandit: DoseBandit) -> Clinic:
     """Alias tables and norms of a dose bandit."""
-    from tacit.data.trajectories import _alias_tables
+    from tacit.data.trajectories import alias_tables
 
-    cut, other = _alias_tables(np.array(bandit.rho).reshape(1, -1))
+    cut, other = alias_tables(np.array(bandit.rho).reshape(1, -1))
     features = np.array(bandit.features)
     return Clinic(
         features=features,

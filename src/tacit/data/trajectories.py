@@ -20,6 +20,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import DeterministicPolicy, Policy
+from tacit.tiers import tiered
 
 __all__ = [
     "LayeredWorld",
@@ -28,6 +29,7 @@ __all__ = [
     "Walked",
     "World",
     "alias_draw",
+    "alias_tables",
     "prepare_layered",
     "prepare_world",
     "roll_out",
@@ -54,8 +56,8 @@ class World(NamedTuple):
 
 def prepare_world(mdp: TabularMDP) -> World:
     """Build the alias tables of an MDP."""
-    cut, other = _alias_tables(mdp.stage_P.reshape(-1, mdp.num_states))
-    first_cut, first_other = _alias_tables(mdp.rho.reshape(1, -1))
+    cut, other = alias_tables(mdp.stage_P.reshape(-1, mdp.num_states))
+    first_cut, first_other = alias_tables(mdp.rho.reshape(1, -1))
     return World(
         cut=cut.reshape(mdp.stage_P.shape),
         other=other.reshape(mdp.stage_P.shape),
@@ -116,6 +118,10 @@ def _alias_tables(rows: Floats) -> tuple[Floats, Ints]:
                 cut[i, low[lows]] = 0.0
                 other[i, low[lows]] = np.argmax(rows[i])
     return cut, other
+
+
+alias_tables = tiered(lambda rows: 4 * rows.size)(_alias_tables)
+"""The same, called from Python."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,7 +39,7 @@ from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.loop.judges.softmax import DoseJudge, SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
-from tacit.planning.dynamic import backward_induction, evaluate_stochastic
+from tacit.planning.dynamic import solve, value_of
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.policies import LayeredPolicy, tabular, uniform_policy
 from tacit.protocol import Kernel, Plan, Query, Totals, World
@@ -280,9 +280,9 @@ class _Tabular:
         """V* and the value of the uniform policy, averaged over first states."""
         mdp = self.environment
         P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-        _, best, _ = backward_induction(P, r, mdp.horizon)
+        _, best, _ = solve(P, r, mdp.horizon)
         uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
-        found = evaluate_stochastic(P, r, uniform.probabilities(mdp.num_actions))
+        found = value_of(P, r, uniform.probabilities(mdp.num_actions))
         return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
 
 

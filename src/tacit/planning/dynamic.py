@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
+from tacit.tiers import tiered
 
 __all__ = [
     "backward_induction",
@@ -19,6 +20,8 @@ __all__ = [
     "evaluate_stochastic",
     "linear_values",
     "occupancy",
+    "solve",
+    "value_of",
 ]
 
 
@@ -50,6 +53,14 @@ def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floa
                     V[h, s] = Q[h, s, a]
                     policy[h, s] = a
     return Q, V, policy
+
+
+def _solving(P: Floats, r: Floats, horizon: int) -> int:
+    return horizon * int(P[0].size)
+
+
+solve = tiered(_solving)(backward_induction)
+"""The same, called from Python."""
 
 
 @kernel
@@ -112,6 +123,14 @@ def evaluate_stochastic(P: Floats, r: Floats, policy: Floats) -> Floats:
                     value += policy[h, s, a] * total
             V[h, s] = value
     return V
+
+
+def _valuing(P: Floats, r: Floats, policy: Floats) -> int:
+    return len(policy) * int(P[0].size)
+
+
+value_of = tiered(_valuing)(evaluate_stochastic)
+"""The same, called from Python."""
 
 
 @kernel

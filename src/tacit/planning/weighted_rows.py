@@ -16,6 +16,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel
 from tacit.planning.widths import ROW_FLOOR, _moments, _one_of_the_best, practical_width, row_model
+from tacit.tiers import tiered
 
 __all__ = ["Rows", "mixture_visits", "optimists", "pessimist", "row_weights", "weighted_rows"]
 
@@ -38,6 +39,21 @@ class Rows(NamedTuple):
     """[L,S,A]: the same of the sum of rewards."""
 
 
+def _rows_work(
+    transitions: Floats,
+    visits: Floats,
+    rewards: Floats,
+    weights: Floats,
+    variance: Floats,
+    kept_moves: Floats,
+    kept_rewards: Floats,
+    pooled: bool,
+    model: Rows,
+) -> int:
+    return 2 * int(transitions.size)
+
+
+@tiered(_rows_work)
 @kernel
 def weighted_rows(
     transitions: Floats,
@@ -90,6 +106,13 @@ def weighted_rows(
                         model.P[stage, s, a, t] = 0.0
 
 
+def _optimists_work(
+    model: Rows, rho: Floats, z: float, visits: float, enough: float, coins: Floats, policies: Ints
+) -> int:
+    return 4 * int(policies.size * model.r.shape[2]) * (1 + len(rho))
+
+
+@tiered(_optimists_work)
 @kernel
 def optimists(model: Rows, rho: Floats, z: float, visits: float, enough: float, coins: Floats, policies: Ints) -> None:
     """Write policies[j,h,s]: optimistic ones, each planned with the visits that those before it will make.
@@ -135,6 +158,11 @@ def optimists(model: Rows, rho: Floats, z: float, visits: float, enough: float, 
             at = following
 
 
+def _pessimist_work(model: Rows, horizon: int, z: float, coins: Floats) -> int:
+    return 6 * horizon * int(model.P[0].size)
+
+
+@tiered(_pessimist_work)
 @kernel
 def pessimist(model: Rows, horizon: int, z: float, coins: Floats) -> Ints:
     """The policy[h,s] that is greedy for lower bounds; nothing is known of unknown rows, which are worth 0."""
@@ -167,6 +195,11 @@ def pessimist(model: Rows, horizon: int, z: float, coins: Floats) -> Ints:
     return policy
 
 
+def _visits_work(model: Rows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> int:
+    return int(policies.size) * len(rho)
+
+
+@tiered(_visits_work)
 @kernel
 def mixture_visits(model: Rows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> None:
     """Add the visits that users[j] of each policy[j,h,s] make in the model to found[L,S,A]."""

@@ -20,7 +20,7 @@ from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.fingerprint import BEFORE
 from tacit.runs.result import Resolved, Result
-from tacit.runs.storage import RunDirectory
+from tacit.runs.storage import RunDirectory, complete_files
 from tacit.runs.verify import doubts_about_run, kept_config
 
 __all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]
@@ -95,6 +95,11 @@ def write_result(result: Result, directory: Path) -> Path:
 def read_result(directory: str | Path) -> Result:
     """Read a finished run back; its certificate is derived again, and what was kept is compared, not believed."""
     place = RunDirectory(Path(directory))
+    with complete_files(place.path):
+        return _read(place)
+
+
+def _read(place: RunDirectory) -> Result:
     header, privacy = place.header(), place.privacy()
     config = kept_config(header, place.model())
     if not place.finished:

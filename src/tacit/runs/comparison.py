@@ -22,7 +22,7 @@ from tacit.runs.config import RunConfig
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
 from tacit.runs.result import Result
 from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
-from tacit.runs.storage import RESULTS, RunDirectory, read_json, write_json, writing_to
+from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json, write_json, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,14 +142,15 @@ def load(directory: str | Path) -> Result | Comparison:
     if not (root / INDEX).is_file():
         raise InvalidInput(f"{root} must be a directory that tacit wrote: it has no config.json and no {INDEX}")
     index = read_json(root / INDEX)
-    return Comparison(
-        name=index["name"],
-        scale=index["scale"],
-        results=tuple(read_result(root / place) for place in index["runs"]),
-        directory=root,
-        version=index["version"],
-        command=index["command"],
-    )
+    with complete_files(root):
+        return Comparison(
+            name=index["name"],
+            scale=index["scale"],
+            results=tuple(read_result(root / place) for place in index["runs"]),
+            directory=root,
+            version=index["version"],
+            command=index["command"],
+        )
 
 
 def mixed_constants(results: Sequence[Result]) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_real
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
 
 __all__ = [
     "DEFAULT_BATCH",
+    "MOST_SEEDS",
     "RunConfig",
     "Seeds",
     "as_seeds",
@@ -30,6 +31,10 @@ __all__ = [
     "run_options",
     "run_parameters",
 ]
+
+MOST_SEEDS: Final = 1_000_000
+"""Each has rows, a file and a policy of its own."""
+MOST_CHECKPOINTS: Final = 100_000
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
@@ -111,7 +116,7 @@ class RunConfig:
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
-        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, least=2))
+        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MOST_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
@@ -267,8 +272,8 @@ def as_seeds(seeds: object) -> tuple[int, ...]:
     ((0, 1, 2), (7, 9))
     """
     if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes | Mapping):
-        return tuple(require_count("seed", seed, least=0) for seed in seeds)
-    return tuple(range(require_count("seeds", seeds)))
+        return tuple(require_count("seed", seed, 0, LARGEST_SEED) for seed in seeds)
+    return tuple(range(require_count("seeds", seeds, 1, MOST_SEEDS)))
 
 
 def parse_learner(spec: str) -> tuple[str, dict[str, str]]:

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
-from tacit.planning.dynamic import backward_induction
+from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
 from tacit.privatizers.printed_radii import printed_radii
@@ -99,7 +99,7 @@ class BatchKind:
 
 def _reference(name: str, mdp: TabularMDP) -> Policy:
     """Simulation only: the policy of a reference line."""
-    _, _, greedy = backward_induction(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
+    _, _, greedy = solve(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
     known: Mapping[str, Policy] = {
         "uniform": uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions),
         "optimal": DeterministicPolicy(greedy),

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, UnknownName, require
+from tacit.errors import InvalidInput, UnknownName, naming, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, parse_learner, run_options
@@ -56,7 +56,12 @@ def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
     is_list = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
     require(is_list and len(tables) > 0, f"{file} must have at least one [[run]]", tables)
     _known("entry of [defaults]", defaults, ENTRIES)
-    return name, tuple(_run(table, defaults) for table in tables)
+    runs = []
+    for number, table in enumerate(tables, start=1):
+        called = table.get("name")
+        with naming(f"run {number}" + (f" ('{called}')" if isinstance(called, str) else "") + f" of {file}"):
+            runs.append(_run(table, defaults))
+    return name, tuple(runs)
 
 
 def compare(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import NotSupported, require, require_count
+from tacit.errors import NotSupported, naming, require, require_count
 from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
 from tacit.runs.assemble import assemble
@@ -144,7 +145,10 @@ def check_cells(
         require_count("workers", workers)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
-    headers = [_header(cell, experiment, command) for cell in cells]
+    headers = []
+    for cell in cells:
+        with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
+            headers.append(_header(cell, experiment, command))
     for cell in cells:
         handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
         if handed and cell.directory is not None:

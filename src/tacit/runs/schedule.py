@@ -2,8 +2,8 @@
 
 Every task is one seed of one configuration and draws from generators that depend on its seed alone. Workers are fresh
 interpreters (`spawn`); they build their objects from the configuration, report progress through one shared counter per
-task and end when their parent does. The first failure stops everything that runs and names its seed; what was finished
-before stays finished.
+task (and one more, for compilation) and end when their parent does. The first failure stops everything that runs and
+names its seed; what was finished before stays finished.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.compiling import announce, seconds_compiling, tell_of
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
 from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
@@ -121,13 +122,13 @@ def _run_here(
     for number, task in enumerate(tasks):
         try:
             _compile(task.config)
-            started = time.perf_counter()
+            started = _working_time()
             run = run_seed(task, _until(started + seconds - spent, before, advanced))
         except _Stopped:
             return number
         except Exception as error:
             raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
-        spent += time.perf_counter() - started
+        spent += _working_time() - started
         before += task.config.episodes
         finished(task, run)
     return len(tasks)
@@ -138,17 +139,22 @@ def _until(deadline: float, before: int, advanced: Progress) -> Progress:
 
     def progress(done: int) -> None:
         advanced(before + done)
-        if time.perf_counter() > deadline:
+        if _working_time() > deadline:
             raise _Stopped
 
     return progress
+
+
+def _working_time() -> float:
+    """A clock that stands still while kernels are compiled: that is done once, and twice on two processes."""
+    return time.perf_counter() - seconds_compiling()
 
 
 def _run_on_processes(
     tasks: Sequence[Task], workers: int, finished: Callable[[Task, SeedRun], None], advanced: Progress
 ) -> None:
     context = multiprocessing.get_context("spawn")
-    counters = context.RawArray("q", len(tasks))
+    counters = context.RawArray("q", len(tasks) + 1)
     stop = context.Event()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker, initargs=(counters, stop))
     with pool:
@@ -158,7 +164,9 @@ def _run_on_processes(
         try:
             while pending:
                 done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                advanced(sum(counters))
+                advanced(sum(counters[: len(tasks)]))
+                if counters[len(tasks)]:
+                    announce("kernels")
                 for future in sorted(done, key=numbers.__getitem__):
                     task = tasks[numbers[future]]
                     finished(task, _outcome(future, task, lambda: _running(tasks, numbers, counters)))
@@ -193,9 +201,15 @@ _stop: Event | None = None
 def _begin_worker(counters: Any, stop: Event) -> None:
     global _counters, _stop  # what a process pool's initializer is for
     _counters, _stop = counters, stop
+    tell_of(_tell_parent)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with_parent, args=(parent.sentinel,), daemon=True).start()
+
+
+def _tell_parent(line: str) -> None:
+    del line
+    _counters[len(_counters) - 1] = 1
 
 
 def _end_with_parent(sentinel: int) -> None:

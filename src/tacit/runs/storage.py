@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, TacitError
 from tacit.loop.simulate import SeedRun
 from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
 
@@ -45,6 +45,7 @@ __all__ = [
     "RUN_FILES",
     "RunDirectory",
     "check_writable",
+    "complete_files",
     "read_json",
     "write_json",
     "write_whole",
@@ -228,6 +229,19 @@ def writing_to(path: Path) -> Iterator[None]:
         raise InvalidInput(f"cannot write to {path}: {error.strerror or error}") from error
 
 
+@contextlib.contextmanager
+def complete_files(path: Path) -> Iterator[None]:
+    """Say in one line that what is kept in a place is not what tacit writes there: an entry is missing or no value."""
+    try:
+        yield
+    except TacitError:
+        raise
+    except KeyError as error:
+        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there completely or not at all."""
     handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
@@ -281,7 +295,7 @@ def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any],
 
 def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     """What must agree: the configuration and everything it resolved to, but for why `auto` chose its learner."""
-    found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part, {})).items()}
+    found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part) or {}).items()}
     found.pop("because", None)
     return found
 

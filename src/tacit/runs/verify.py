@@ -35,7 +35,7 @@ from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.result import resolve
 from tacit.runs.sealing import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.signature import Signed, digest, examine
-from tacit.runs.storage import DIGESTS, RunDirectory, read_json
+from tacit.runs.storage import DIGESTS, RunDirectory, complete_files, read_json
 
 __all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "verify"]
 
@@ -68,8 +68,11 @@ class Verdict:
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
     """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on."""
     place = Path(path)
-    if place.is_dir():
-        return _directory(place, key)
+    with complete_files(place):
+        return _directory(place, key) if place.is_dir() else _file(place, key)
+
+
+def _file(place: Path, key: str | Path | None) -> Verdict:
     content = read_json(place)
     if content.get("format") == "tacit-bundle":
         return _bundle(place, content, key)
@@ -77,7 +80,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
         return _judged(place, "results", *_cells(content["runs"]), content, key)
     stated = content if set(FIRST_ENTRIES) <= set(content) else content.get("certificate")
     if not isinstance(stated, dict):
-        raise InvalidInput(f"{path} must be a run, a comparison, results, a bundle or a certificate of tacit")
+        raise InvalidInput(f"{place} must be a run, a comparison, results, a bundle or a certificate of tacit")
     plain = {name: part for name, part in stated.items() if name not in ("signature", "digest")}
     return _judged(place, "certificate", *_alone(plain, content), content, key)
 

@@ -1,1 +1,1 @@
-"""Services: the parties of a study behind HTTP, each its own process, database and keys."""
+"""A study over the network: shuffler, learner, issuer and mixer behind HTTP; needs the extra `service`."""

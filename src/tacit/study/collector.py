@@ -13,6 +13,7 @@ C3  Never fewer than `least`: a stage with fewer reports ends void. A void stage
 C4  A restored backup is found out before it draws: `release` takes the place in the ledger that the learner has seen.
 C5  Real people get noise that nobody can replay: a collector of secure noise refuses every other source.
 C6  It believes no number that it can derive: a design whose certificate does not hold is refused.
+C7  Sealed stages (`tacit.study.sealed`): it checks lengths only, and releases the manifest of a permuted file.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from tacit.study.admission import (
     require_next_question,
     require_seen,
 )
+from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
 from tacit.study.databases import database_at
@@ -52,6 +54,7 @@ from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
+from tacit.study.sealed import Manifest, require_layers
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
@@ -97,6 +100,11 @@ class Collector:
         require(known, f"{PEOPLE} must be the key that this collector began with", "another key", "restore it")
         self.channels: tuple[Channel, ...] = channels_of(self.design)
         self.study = bytes.fromhex(self.design.digest)
+        self.layers = require_layers(self.channels, int(meta.get("sealed", 0)))
+        """How many layers messages are sealed in; 0: they are not."""
+        self.batches = BatchFiles(self.directory, edge=edge)
+        if self.layers:
+            self._sweep()
 
     @classmethod
     def new(
@@ -109,17 +117,20 @@ class Collector:
         learner: str | Path | None = None,
         seed: int | None = None,
         source: Noise | None = None,
+        sealed: int = 0,
         edge: Edge = no_edge,
         database: str | Database | None = None,
     ) -> Self:
         """Begin to collect for a design whose certificate holds (C6): the whole schedule is reserved at once.
 
-        `noise="simulation"` is for rehearsals, and only there a `seed` makes sense.
+        `noise="simulation"` is for rehearsals, and only there a `seed` makes sense. `sealed` is how many layers every
+        message is sealed in (C7): 1 (or True) to the learner, 2 with a mixer between.
         """
         require(noise in NOISE_KINDS, f"noise must be one of {', '.join(NOISE_KINDS)}", noise)
         require(seed is None or noise == "simulation", "only simulation noise has a seed", noise)
         usable_key(key)
         parts = parts_of(design)
+        layers = require_layers(parts.channels, sealed)
         place = Path(directory)
         where = database_at(place, database)
         require(not where.exists("collector"), f"{place} must be a new directory", "a collector in it")
@@ -134,6 +145,7 @@ class Collector:
                 "people": pseudonyms.mark,
                 "reports": str(int(design.unit.reports)),
                 "seed": None if entropy is None else str(entropy),
+                "sealed": str(layers),
             }
             connection.executemany("INSERT INTO meta VALUES (?, ?)", list(rows.items()))
             ledger = PeopleLedger.within(connection)
@@ -179,6 +191,8 @@ class Collector:
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
             connection.execute("INSERT INTO question VALUES (?, ?, ?, ?, ?)", (stage, question, bundle, *paid))
+        if self.layers:
+            self._sweep()
         return int(stage)
 
     def add(self, report: bytes, person: str) -> str:
@@ -200,6 +214,7 @@ class Collector:
         while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
             with self.store.step("add") as connection:
                 intake = self._intake(connection)
+                intake.expect(some)
                 found = [intake.take(*row) for row in some]
                 intake.finish()
             answers.extend(found)
@@ -241,6 +256,7 @@ class Collector:
             require_latest(connection, head)
             number, slot, questions, n = self._stage(connection, "closed")
             require(number == stage, "the last stage must be the closed one", "another")
+            self._remove_unnamed(connection)
             paid = None if charge is None else Head(number=charge, digest=digest)
             return self._released(connection, Bundle.parse(bundle), slot, question, questions, n, paid)
 
@@ -279,6 +295,21 @@ class Collector:
                 'SELECT ends FROM stage LEFT JOIN "window" ON stage = number ORDER BY number DESC LIMIT 1'
             ).fetchone()
         return None if row is None else row[0]
+
+    def batch_file(self, stage: int) -> Path:
+        """The permuted messages of a sealed stage that was released (C7): until the learner has taken the release."""
+        return self.batches.path(self._manifest(stage))
+
+    def tokens_file(self, stage: int) -> Path:
+        """The tokens of the reports of a sealed stage that was released, sorted; empty where there are none."""
+        return self.batches.tokens(self._manifest(stage))
+
+    def seen(self, head: Head) -> None:
+        """The learner has taken everything up to this head: batches up to it are deleted."""
+        with self.store.reading() as connection:
+            require_seen(connection, head)
+        if self.layers:
+            self._sweep(head)
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
@@ -330,14 +361,7 @@ class Collector:
         else:
             receipt = paid.receipt
         self.store.edge("release:drawn")
-        rows = connection.execute(
-            """SELECT bytes FROM body JOIN report USING (seq)
-               WHERE stage = ? AND seq NOT IN (SELECT seq FROM dropped) ORDER BY seq""",
-            (stage,),
-        ).fetchall()
-        require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
-        secret, noise = self._secret(connection), self._noise(connection)
-        after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
+        after, payload, noise = self._payload(connection, channel, asked, n)
         made = Release(
             study=self.study,
             stage=stage,
@@ -365,6 +389,43 @@ class Collector:
             self._scrub(connection, stage)
         return data
 
+    def _payload(self, connection: Connection, channel: Channel, asked: Bundle, n: int) -> tuple[Any, bytes, Noise]:
+        """What the channel releases of all bodies, or the manifest of the file that they were permuted into (C7)."""
+        stage = int(asked["stage"])
+        secret, noise = self._secret(connection), self._noise(connection)
+        if self.layers:
+            require(asked.query == channel.query, f"this stage asks for {channel.query}", "something else")
+            return secret, self.batches.write(connection, stage, channel, n, self.layers).encode(), noise
+        rows = connection.execute(
+            """SELECT bytes FROM body JOIN report USING (seq)
+               WHERE stage = ? AND seq NOT IN (SELECT seq FROM dropped) ORDER BY seq""",
+            (stage,),
+        ).fetchall()
+        require(len(rows) == n, "all bodies of a closed stage must be there", "fewer of them")
+        after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
+        return after, payload, noise
+
+    def _manifest(self, stage: int) -> Manifest:
+        """What was released for a sealed stage."""
+        require(self.layers > 0, "only sealed stages have batches", "a collector that reads its reports")
+        with self.store.reading() as connection:
+            row = connection.execute("SELECT bytes FROM outbox WHERE stage = ?", (stage,)).fetchone()
+        require(row is not None, "a stage must be released to have a batch", "none")
+        return Manifest.parse(Release.parse(bytes(row[0])).payload)
+
+    def _sweep(self, seen: Head | None = None) -> None:
+        """Delete the files of batches that nobody asks for any more, if there are some."""
+        with self.store.reading() as connection:
+            found = self.batches.unnamed(connection, seen)
+        if found:
+            with self.store.step("sweep") as connection:
+                self._remove_unnamed(connection, seen)
+
+    def _remove_unnamed(self, connection: Connection, seen: Head | None = None) -> None:
+        if self.layers:
+            for path in self.batches.unnamed(connection, seen):
+                path.unlink(missing_ok=True)
+
     def _require_enough(self, channel: Channel, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
         hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
@@ -379,7 +440,8 @@ class Collector:
             connection.execute("DELETE FROM secret")
 
     def _intake(self, connection: Connection) -> Intake:
-        return Intake(connection, study=self.study, limit=int(self.design.unit.reports), channels=self.channels)
+        limit = int(self.design.unit.reports)
+        return Intake(connection, study=self.study, limit=limit, channels=self.channels, layers=self.layers)
 
     def _stage(self, connection: Connection, *states: str) -> tuple[int, int, int, Any]:
         """(number, slot, questions, n) of the last stage, if it is in one of these states."""

@@ -97,9 +97,8 @@ def replayed(study: Study) -> int:
         slots = dict(connection.execute("SELECT number, slot FROM stage").fetchall())
         bundles = connection.execute("SELECT stage, question, bytes, digest FROM bundle ORDER BY stage, question")
         asked = {(row[0], row[1]): row[2:] for row in bundles.fetchall()}
-        released = {
-            (row[0], row[1]): row[2] for row in connection.execute("SELECT stage, question, bytes FROM release")
-        }
+        rows = connection.execute("SELECT stage, question, bytes, opened FROM release").fetchall()
+        released = {(stage, question): (data, opened) for stage, question, data, opened in rows}
         sealed = connection.execute("SELECT bytes, digest FROM release").fetchall()
     require(all(sha256(data).hex() == name for data, name in sealed), "releases must be as they were taken", "others")
     _require_chain(study, asked)
@@ -116,7 +115,7 @@ def replayed(study: Study) -> int:
     return len(steps)
 
 
-def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: bytes | None, asked: Any) -> Mind:
+def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: Any, asked: Any) -> Mind:
     """One step of a study, done again."""
     learner = study.parts.learner
     if kind == "plan":
@@ -133,11 +132,14 @@ def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: bytes
         return Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
     kept = kind in ("take", "void") and release is not None
     require(kept, "a study must have kept its releases", "one is missing")
-    given, channel = Release.parse(release or b""), study.parts.channels[slot]
+    given, channel = Release.parse(release[0]), study.parts.channels[slot]
+    # A sealed release is read as what it was opened to.
+    payload = given.payload if release[1] is None else release[1]
+    require((release[1] is None) == (study.layers == 0), "a sealed study must have kept what it opened", "otherwise")
     if kind == "void":
-        memory = channel.skip(mind.memory, given.payload, given.people)
+        memory = channel.skip(mind.memory, payload, given.people)
         return Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
-    memory, found = channel.read(mind.memory, given.payload, given.people)
+    memory, found = channel.read(mind.memory, payload, given.people)
     return Mind(belief=learner.update(mind.belief, found), plan=mind.plan, memory=memory, coins=mind.coins)
 
 

@@ -18,7 +18,7 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import kernel
 from tacit.learners.dp_pg import add_barrier
-from tacit.planning.dynamic import backward_induction
+from tacit.planning.dynamic import solve
 from tacit.policies.softmax import add_pull_back, softmax_table
 from tacit.protocol import Kernel, Measures, Plan
 
@@ -87,7 +87,7 @@ class GradientTally(NamedTuple):
 def gradient_truth(mdp: TabularMDP) -> GradientTruth:
     """Solve the true model once."""
     P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-    _, V, _ = backward_induction(P, r, mdp.horizon)
+    _, V, _ = solve(P, r, mdp.horizon)
     return GradientTruth(P=P, r=r, rho=np.array(mdp.rho), best=V[0].copy(), optimal=float(mdp.rho @ V[0]))
 
 

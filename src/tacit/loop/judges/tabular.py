@@ -12,9 +12,10 @@ from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import inlined, lean_kernel
-from tacit.planning.dynamic import backward_induction, evaluate_deterministic, evaluate_stochastic
+from tacit.planning.dynamic import evaluate_deterministic, solve, value_of
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
 from tacit.protocol import Measures, Plan
+from tacit.tiers import tiered
 
 __all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
 
@@ -42,7 +43,7 @@ class Tally(NamedTuple):
 def truth_of(mdp: TabularMDP) -> Truth:
     """Solve the true model once."""
     P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-    _, V, _ = backward_induction(P, r, mdp.horizon)
+    _, V, _ = solve(P, r, mdp.horizon)
     return Truth(P=P, r=r, best=V[0].copy())
 
 
@@ -75,6 +76,13 @@ def refresh(truth: Truth, tally: Tally, policy: Ints) -> None:
 _refreshed = inlined(refresh)
 
 
+def _refreshing(truth: Truth, tally: Tally, policy: Ints) -> int:
+    return int(policy.size * (1 + policy.shape[1]))
+
+
+_refresh = tiered(_refreshing)(refresh)
+
+
 @lean_kernel
 def count_user(truth: Truth, tally: Tally, parameters: Any, belief: Any, users: Any) -> None:
     """Add one user: V*(s_1) - V^π(s_1)."""
@@ -90,7 +98,7 @@ def record_regret(truth: Truth, tally: Tally, curves: Floats, mark: int, past: i
 
 def gaps_of(truth: Truth, policy: Policy, num_actions: int) -> Floats:
     """V*(s) - V^π(s) of any policy, for every first state s."""
-    V = evaluate_stochastic(truth.P, truth.r, policy.probabilities(num_actions))
+    V = value_of(truth.P, truth.r, policy.probabilities(num_actions))
     return np.asarray(truth.best - V[0])
 
 
@@ -127,7 +135,7 @@ class TabularJudge:
                 for (policy, _), first in zip(followed, starts, strict=True)
             )
         if isinstance(plan.policy, DeterministicPolicy):
-            refresh(self.truth, self.tally, plan.policy.actions)
+            _refresh(self.truth, self.tally, plan.policy.actions)
             gaps = self.truth.best - self.tally.V[0]
         else:
             gaps = gaps_of(self.truth, tabular(plan.policy), self._actions)

@@ -1,0 +1,81 @@
+"""How a command fails: one line on stderr, one exit code, and under --json one object on stdout.
+
+    {"error": {"kind": "unknown-name", "message": "unknown environment 'riverswin': did you mean ...", "exit": 2}}
+
+kind is `usage` (what was typed is no command of tacit), the class of a refusal (`invalid-input`, `unknown-name`,
+`budget-spent`, `not-supported`, `unsupportable`), `seed-failed`, `interrupted` or `output` (a file could not be read or
+the answer could not be written). Verdicts are answers, no failures: `tacit verify` ends with 1 and prints its verdict.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+
+from tacit.errors import TacitError
+
+__all__ = ["USAGE_ERROR", "Failed", "explain", "explain_lost_output"]
+
+USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+"""Click's own base of errors, from whichever copy of click this typer uses."""
+FLAG: Final = "--json"
+
+
+class Failed(Exception):
+    """A command ends with this exit code; `line` is what people read."""
+
+    def __init__(self, message: str, *, kind: str, exit_code: int, line: str | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.exit_code = kind, exit_code
+        self.line = f"error: {message}" if line is None else line
+
+
+def explain(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong, for people and, where the words ask for JSON, for programs; returns the exit code."""
+    failed = error if isinstance(error, Failed) else _failed(error)
+    typer.echo(" ".join(failed.line.split()), err=True)
+    if FLAG in words:
+        message = " ".join(str(failed).split())
+        content: dict[str, Any] = {"error": {"kind": failed.kind, "message": message, "exit": failed.exit_code}}
+        try:
+            typer.echo(json.dumps(content, ensure_ascii=False))
+        except OSError:
+            _give_up_stdout()
+    return failed.exit_code
+
+
+def explain_lost_output(error: OSError, words: Sequence[str]) -> int:
+    """A reader that went away (`| head`) needs no word; a full disk does. Nothing is flushed again at the end."""
+    gone = error.errno == errno.EPIPE
+    if error.filename is None:
+        _give_up_stdout()
+    if gone:
+        return 1
+    where = "the answer could not be written" if error.filename is None else f"{error.filename} could not be used"
+    message = f"{where}: {error.strerror or error}"
+    said = [] if error.filename is None else words
+    return explain(Failed(message, kind="output", exit_code=1), said)
+
+
+def _failed(error: Exception) -> Failed:
+    if isinstance(error, USAGE_ERROR):
+        return Failed(error.format_message(), kind="usage", exit_code=2)  # type: ignore[attr-defined]
+    kind = type(error) if isinstance(error, TacitError) else TacitError
+    return Failed(str(error), kind=re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower(), exit_code=2)
+
+
+def _give_up_stdout() -> None:
+    """Send whatever is still to be flushed nowhere, so that the interpreter ends in silence."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # no file behind it: there is nothing to flush
+        return

@@ -1,0 +1,84 @@
+"""A watch on compilation: how many seconds of this process went into kernels, and one line for whoever waits for them.
+
+Kernels are compiled once per machine and version and then read from a cache (`tacit.kernels`), so the first run of all
+is slow and silent. After `PATIENCE` seconds of compilation in one process a line is told, once, wherever `tell_of`
+says: by default the logger `tacit` at level INFO. Numba's own event counts, raised only where nothing was cached.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from numba.core import event
+
+__all__ = ["PATIENCE", "announce", "seconds_compiling", "tell_of"]
+
+PATIENCE: Final = 0.5
+"""Seconds of compilation that need no word."""
+
+_log = logging.getLogger("tacit")
+
+
+class _Watch(event.Listener):  # type: ignore[misc]
+    """Adds up the outermost compilations; numba holds a lock while it compiles, so they come one after the other."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.depth = 0
+        self.began = 0.0
+        self.spent = 0.0
+        self.told = False
+        self.tell: Callable[[str], None] = _log.info
+
+    def on_start(self, event: Any) -> None:
+        """A kernel, or a part of one, is compiled from here on."""
+        if self.depth == 0:
+            self.began = time.perf_counter()
+            original = event.data["dispatcher"].py_func
+            self.name = f"{original.__module__}.{original.__qualname__.partition('.')[0]}"
+        self.depth += 1
+        self.check()
+
+    def on_end(self, event: Any) -> None:
+        """It was compiled."""
+        self.check()
+        self.depth -= 1
+        if self.depth == 0:
+            self.spent += time.perf_counter() - self.began
+
+    def seconds(self) -> float:
+        """So far."""
+        return self.spent + (time.perf_counter() - self.began if self.depth > 0 else 0.0)
+
+    def check(self) -> None:
+        """Say what is compiled, if it has taken long."""
+        if not self.told and self.seconds() > PATIENCE:
+            self.say(self.name)
+
+    def say(self, name: str) -> None:
+        """Once."""
+        if not self.told:
+            self.told = True
+            self.tell(f"compiling for this machine, once: {name}; later runs begin at once")
+
+
+_WATCH: Final = _Watch()
+event.register("numba:compile", _WATCH)
+
+
+def seconds_compiling() -> float:
+    """Seconds that this process has spent on compilation so far."""
+    return _WATCH.seconds()
+
+
+def tell_of(tell: Callable[[str], None]) -> None:
+    """Where the line goes from now on."""
+    _WATCH.tell = tell
+
+
+def announce(name: str) -> None:
+    """Say that `name` is compiled somewhere else, in a worker of this process; nothing if it was said before."""
+    _WATCH.say(name)

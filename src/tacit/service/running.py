@@ -1,0 +1,194 @@
+"""One process of one party: several listeners in one event loop, and an orderly end.
+
+R1  Ready means ready: addresses are printed, and written to the file `ready`, once every listener accepts.
+R2  SIGTERM and SIGINT drain: listeners for devices close first, what was accepted is answered, then the party's own
+    work ends (its writer is flushed), then the internal listener closes. The exit code is 0.
+R3  The end is bounded: after `drain_seconds` what is left is given up, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from tacit.errors import InvalidInput
+from tacit.runs.storage import write_whole, writing_to
+from tacit.service.config import Limits, Listen
+from tacit.service.connections import LARGEST_HEAD, bounded_protocol
+from tacit.service.logs import Log
+from tacit.service.web import Drain
+
+__all__ = ["Listener", "Party", "serve"]
+
+FILES_BESIDE: Final = 256
+"""Open files that are not connections."""
+
+
+async def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """An application and where it listens; listeners are closed in their order."""
+
+    name: str
+    app: ASGIApp
+    listen: Listen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Party:
+    """What one process runs."""
+
+    name: str
+    listeners: Sequence[Listener]
+    """The last one stays open longest: the internal one."""
+    limits: Limits
+    log: Log
+    drain: Drain = field(default_factory=Drain)
+    begin: Callable[[], Awaitable[None]] = _nothing
+    """Starts the party's own work, in the event loop, before anything is accepted."""
+    end: Callable[[], Awaitable[None]] = _nothing
+    """Ends it: called when devices are answered, before the internal listener closes."""
+    ready: Path | None = None
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to its process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(party: Party) -> int:
+    """Run a party until it is asked to end; the exit code."""
+    for name in ("uvicorn.error", "uvicorn.access", "asyncio"):
+        quiet = logging.getLogger(name)  # they would print addresses and messages of errors
+        quiet.handlers, quiet.propagate = [logging.NullHandler()], False
+    _require_files(sum(1 for _ in party.listeners) * party.limits.connections)
+    sockets = [_bound(listener.listen) for listener in party.listeners]
+    servers = [_Server(_settings(party.limits, listener)) for listener in party.listeners]
+    with asyncio.Runner(loop_factory=servers[0].config.get_loop_factory()) as runner:
+        return runner.run(_run(party, servers, sockets))
+
+
+async def _run(party: Party, servers: Sequence[_Server], sockets: Sequence[socket.socket]) -> int:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    party.drain.when_asked(lambda: loop.call_soon_threadsafe(asked.set))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, party.drain.ask)
+    await party.begin()
+    tasks = [
+        asyncio.create_task(server.serve(sockets=[listening]))
+        for server, listening in zip(servers, sockets, strict=True)
+    ]
+    while not all(server.started for server in servers):
+        await asyncio.sleep(0.01)
+        for task in tasks:
+            if task.done():
+                task.result()
+    _say_ready(party, sockets)
+    ended = asyncio.create_task(asked.wait())
+    await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    party.drain.ask()
+    ended.cancel()
+    party.log.event("draining")
+    clean = True
+    try:
+        async with asyncio.timeout(party.limits.drain_seconds):
+            for server, task in zip(servers[:-1], tasks[:-1], strict=True):
+                server.should_exit = True
+                await task
+            await party.end()
+            servers[-1].should_exit = True
+            await tasks[-1]
+    except TimeoutError:
+        clean = False
+        for task in tasks:
+            task.cancel()
+    party.log.event("ended", outcome="drained" if clean else "gave up")
+    party.log.flush()
+    return 0 if clean else 1
+
+
+def _settings(limits: Limits, listener: Listener) -> uvicorn.Config:
+    seconds: Any = limits.drain_seconds
+    return uvicorn.Config(
+        listener.app,
+        http=bounded_protocol(limits.read_seconds),
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=limits.connections,
+        backlog=limits.backlog,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=seconds,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+    )
+
+
+def _bound(listen: Listen) -> socket.socket:
+    """A socket at this address."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((listen.host, listen.port))
+    except OSError as error:
+        made.close()
+        raise InvalidInput(
+            f"{listen.host}:{listen.port} must be a free address of this machine: {error.strerror}"
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+def _say_ready(party: Party, sockets: Sequence[socket.socket]) -> None:
+    """Print the addresses as one JSON line, and write them where the configuration says (R1)."""
+    addresses = {}
+    for listener, made in zip(party.listeners, sockets, strict=True):
+        host, port = made.getsockname()[:2]
+        addresses[listener.name] = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    line = json.dumps({"party": party.name, **addresses})
+    if party.ready is not None:
+        with writing_to(party.ready):
+            party.ready.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(party.ready, line.encode() + b"\n")
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    party.log.event("ready")
+
+
+def _require_files(connections: int) -> None:
+    """Raise the limit of open files as far as it is allowed, or say that it is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + FILES_BESIDE
+    if soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise InvalidInput(
+            f"limits.connections must fit into the limit of open files, got {connections} for {hard} files; "
+            "lower it or raise the limit (ulimit -n)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,200 @@
+"""The shuffler's internal address: what the learner and operators ask of it, under a bearer secret.
+
+    PUT  /v1/stages/{stage}/questions/{q}           a bundle: 201, the same again 200
+    PUT  /v1/keys/{party}                           signed keys of learner, mixer, issuer
+    POST /v1/stages/{stage}/close                   {"reports": n}
+    POST /v1/stages/{stage}/questions/{q}/release   body: the learner's head; the release, the same bytes every time
+    GET  /v1/stages/{stage}/batch, /tokens          files of a sealed stage, in parts if asked (Range)
+    POST /v1/stages/{stage}/void                    body: the reason
+    GET  /v1/status  /healthz  /metrics;  POST /v1/drain
+
+D1  Every request may be repeated: it changes nothing a second time and gives the same answer.
+D2  Steps run in the writer's thread, so they come after the reports that were taken in before them, and the event loop
+    never waits for the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from tacit.errors import require
+from tacit.service.problems import Refused
+from tacit.service.shuffler import Shuffler
+from tacit.service.web import application, health_route, json_response, metrics_route, said
+from tacit.service.windows import ends_after, look
+from tacit.study.bundle import Bundle
+from tacit.study.collector import Collector
+from tacit.study.parts import Head
+
+__all__ = ["internal_app"]
+
+BYTES: Final = "application/octet-stream"
+LONGEST_HEAD: Final = 200
+QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, number DESC LIMIT 1"
+
+
+def internal_app(made: Shuffler) -> ASGIApp:
+    """What the learner and operators talk to."""
+
+    async def question(request: Request) -> Response:
+        stage, number = _numbers(request)
+        data = await request.body()
+        new = await made.writer.run(lambda collector: _opened(made, collector, stage, number, data))
+        made.windows.soon()
+        return _put(request, new)
+
+    async def keys(request: Request) -> Response:
+        data = await request.body()
+        found = await asyncio.to_thread(made.relay.put_keys, request.path_params["party"], data)
+        return _put(request, found)
+
+    async def close(request: Request) -> Response:
+        (stage,) = _numbers(request)
+        return json_response({"reports": await made.writer.run(lambda collector: _closed(collector, stage))})
+
+    async def release(request: Request) -> Response:
+        stage, number = _numbers(request)
+        head = Head.from_text(_text(await request.body(), LONGEST_HEAD))
+        data = await made.writer.run(lambda collector: _released(collector, stage, number, head))
+        return Response(data, media_type=BYTES, headers={"cache-control": "no-store"})
+
+    async def batch(request: Request) -> Response:
+        (stage,) = _numbers(request)
+        return await _file(lambda: made.collector.batch_file(stage))
+
+    async def tokens(request: Request) -> Response:
+        (stage,) = _numbers(request)
+        return await _file(lambda: made.collector.tokens_file(stage))
+
+    async def void(request: Request) -> Response:
+        (stage,) = _numbers(request)
+        reason = _text(await request.body(), 200) or "given up"
+        await made.writer.run(lambda collector: _voided(collector, stage, reason))
+        made.windows.soon()
+        return json_response({"stage": stage, "state": "void"})
+
+    async def status(request: Request) -> Response:
+        found = await asyncio.to_thread(made.collector.status)
+        seen = await asyncio.to_thread(look, made.collector)
+        window = None if seen is None else seen.ends
+        return json_response({**found, "ends": window, "draining": made.drain.draining, "layers": made.config.layers})
+
+    async def drain(request: Request) -> Response:
+        made.drain.ask()
+        return json_response({"status": "draining"}, 202)
+
+    routes = [
+        Route("/v1/stages/{stage:int}/questions/{question:int}", question, methods=["PUT"]),
+        Route("/v1/keys/{party:str}", keys, methods=["PUT"]),
+        Route("/v1/stages/{stage:int}/close", close, methods=["POST"]),
+        Route("/v1/stages/{stage:int}/questions/{question:int}/release", release, methods=["POST"]),
+        Route("/v1/stages/{stage:int}/batch", batch, methods=["GET"]),
+        Route("/v1/stages/{stage:int}/tokens", tokens, methods=["GET"]),
+        Route("/v1/stages/{stage:int}/void", void, methods=["POST"]),
+        Route("/v1/status", status, methods=["GET"]),
+        Route("/v1/drain", drain, methods=["POST"]),
+        health_route(made.drain, lambda: not made.writer.broken),
+        metrics_route(made.meters),
+    ]
+    config = made.config
+    return application(
+        routes,
+        limits=config.limits,
+        meters=made.meters,
+        log=made.log,
+        drain=made.drain,
+        bearer=config.bearer.read(),
+    )
+
+
+# steps, in the writer's thread
+
+
+def _opened(made: Shuffler, collector: Collector, stage: int, number: int, data: bytes) -> bool:
+    """Open a stage, take its next question in, or tell devices to stop; whether anything is new."""
+    asked = Bundle.parse(data)
+    same = (asked["stage"], asked["question"]) == (stage, number)
+    require(same, "a bundle must be of the stage and question of its address", "another")
+    if asked.channel is None:
+        return made.relay.put_last(data)
+    with collector.store.reading() as connection:
+        there = connection.execute("SELECT 1 FROM question WHERE stage = ? AND number = ?", (stage, number)).fetchone()
+    if there is None:
+        made.relay.require_going_on()
+    collector.open(data, ends=ends_after(made.config.window_seconds, made.windows.wall))
+    made.relay.refresh_bundle()
+    return there is None
+
+
+def _closed(collector: Collector, stage: int) -> int:
+    """Close the open stage if enough reports are in; how many count."""
+    seen = look(collector)
+    require(seen is not None and seen.stage == stage, "the last stage must be this one", "another")
+    assert seen is not None  # noqa: S101 - for the types
+    if seen.state in ("closed", "released"):
+        return seen.reports
+    require(seen.state == "open", "a stage must be open to be closed", seen.state)
+    hint = "wait for more, or end it with void"
+    require(seen.reports >= seen.least, f"a stage must have at least {seen.least} reports", seen.reports, hint)
+    return collector.close()
+
+
+def _released(collector: Collector, stage: int, number: int, head: Head) -> bytes:
+    """The release of a question: what was stored, or the last question's, made now."""
+    with collector.store.reading() as connection:
+        last = connection.execute(QUESTION).fetchone()
+        stored = connection.execute(
+            "SELECT bytes FROM outbox WHERE stage = ? AND question = ?", (stage, number)
+        ).fetchone()
+    require(last is not None, "a stage must be asked before it is released", "no stage")
+    if tuple(last) == (stage, number):
+        return collector.release(head)
+    require(stored is not None, f"the question to release must be {last[1]} of stage {last[0]}", "another")
+    return bytes(stored[0])
+
+
+def _voided(collector: Collector, stage: int, reason: str) -> None:
+    """Give the last stage up, unless it was given up before."""
+    seen = look(collector)
+    require(seen is not None and seen.stage == stage, "the last stage must be this one", "another")
+    assert seen is not None  # noqa: S101 - for the types
+    if seen.state != "void":
+        collector.void(reason)
+
+
+# requests and answers
+
+
+def _numbers(request: Request) -> tuple[int, ...]:
+    found = tuple(request.path_params[name] for name in ("stage", "question") if name in request.path_params)
+    if any(number >= 2**32 for number in found):
+        raise Refused("not-found")
+    return found
+
+
+def _text(data: bytes, longest: int) -> str:
+    require(len(data) <= longest, f"a text must have at most {longest} bytes", len(data))
+    try:
+        return data.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise Refused("malformed") from error
+
+
+def _put(request: Request, new: bool) -> Response:
+    said(request, "new" if new else "again")
+    return json_response({"new": new}, 201 if new else 200)
+
+
+async def _file(find: Callable[[], Path]) -> Response:
+    path: Any = await asyncio.to_thread(find)
+    if not path.is_file():
+        raise Refused("not-found")
+    return FileResponse(path, media_type=BYTES, headers={"cache-control": "no-store"})

@@ -1,0 +1,302 @@
+"""What every command does alike: -h, completion, failures as one line and as JSON, absurd numbers, lost outputs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+import tacit
+from tacit.cli import main
+from tacit.cli.app import app
+from tacit.errors import nearest
+from tacit.learners.table import LEARNERS
+
+HUGE = "99999999999999999999999"
+
+
+def walk(command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from walk(inner, (*path, name))
+    if not hasattr(command, "commands"):
+        yield path, command
+
+
+COMMANDS = dict(walk(typer.main.get_command(app)))
+GROUPS = {path[:-1] for path in COMMANDS}
+JSON = [path for path, command in COMMANDS.items() if any("--json" in item.opts for item in command.params)]
+
+
+def named(path) -> str:
+    return " ".join(path) or "tacit"
+
+
+def call(capsys, *words) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    return code, *capsys.readouterr()
+
+
+def one_line(err: str) -> bool:
+    return err.startswith("error: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS], ids=named)
+def test_h_helps_everywhere(capsys, path):
+    code, out, err = call(capsys, *path, "-h")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: {' '.join(['tacit', *path])} ")
+    assert call(capsys, *path, "--help") == (0, out, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_commands(capsys, monkeypatch, shell):
+    monkeypatch.setenv("_TACIT_COMPLETE", f"source_{shell}")
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 0
+    assert "_TACIT_COMPLETE=complete_" in capsys.readouterr().out
+
+
+def test_completion_completes(capsys, monkeypatch):
+    monkeypatch.setenv("_TACIT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tacit com")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == ["compare"]
+
+
+@pytest.mark.parametrize("path", JSON, ids=named)
+def test_failures_are_json_where_json_is_asked_for(capsys, path):
+    plain = call(capsys, *path, "--nonsense")
+    assert plain[:2] == (2, "")
+    assert one_line(plain[2])
+    code, out, err = call(capsys, *path, "--nonsense", "--json")
+    assert (code, err) == (2, plain[2])
+    message = err.removeprefix("error: ").rstrip("\n")
+    assert json.loads(out) == {"error": {"kind": "usage", "message": message, "exit": 2}}
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["run", "--environment", "riverswin", "--episodes", "9"], "unknown-name"),
+        (["run", "--environment", "riverswim", "--episodes", "-9"], "invalid-input"),
+        (["run", "--environment", "clinic-dose", "--learner", "psrl", "--episodes", "9"], None),
+        (["nonsense"], "usage"),
+        (["run"], "usage"),
+        (["plot", "nowhere"], "invalid-input"),
+    ],
+)
+def test_the_kind_of_a_failure(capsys, words, kind):
+    code, out, err = call(capsys, *words, "--json")
+    found = json.loads(out)["error"]
+    assert (code, found["exit"]) == (2, 2)
+    assert kind in (None, found["kind"])
+    assert err == f"error: {found['message']}\n"
+
+
+def test_interruptions_and_failed_seeds_are_json_too(capsys, monkeypatch):
+    from tacit.runs import runner
+    from tacit.runs.schedule import SeedFailed
+
+    words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "9", "--json"]
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    def failed(*_, **__):
+        raise SeedFailed("seed 0 failed") from tacit.TacitError("why")
+
+    monkeypatch.setattr(runner, "run_tasks", interrupted)
+    code, out, err = call(capsys, *words)
+    assert (code, json.loads(out)["error"]["kind"], json.loads(out)["error"]["exit"]) == (130, "interrupted", 130)
+    assert err.startswith("interrupted: nothing was kept")
+    monkeypatch.setattr(runner, "run_tasks", failed)
+    code, out, err = call(capsys, *words)
+    assert (code, json.loads(out)["error"]["kind"]) == (1, "seed-failed")
+    assert one_line(err)
+
+
+# Absurd numbers ------------------------------------------------------------------------------------------------------
+
+BASES = {
+    ("run",): ["--environment", "riverswim", "--learner", "ucbvi", "--trust", "local", "--epsilon", "1", "--delta",
+               "0", "--episodes", "9"],
+    ("certify",): ["--trust", "local", "--states", "3", "--actions", "2", "--horizon", "4", "--episodes", "9",
+                   "--epsilon", "1", "--delta", "0"],
+    ("audit",): ["--learner", "ucbvi", "--trust", "local", "--delta", "0"],
+    ("compare",): ["runs.toml"],
+    ("reproduce",): ["foundation/baselines"],
+    ("learn",): ["log.csv", "--mapping", "mapping.json"],
+    ("demo",): [],
+    ("policy", "act"): ["policy.json", "--step", "0", "--state", "a"],
+    ("study", "new"): ["there", "--name", "x", "--states", "a,b", "--actions", "c,d", "--horizon", "3", "--trust",
+                       "local", "--epsilon", "1", "--delta", "0", "--stages", "2", "--target", "100"],
+    ("study", "demo"): [],
+    ("serve", "demo"): [],
+    ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device"],
+    ("device", "cover"): ["bundle.json", "--state", "device"],
+}  # fmt: skip
+"""Commands that take whole numbers, otherwise complete."""
+TOML = '[defaults]\nenvironment = "riverswim"\nepisodes = 9\nseeds = 1\n[[run]]\nlearner = "uniform"\n'
+
+
+def whole_numbers(command) -> list[str]:
+    return [item.opts[-1] for item in command.params if getattr(item.type_descriptor, "annotation", None) is int]
+
+
+NUMBERS = [(path, option) for path, command in COMMANDS.items() for option in whole_numbers(command)]
+
+
+def test_every_command_with_numbers_is_in_the_table():
+    assert {path for path, _ in NUMBERS} == set(BASES)
+
+
+@pytest.mark.parametrize("value", [HUGE, f"-{HUGE}"])
+@pytest.mark.parametrize(("path", "option"), NUMBERS, ids=lambda part: named(part) if isinstance(part, tuple) else part)
+def test_absurd_numbers_are_refused_in_one_line(capsys, tmp_path, monkeypatch, path, option, value):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs.toml").write_text(TOML)
+    before = sorted(tmp_path.rglob("*"))
+    words = [*path, *BASES[path], option, value]
+    if path == ("reproduce",) and option != "--workers":
+        words.append("--check")
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (2, ""), err
+    assert one_line(err)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_largest_seed_is_a_seed(capsys):
+    words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "2", "--json"]
+    code, out, _ = call(capsys, *words, "--first-seed", 2**63 - 1)
+    assert (code, json.loads(out)["seed_list"]) == (0, [2**63 - 1])
+    assert call(capsys, *words, "--seeds", "2", "--first-seed", 2**63 - 1)[0] == 2
+
+
+# Files that are not what they should be ------------------------------------------------------------------------------
+
+READERS = [path for path, command in COMMANDS.items() if any(item.opts[-1] in ("directory", "directories", "path",
+           "file", "release", "bundle", "log") for item in command.params) and path[0] != "keys"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["nothing", "text", "json", "config"])
+@pytest.mark.parametrize("path", READERS, ids=named)
+def test_files_that_are_something_else(capsys, tmp_path, monkeypatch, path, kind):
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "given.json"
+    if kind in ("text", "json"):
+        place.write_text("some words\n" if kind == "text" else '{"format": "x", "certificate": {}, "config": 1}')
+    elif kind == "config":
+        place.mkdir()
+        (place / "config.json").write_text('{"config": {"environment": "riverswim"}}')
+        (place / "privacy.json").write_text("{}")
+        (place / "results.parquet").write_bytes(b"PAR1")
+    words = list(path)
+    for item in COMMANDS[path].params:
+        if item.required:
+            options = [item.opts[-1]] if item.opts[-1].startswith("--") else []
+            number = getattr(item.type_descriptor, "annotation", None) is int
+            words += [*options, "1" if number else str(place)]
+    code, _, err = call(capsys, *words)
+    made = path in (("study", "new"),) and kind == "nothing"
+    assert code in ((1, 2) if path == ("verify",) else (2,)), (err, made)
+    if code == 2:
+        assert one_line(err)
+
+
+@pytest.mark.parametrize("lost", ["resolved", "config", "command", "label"])
+@pytest.mark.parametrize("command", ["plot", "report", "verify", "run"])
+def test_a_run_whose_config_lacks_something(capsys, tmp_path, command, lost):
+    place = tmp_path / "run"
+    words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "9", "--out", place]
+    assert call(capsys, *words)[0] == 0
+    config = json.loads((place / "config.json").read_text())
+    del config[lost]
+    (place / "config.json").write_text(json.dumps(config))
+    code, out, err = call(capsys, *(words if command == "run" else [command, place]))
+    assert code in (1, 2)
+    assert code == 1 and out.startswith("FALSE") if command == "verify" else one_line(err.splitlines(keepends=True)[-1])
+
+
+# Outputs that are lost -----------------------------------------------------------------------------------------------
+
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+
+
+@FULL
+@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS], ids=named)
+def test_a_full_disk_is_one_line(capsys, monkeypatch, path):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        code = main([*path, "-h"])
+    assert code == 1
+    err = capsys.readouterr().err
+    assert one_line(err)
+    assert os.strerror(errno.ENOSPC) in err
+
+
+@FULL
+@pytest.mark.parametrize("json_too", [False, True])
+def test_a_full_disk_under_a_real_program(json_too):
+    words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "9"]
+    words += ["--json"] if json_too else []
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "tacit", *words], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert one_line(done.stderr.decode())
+
+
+def test_a_reader_that_goes_away_needs_no_word():
+    command = [sys.executable, "-m", "tacit", "list", "learners"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("ucb", "ucbvi"), ("ucbv", "ucbvi"), ("psr", "psrl"), ("bucb2", "bucb"), ("dp-gp", "dp-pg"), ("ucvbi", "ucbvi"),
+     ("unifrom", "uniform"), ("dpucbvi", "dp-ucbvi"), ("UCBVI", "ucbvi"), ("deep-q-network", None), ("", None)],
+)  # fmt: skip
+def test_the_name_that_was_meant(given, meant):
+    assert nearest(given, LEARNERS) == meant
+
+
+def test_the_suggestion_reaches_the_command_line(capsys):
+    code, _, err = call(capsys, "run", "--environment", "riverswim", "--learner", "ucb", "--episodes", "9")
+    assert code == 2
+    assert re.search("unknown learner 'ucb': did you mean 'ucbvi'", err)
+
+
+# Comparisons ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ('name = "second"\nlearner = "ucb"', "run 'second' on riverswim: unknown learner 'ucb'"),
+        ('name = "second"\nlearner = "ucbvi"\nepisodes = -1', "run 2 ('second') of runs.toml: episodes must be"),
+        ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon makes no sense"),
+        ('learnr = "ucbvi"', "run 2 of runs.toml: unknown entry of [[run]] 'learnr'"),
+    ],
+)
+def test_comparisons_name_the_run_that_is_refused(capsys, tmp_path, monkeypatch, second, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs.toml").write_text(f"{TOML}[[run]]\n{second}\n")
+    code, out, err = call(capsys, "compare", "runs.toml")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")

@@ -1,0 +1,157 @@
+"""Kernels in two tiers: interpreted and compiled forms give the same bits, and the rule counts work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tacit import tiers
+from tacit.data.trajectories import alias_tables
+from tacit.kernels import kernel
+from tacit.loop.judges.tabular import Tally, Truth
+from tacit.loop.judges.tabular import _refresh as refresh
+from tacit.loop.simulate import simulate
+from tacit.planning.dynamic import solve, value_of
+from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, weighted_rows
+from tacit.protocol import copy_state
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+
+SIZES = [(3, 2, 4, 2), (5, 4, 2, 3), (2, 6, 3, 1)]
+"""H, S, A, B"""
+
+
+def rows_of(rng: np.random.Generator, L: int, S: int, A: int) -> Rows:
+    P = rng.dirichlet(np.ones(S), size=(L, S, A)) * (rng.random((L, S, A, 1)) > 0.2)
+    n = np.where(P.sum(axis=-1) > 0.0, rng.exponential(50.0, (L, S, A)), 0.0)
+    return Rows(P, rng.random((L, S, A)), n, rng.exponential(9.0, (L, S, A)), rng.exponential(9.0, (L, S, A)))
+
+
+def flat(value) -> list[bytes]:
+    if value is None:
+        return []
+    if isinstance(value, tuple):
+        return [part for each in value for part in flat(each)]
+    return [np.asarray(value).tobytes()]
+
+
+def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
+    """Every tiered kernel with arguments of its own."""
+    H, S, A, B = size
+    P, r = rng.dirichlet(np.ones(S), size=(H, S, A)), rng.random((H, S, A))
+    rho = rng.dirichlet(np.ones(S))
+    policies = rng.integers(0, A, (4, H, S))
+    yield solve, (P, r, H)
+    yield value_of, (P, r, rng.dirichlet(np.ones(A), size=(H, S)))
+    yield alias_tables, (np.where(rng.random((S * A, S)) < 0.3, 0.0, rng.random((S * A, S))) + np.eye(S)[[0] * S * A],)
+    tally = Tally(np.zeros(1), np.full((H, S), -1), np.zeros((H + 1, S)), np.zeros(1, dtype=np.int64))
+    yield refresh, (Truth(P, r, np.zeros(S)), tally, policies[0])
+    for L in (1, H):
+        model = rows_of(rng, L, S, A)
+        yield optimists, (model, rho, 1.0, 25.0, 40.0, rng.random((4, H, S)), np.zeros((4, H, S), dtype=np.int64))
+        yield pessimist, (model, H, 0.5, rng.random((H, S)))
+        yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), np.zeros((L, S, A)))
+        counts = (
+            rng.normal(3.0, 5.0, (B, H, S, A, S)),
+            rng.normal(9.0, 9.0, (B, H, S, A)),
+            rng.normal(size=(B, H, S, A)),
+        )
+        blank = Rows(np.zeros((L, S, A, S)), *(np.zeros((L, S, A)) for _ in range(4)))
+        kept = rng.random(H), rng.random(H)
+        noise = rng.exponential(9.0, (L, S, A))
+        yield weighted_rows, (*counts, rng.random((L, S, A, B)), noise, *kept, L == 1, blank)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_both_forms_give_the_same_bits(size, seed):
+    seen = set()
+    for tier, args in calls(np.random.default_rng(seed), size):
+        mine, theirs = ([copy_state(value) for value in args] for _ in range(2))
+        with np.errstate(all="ignore"):
+            found = tiers.interpreted(tier.compiled)(*mine)
+        wanted = tier.compiled(*theirs)
+        assert flat((found, *mine)) == flat((wanted, *theirs)), tier.compiled.__name__
+        seen.add(tier.compiled.__name__)
+    assert len(seen) == 8
+
+
+@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true", "sdp-bucb"])
+def test_a_run_is_the_same_in_both_tiers(monkeypatch, learner):
+    config = RunConfig(
+        environment="riverswim", learner=learner, episodes=400, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6
+    )
+    parts = assemble(config)
+
+    def regret():
+        return simulate(parts.mdp, parts.learner, parts.privatizer, episodes=400, seed=3).regret.tobytes()
+
+    monkeypatch.setattr(tiers, "EAGER", True)
+    compiled = regret()
+    monkeypatch.setattr(tiers.Tiered, "_is_small", lambda *_: True)
+    monkeypatch.setattr(tiers.Tiered, "_ready", False, raising=False)
+    for tier in (solve, value_of, alias_tables, refresh, optimists, pessimist, mixture_visits, weighted_rows):
+        monkeypatch.setattr(tier, "_ready", False)
+        monkeypatch.setattr(tier, "compiled", None)  # nobody calls it
+    assert regret() == compiled
+
+
+def test_the_rule_counts_work():
+    @kernel
+    def total(values):
+        found = 0.0
+        for i in range(len(values)):
+            found += values[i]
+        return found
+
+    tier = tiers.Tiered(total, lambda values: len(values))
+    assert tier(np.ones(10)) == 10.0
+    assert not total.overloads
+    assert tier(np.ones(tiers.CALL + 1)) == tiers.CALL + 1
+    assert total.overloads
+    total2 = kernel(total.py_func)
+    tier = tiers.Tiered(total2, lambda values: tiers.CALL)
+    for _ in range(tiers.BUDGET // tiers.CALL):
+        tier(np.ones(1))
+        assert not total2.overloads
+    tier(np.ones(1))
+    assert total2.overloads
+
+
+def test_closures_and_plain_functions_are_refused():
+    def made(x):
+        return lambda y: x + y
+
+    with pytest.raises(TypeError, match="without a closure"):
+        tiers.interpreted(made(1))
+
+
+SCRIPT = """
+import sys
+from numba.core import event
+compiled = []
+class Watch(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event): pass
+event.register("numba:compile", Watch())
+from tacit.cli import main
+code = main(sys.argv[1:])
+print(len(compiled), code)
+"""
+
+
+def test_the_first_command_of_the_readme_compiles_nothing(tmp_path):
+    """With an empty cache: it took 17 seconds of a processor once, all but two of them for the compiler."""
+    private = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
+    words = ["run", "--environment", "riverswim", *private, "--episodes", "2000", "--seeds", "2"]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words, "--workers", "1"],
+        env={"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "0 0"

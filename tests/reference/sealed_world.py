@@ -1,0 +1,76 @@
+"""A small sealed study and its parts, for tests of sealing and batches."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.randomness import SimulationNoise
+from tacit.service.sealing.hpke import SecretKey
+from tacit.service.sealing.messages import seal_body
+from tacit.study.bundle import Bundle
+from tacit.study.design import plan_study
+from tacit.study.device import Device
+from tacit.study.wire import Report
+
+
+@cache
+def design(stages: int = 3, target: int = 8, **more: Any) -> Any:
+    """A design of a few people with little noise: what is sealed is a few dozen labels each."""
+    sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 12.0, "delta": 1e-3}
+    chosen = {**sizes, "learner": "sdp-bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
+    return plan_study(**chosen)
+
+
+def channel() -> Any:
+    return design().parts().channels[0]
+
+
+def bodies(number: int, seed: int = 0) -> list[bytes]:
+    """Bodies of so many people who did something at random."""
+    rng, found = np.random.default_rng(seed), channel()
+    noise = SimulationNoise(rng)
+    episodes = [Trajectory(rng.integers(0, 2, 3), rng.integers(0, 2, 2), rng.random(2)) for _ in range(number)]
+    return [found.encode(one, noise) for one in episodes]
+
+
+def histogram(some: list[bytes]) -> bytes:
+    """What an unsealed collector would release."""
+    found = channel()
+    labels = np.frombuffer(b"".join(some), dtype=found.labels)
+    C = found.spec.num_counters
+    return np.bincount(labels, minlength=C + 1)[:C].astype("<i8").tobytes()
+
+
+def sealed_report(data: bytes, learner: SecretKey, mixer: SecretKey | None = None) -> bytes:
+    """A report with its body sealed."""
+    report = Report.parse(data)
+    body = seal_body(
+        design().parts().channels[0],
+        report.body,
+        study=report.study,
+        stage=report.stage,
+        learner=learner.public,
+        mixer=None if mixer is None else mixer.public,
+    )
+    return Report(study=report.study, stage=report.stage, id=report.id, body=body).encode()
+
+
+def answers(bundle: bytes, seed: int) -> list[bytes]:
+    """The reports of all people of a stage, with seeded noise and lives."""
+    asked = Bundle.parse(bundle)
+    rng = np.random.default_rng([seed, asked["stage"]])
+    found = []
+    for _ in range(asked["target"]):
+        device = Device(noise=SimulationNoise(rng), coins=rng)
+        device.accept(bundle)
+        life = {
+            "states": rng.integers(0, 2, 3).tolist(),
+            "actions": rng.integers(0, 2, 2).tolist(),
+            "rewards": rng.random(2).tolist(),
+        }
+        found.append(device.report(life))
+    return found

@@ -1,0 +1,24 @@
+"""Small studies: fakes stand where channels and designs of real ones do, unless a test plans a real one."""
+
+from __future__ import annotations
+
+import pytest
+import study_fakes
+from postgres import postgres
+
+from tacit.study import parts
+from tacit.study.channels import CHANNELS
+
+__all__ = ["postgres"]
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch):
+    for kind, channel in study_fakes.FAKES.items():
+        monkeypatch.setitem(CHANNELS, kind, channel)
+    real = parts.read_design
+    monkeypatch.setattr(
+        parts,
+        "read_design",
+        lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain),
+    )
