@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -315,23 +316,49 @@ def test_the_edges_of_a_sealed_release_are_known():
     assert EDGES.index("release:stored") < EDGES.index("release:before commit") < EDGES.index("release:after commit")
 
 
+def stopped_by_error(place, head, stop):
+    """An error at this edge of a release: the transaction is rolled back."""
+    collector = Collector(place / "collector")
+    collector.store.edge = collector.batches.edge = edge_number(stop, Stopped)
+    with pytest.raises(Stopped):
+        collector.release(head)
+
+
+def stopped_dead(place, head, stop):
+    """A process that ends at this edge of a release, without a word."""
+    child = os.fork()
+    if child == 0:
+        try:
+            collector = Collector(place / "collector")
+            collector.store.edge = collector.batches.edge = edge_number(stop, lambda: os._exit(7))
+            collector.release(head)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def edge_number(stop, end):
+    passed = itertools.count()
+
+    def edge(name):
+        if next(passed) == stop:
+            found = end()
+            if found is not None:
+                raise found
+
+    return edge
+
+
+@pytest.mark.parametrize("crash", [stopped_by_error, stopped_dead])
 @pytest.mark.parametrize("stop", range(len(EDGES)), ids=EDGES)
-def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, place):
+def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, crash, place):
     study, collector = parties(place, sealed=True)
     bundle = study.plan()
     collector.open(bundle)
     for i, one in enumerate(world.answers(bundle, 0)):
         collector.add(world.sealed_report(one, LEARNER), f"person {i}")
     collector.close()
-    passed = itertools.count()
-
-    def edge(name):
-        if next(passed) == stop:
-            raise Stopped
-
-    collector.store.edge = collector.batches.edge = edge
-    with pytest.raises(Stopped):
-        collector.release(study.head)
+    crash(place, study.head, stop)
     after = Collector(place / "collector")
     committed = bool(after.stored())
     assert committed == (stop >= EDGES.index("release:after commit"))
@@ -359,3 +386,24 @@ def test_a_stage_given_up_leaves_no_file(place):
         collector.release(study.head)
     collector.void()
     assert not collector.batches.folder.exists()
+
+
+def test_many_who_ask_at_once_get_one_view_and_one_file(place):
+    study, collector = parties(place, sealed=True)
+    bundle = study.plan()
+    collector.open(bundle)
+    for i, one in enumerate(world.answers(bundle, 0)):
+        collector.add(world.sealed_report(one, LEARNER), f"person {i}")
+    collector.close()
+    head = study.head
+
+    def ask(_):
+        # Whoever starts meanwhile sweeps: nothing that is being made may be lost.
+        return Collector(place / "collector").release(head)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(ask, range(12)))
+    assert len(found) == 1
+    manifest = Manifest.parse(Release.parse(found.pop()).payload)
+    assert sha256(collector.batch_file(0).read_bytes()) == manifest.digest
+    assert len([*collector.batches.folder.iterdir()]) == 2

@@ -100,6 +100,7 @@ class Collector:
         require(known, f"{PEOPLE} must be the key that this collector began with", "another key", "restore it")
         self.channels: tuple[Channel, ...] = channels_of(self.design)
         self.study = bytes.fromhex(self.design.digest)
+        self._begun: dict[int, int] = {}
         self.layers = require_layers(self.channels, int(meta.get("sealed", 0)))
         """How many layers messages are sealed in; 0: they are not."""
         self.batches = BatchFiles(self.directory, edge=edge)
@@ -441,7 +442,14 @@ class Collector:
 
     def _intake(self, connection: Connection) -> Intake:
         limit = int(self.design.unit.reports)
-        return Intake(connection, study=self.study, limit=limit, channels=self.channels, layers=self.layers)
+        return Intake(
+            connection,
+            study=self.study,
+            limit=limit,
+            channels=self.channels,
+            layers=self.layers,
+            begun=self._begun,
+        )
 
     def _stage(self, connection: Connection, *states: str) -> tuple[int, int, int, Any]:
         """(number, slot, questions, n) of the last stage, if it is in one of these states."""

@@ -100,7 +100,17 @@ class Intake:
     (`finish`): a server is as far away for a thousand reports as for one.
     """
 
-    def __init__(self, connection: Connection, *, study: bytes, limit: int, channels: Any, layers: int = 0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        study: bytes,
+        limit: int,
+        channels: Any,
+        layers: int = 0,
+        begun: dict[int, int] | None = None,
+    ) -> None:
+        """`begun` remembers, from one transaction to the next, the number of the first report of a stage."""
         self.connection = connection
         self.study = study
         self.limit = limit
@@ -110,9 +120,8 @@ class Intake:
         self.stage: int | None = None if row is None else row[0]
         self.channel: Channel | None = None if row is None else channels[row[1]]
         self.last = connection.execute("SELECT coalesce(max(number), -1) FROM stage").fetchone()[0]
-        open_one = -1 if self.stage is None else self.stage
-        counted = connection.execute("SELECT count(*) FROM report WHERE stage = ?", (open_one,)).fetchone()
-        self.counted: int = counted[0]
+        self.begun = {} if begun is None else begun
+        self.counted, self.exact = self._at_most(), False
         self._reports: dict[bytes, tuple[int, bytes | None, bytes | None] | None] = {}
         self._stages: dict[bytes, list[int]] = {}
         self._new: list[tuple[Report, bytes, bytes | None]] = []
@@ -190,10 +199,34 @@ class Intake:
         reason = self._barred(person)
         if reason is not None:
             return reason
-        if self.counted >= self.channel.target:
+        if self._full(self.channel.target):
             return "full"
         self._insert(report, person, token)
         return COUNTED
+
+    def _at_most(self) -> int:
+        """No fewer than the open stage has reports, without counting them: numbers grow, and may have gaps.
+
+        count <= last number - first number of the stage + 1
+        """
+        if self.stage is None:
+            return 0
+        if self.stage not in self.begun:
+            row = self.connection.execute(
+                "SELECT seq FROM report WHERE stage = ? ORDER BY seq LIMIT 1", (self.stage,)
+            ).fetchone()
+            if row is None:
+                return 0
+            self.begun[self.stage] = row[0]
+        last = self.connection.execute("SELECT max(seq) FROM report").fetchone()[0]
+        return int(last) - self.begun[self.stage] + 1
+
+    def _full(self, target: int) -> bool:
+        """Whether the open stage has all its reports; they are counted only where the bound does not say."""
+        if self.counted >= target and not self.exact:
+            row = self.connection.execute("SELECT count(*) FROM report WHERE stage = ?", (self.stage,)).fetchone()
+            self.counted, self.exact = int(row[0]) + len(self._new), True
+        return self.counted >= target
 
     def _check(self, body: bytes) -> None:
         """Raise unless a device could have sent this; of a sealed body only the length can be known."""
