@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.compiling import announce, seconds_compiling, tell_of
+from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
 from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
@@ -107,6 +108,8 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
 def _compile(config: RunConfig) -> None:
     """Compile what users who come one by one need at the speed of this run, so that no seed's seconds contain it."""
     parts = assemble(config)
+    if isinstance(parts.mdp, LiveWorld):
+        return  # its users come from Python: there is no fused loop
     if isinstance(parts.learner, KernelLearner) and parts.privatizer.kernel is not None:
         speed: Speed = "compiled" if config.episodes >= COMPILED_FROM else "interpreted"
         # Two rounds: what the users of the last one report is released to nobody.
