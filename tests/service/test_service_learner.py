@@ -1,4 +1,4 @@
-"""The learner behind HTTP: what operators can ask of it, who may work, what it keeps of people, and rotation under load."""
+"""The learner behind HTTP: what operators can ask, who may work, what is kept of people, and rotation under load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tacit.service.config import LearnerConfig, Secret
 from tacit.service.config import Peer as PeerConfig
 from tacit.service.crowd import for_all, refresh_all, send_all
 from tacit.service.database.leases import Lease
-from tacit.service.demo import awaited
 from tacit.service.device import RemoteDevice
 from tacit.service.exchange import Pause, async_client
 from tacit.service.learner import LearnerService
@@ -167,17 +166,19 @@ def test_two_processes_never_work_at_once(place, monkeypatch):
 def test_incomplete_configurations_are_refused(place, monkeypatch):
     whole = {name: getattr(place.config, name) for name in place.config.__struct_fields__}
     keys = place.config.keys
+    sealing = KeysConfig(sign=keys.sign, shuffler=keys.shuffler, sealing=place.directory / "sealing")
     for changes, words in (
         ({"keys": KeysConfig(shuffler=keys.shuffler)}, "keys.sign"),
         ({"keys": KeysConfig(sign=keys.sign)}, "keys.shuffler"),
         ({"design": None}, "its design"),
         ({"tokens": True}, "given together"),
-        ({"sealed": True}, "sealed to the learner under shuffle trust only"),
+        ({"sealed": True}, "keys.sealing"),
+        ({"sealed": True, "keys": sealing}, "under shuffle trust only"),
     ):
         monkeypatch.setattr(place, "config", LearnerConfig(**{**whole, **changes}))
         with pytest.raises(TacitError, match=words):
             place.service(monkeypatch)
-        assert not (place.directory / "learner" / "study.db").exists() or "together" in words
+        assert not (place.directory / "learner").exists()
 
 
 CANARIES = ("canary-person", "203.0.113.77", "canary-agent")
@@ -190,11 +191,11 @@ def test_keys_rotate_under_load_and_nothing_of_anybody_reaches_the_learner(tmp_p
     with Loopback.new(tmp_path / "parties", design, tokens=False, options=quick) as parties:
         parties.start()
         for stage in range(2):
-            awaited(parties, lambda found: (found["worker"]["word"], found["worker"]["stage"]) == ("open", stage))  # noqa: B023
+            parties.until_open(stage)
             names = [f"canary-person {stage} {number}" for number in range(12)]
             assert asyncio.run(_rotating(parties, names)) == ["counted"] * 12
-            awaited(parties, lambda found: len(found["releases"]) > stage)  # noqa: B023
-        awaited(parties, lambda found: found["worker"]["outcome"] == "finished")
+            parties.until(lambda found: len(found["releases"]) > stage)  # noqa: B023
+        parties.until(lambda found: found["worker"]["outcome"] == "finished")
         metrics = parties.internal("learner").get("/metrics").decode()
         shuffler = parties.internal("shuffler").get("/metrics").decode()
     assert 'kind="foreign"} 0.0' in metrics  # every message opened, whichever key it was sealed to
