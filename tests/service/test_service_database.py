@@ -462,14 +462,14 @@ def test_other_urls_are_refused(url):
         Where.of(url)
 
 
-def test_urls_name_databases(monkeypatch):
-    monkeypatch.setattr(DATABASES, "builtin", {"postgresql": PostgresDatabase})
+def test_urls_name_databases():
+    assert list(DATABASES) == ["postgresql"]
     made = database_at(Path(), "postgresql://someone@nowhere/there?schema=ours")
     assert isinstance(made, PostgresDatabase)
     assert made.place.schema_for("study") == "ours"
     assert Where.of("postgresql://nowhere/there").schema_for("study") == "tacit_study"
-    text = (ROOT / "pyproject.toml").read_text()
-    assert 'postgresql = "tacit.service.database:PostgresDatabase"' in text
+    with pytest.raises(InvalidInput, match="URL"):
+        database_at(Path(), "collector.db")
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line():

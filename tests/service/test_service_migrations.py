@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -12,7 +13,9 @@ import tables_version_1 as version_1
 from database_tools import DESIGN, add, again, closed, database_of, everything
 from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory
+from typer.testing import CliRunner
 
+from tacit.cli.app import app
 from tacit.errors import InvalidInput
 from tacit.service.database import PostgresDatabase, migrate
 from tacit.service.database.migrating import SCRIPTS
@@ -180,6 +183,18 @@ def test_a_directory_without_a_party_is_refused(place):
         migrate(place)
 
 
+def test_the_command_migrates_and_says_what_it_did(place):
+    collector = Collector.new(place / "collector", DESIGN)
+    aged(collector.store.path, "collector")
+    run = CliRunner()
+    for words in ("went from version 1", "is up to date"):
+        done = run.invoke(app, ["serve", "migrate", str(place / "collector")])
+        assert done.exit_code == 0, done.output
+        assert words in done.output
+    found = json.loads(run.invoke(app, ["serve", "migrate", str(place / "collector"), "--json"]).output)
+    assert found["databases"][0]["after"] == SCHEMA_VERSION
+
+
 def test_the_scripts_are_in_the_package():
     import tacit
 
@@ -340,14 +355,23 @@ def test_a_restored_study_gets_no_second_release(databases, place):
     collector.open(study.plan())
     add(collector, range(10, 14), stage=1)
     collector.close()
+    second = collector.release(study.head)
+    study.take(second)
+    collector.open(study.plan())
+    add(collector, range(20, 24), stage=2)
+    collector.close()
+    assert collector.stored() == collector.stored(2) == collector.stored(7) == b""
     copies.restore()
     study = Study(place / "study", database=database_of(study.store))
     before = everything(collector.store)
     with pytest.raises(InvalidInput, match="last release"):
         collector.release(study.head)
     assert everything(collector.store) == before
-    # The release that the copy has not seen is there for it; with it, the study is where it was.
-    assert study.take(first) == "taken"
+    # The releases that the copy has not seen are there for it; with them, the study is where it was.
+    assert (collector.stored(0), collector.stored(1)) == (first, second)
+    for stage in range(2):
+        study.plan()
+        assert study.take(collector.stored(stage)) == "taken"
     study.plan()
     assert study.take(collector.release(study.head)) == "taken"
     assert isinstance(database_of(study.store), SqliteDatabase | PostgresDatabase)

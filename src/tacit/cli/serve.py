@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -107,9 +108,15 @@ def _migrate(
 ) -> None:
     """Bring the tables of a party's database to the version of this tacit; nothing else does so."""
     with service_extra():
-        rooms: Any = importlib.import_module("tacit.service.database")
-        found = rooms.migrate(database)
-    print_json(found) if json else say(f"version {found['before']} -> {found['after']}")
+        from tacit.service.database import migrate
+
+        found = [asdict(one) for one in migrate(database)]
+    if json:
+        print_json({"databases": found})
+        return
+    for one in found:
+        done = "is up to date" if one["before"] == one["after"] else f"went from version {one['before']}"
+        say(f"{one['where']}: the {one['kind']} {done} (version {one['after']})")
 
 
 @serve.command("enrol")

@@ -47,7 +47,7 @@ class Issued:
         self.meta: dict[str, str] = {}
 
     @classmethod
-    def create(cls, directory: Path, url: str | None, *, meta: Mapping[str, str], reports: int) -> Issued:
+    def create(cls, directory: Path, url: str | None, *, meta: Mapping[str, str], reports: int) -> None:
         """Make the tables; existing ones are never touched."""
         check_writable(directory)
         with writing_to(directory):
@@ -55,17 +55,18 @@ class Issued:
             if url is None and not (directory / DATABASE).exists():
                 os.close(os.open(directory / DATABASE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         made = cls(_engine(directory, url))
-        with made.step() as connection:
-            if made.engine.dialect.name == "postgresql":
-                schema = connection.execute(sa.text("SHOW search_path")).scalar_one()
-                connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
-            TABLES.create_all(connection, checkfirst=False)
-            # The limit stands in the table itself (D1).
-            _issued_table(reports).create(connection)
-            connection.execute(META.insert(), [{"name": name, "value": value} for name, value in meta.items()])
-            connection.execute(META.insert(), {"name": "version", "value": VERSION})
-        made.engine.dispose()
-        return cls.open(directory, url)
+        try:
+            with made.step() as connection:
+                if made.engine.dialect.name == "postgresql":
+                    schema = connection.execute(sa.text("SHOW search_path")).scalar_one()
+                    connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
+                TABLES.create_all(connection, checkfirst=False)
+                # The limit stands in the table itself (D1).
+                _issued_table(reports).create(connection)
+                connection.execute(META.insert(), [{"name": name, "value": value} for name, value in meta.items()])
+                connection.execute(META.insert(), {"name": "version", "value": VERSION})
+        finally:
+            made.engine.dispose()
 
     @classmethod
     def exists(cls, directory: Path, url: str | None) -> bool:
@@ -87,11 +88,21 @@ class Issued:
             there, f"{directory} must hold an issuer", "no tables of one", "restore its database, or begin a new one"
         )
         found = cls(_engine(directory, url))
-        with found.reading() as connection:
-            found.meta = {row.name: row.value for row in connection.execute(sa.select(META))}
-        version = found.meta.get("version")
-        require(version == VERSION, f"the issuer's database must have version {VERSION}", version)
+        with found.closed_if_refused():
+            with found.reading() as connection:
+                found.meta = {row.name: row.value for row in connection.execute(sa.select(META))}
+            version = found.meta.get("version")
+            require(version == VERSION, f"the issuer's database must have version {VERSION}", version)
         return found
+
+    @contextmanager
+    def closed_if_refused(self) -> Iterator[None]:
+        """Leave no connection behind where the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.engine.dispose()
+            raise
 
     @contextmanager
     def step(self, *, scrubs: bool = False) -> Iterator[sa.Connection]:
