@@ -15,6 +15,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
 
+from tacit.callbacks import Callback, Checkpoint, all_callbacks
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
@@ -46,7 +47,15 @@ class Cell:
     directory: Path | None = None
 
 
-def run(*, workers: int | None = None, out: str | Path | None = None, progress: bool = False, **options: Any) -> Result:
+def run(
+    *,
+    workers: int | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    on_checkpoint: Callable[[Checkpoint], object] | None = None,
+    callbacks: Sequence[Callback] = (),
+    **options: Any,
+) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
     The options are those of `RunConfig`:
@@ -76,7 +85,8 @@ def run(*, workers: int | None = None, out: str | Path | None = None, progress: 
             raise TypeError(f"run() needs the option {item.name!r}")
     config = RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))})
     cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
-    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress)
+    made = all_callbacks(callbacks, on_checkpoint)
+    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress, callbacks=made)
     return result
 
 
@@ -99,6 +109,7 @@ def run_cells(
     progress: bool = False,
     notify: Notify = _log.warning,
     command: str | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[Result, ...]:
     """Run what is missing of these cells, on one pool of processes, and return all of them.
 
@@ -114,6 +125,8 @@ def run_cells(
         Told what was found in the directories.
     command
         The command line to record; None: the one that makes each cell alone.
+    callbacks
+        Told every row when its seed is finished, in this process (`tacit.callbacks`).
     """
     headers = check_cells(cells, experiment=experiment, workers=workers, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
@@ -127,14 +140,32 @@ def run_cells(
         runs[task.cell][task.seed] = seed_run
         if cell.directory is not None:
             RunDirectory(cell.directory).write_seed(seed_run, _labels(cell, experiment))
+        for point in _points(cell, seed_run) if callbacks else ():
+            for callback in callbacks:
+                callback.on_checkpoint(point)
 
+    for callback in callbacks:
+        callback.on_begin([cell.label for cell in cells])
     total = sum(task.config.episodes for task in tasks)
     what = f"{len(tasks)} seed{'s' if len(tasks) > 1 else ''}"
     with progress_bar(total, what, show=progress) as advanced:
         run_tasks(tasks, workers=workers, finished=finished, advanced=advanced)
-    return tuple(
+    results = tuple(
         _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
     )
+    for callback in callbacks:
+        callback.on_end(results)
+    return results
+
+
+def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
+    """The rows of a seed as callbacks see them."""
+    config = cell.config
+    names = {"run": cell.label, "environment": config.environment_name, "learner": config.learner}
+    return [
+        Checkpoint(**names, trust=config.trust, seed=seed_run.seed, episode=int(episode), regret=float(regret))
+        for episode, regret in zip(seed_run.episodes, seed_run.regret, strict=True)
+    ]
 
 
 def check_cells(
