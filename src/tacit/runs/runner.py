@@ -24,6 +24,7 @@ from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.estimate import require_memory
 from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result, resolve, result_of
@@ -180,6 +181,7 @@ def check_cells(
     for cell in cells:
         with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
             headers.append(_header(cell, experiment, command))
+    require_memory([cell.config for cell in cells], workers=workers)
     for cell in cells:
         handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
         if handed and cell.directory is not None:
