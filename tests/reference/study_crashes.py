@@ -1,6 +1,8 @@
 """Exits at every edge of a study: a process that stops dead, then another one that carries on, then an audit.
 
-python study_crashes.py KIND [mutant]        prints {"edges": n, "found": {finding: count}} as JSON
+python study_crashes.py KIND [mutant] [STEP ...] [postgresql://...]
+
+prints {"edges": n, "found": {finding: count}} as JSON; where steps (open, release, take) are named, at theirs only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import study_fakes
 from study_world import audit, drive, fast_directory
 
 from tacit.study import parts
+from tacit.study.sqlite import SqliteDatabase
 
 STOPPED = 7
 
@@ -44,18 +48,18 @@ def design_of(kind: str, mutant: bool) -> Any:
     return study_fakes.FakeDesign(kind=kind, stages=stages, least=2, target=3, questions=questions, labels=240)
 
 
-def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool) -> bool:
+def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool, databases: Any, steps: Any) -> bool:
     """Whether the study came to its end; the process exits at edge number `stop`, without a word."""
     child = os.fork()
     if child == 0:
         passed = itertools.count()
 
         def edge(name: str) -> None:
-            if next(passed) == stop:
+            if (not steps or name.partition(":")[0] in steps) and next(passed) == stop:
                 os._exit(STOPPED)
 
         try:
-            drive(place, design, edge, mutant=mutant)
+            drive(place, design, edge, mutant=mutant, databases=databases)
         except BaseException:
             import traceback
 
@@ -67,7 +71,14 @@ def in_a_process(place: Path, design: Any, stop: int | None, mutant: bool) -> bo
     return code == 0
 
 
-def main(kind: str, mutant: bool) -> None:
+def databases_at(url: str) -> Any:
+    """Schemas of a server, named by the last two folders of a directory."""
+    from tacit.service.database import PostgresDatabase
+
+    return lambda place: PostgresDatabase(f"{url}?schema={place.parent.name}_{place.name}")
+
+
+def main(kind: str, mutant: bool, steps: list[str], databases: Any, end: Callable[[], None]) -> None:
     study_fakes.register()
     if kind not in REAL:
         parts.read_design = study_fakes.FakeDesign.from_dict
@@ -77,14 +88,15 @@ def main(kind: str, mutant: bool) -> None:
         # Once without a crash: what is compiled here need not be compiled in every process.
         warm = Path(folder) / "warm"
         warm.mkdir()
-        drive(warm, design, lambda name: None, mutant=mutant)
+        drive(warm, design, lambda name: None, mutant=mutant, databases=databases)
         for stop in itertools.count():
-            place = Path(folder) / str(stop)
+            place = Path(folder) / f"edge_{stop}"
             place.mkdir()
-            ended = in_a_process(place, design, stop, mutant)
+            ended = in_a_process(place, design, stop, mutant, databases, steps)
             if not ended:
-                assert in_a_process(place, design, None, mutant)
-            found.update(audit(place, design))
+                assert in_a_process(place, design, None, mutant, databases, steps)
+            found.update(audit(place, design, databases))
+            end()
             shutil.rmtree(place)
             if ended:
                 break
@@ -92,4 +104,12 @@ def main(kind: str, mutant: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "mutant" in sys.argv[2:])
+    words = sys.argv[2:]
+    urls = [word for word in words if "://" in word]
+    steps = [word for word in words if word != "mutant" and word not in urls]
+    if urls:
+        from tacit.service.database import close_all
+
+        main(sys.argv[1], "mutant" in words, steps, databases_at(urls[0]), close_all)
+    else:
+        main(sys.argv[1], "mutant" in words, steps, SqliteDatabase, lambda: None)

@@ -17,6 +17,7 @@ import numpy as np
 from study_fakes import FakeDesign, body_of, bundle_of
 from study_world import fast_directory
 
+from tacit.accounting.database import dialect_of
 from tacit.errors import InvalidInput
 from tacit.study.collector import Collector
 from tacit.study.intake import Intake, Pseudonyms
@@ -58,7 +59,8 @@ class LetsIn(Collector):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         with self.store.connected() as connection:
-            connection.execute("DROP TRIGGER IF EXISTS report_in_time")
+            on = "" if dialect_of(connection) == "sqlite" else " ON report"
+            connection.execute(f"DROP TRIGGER IF EXISTS report_in_time{on}")
 
     def _intake(self, connection: sqlite3.Connection) -> Intake:
         made = super()._intake(connection)
@@ -87,9 +89,9 @@ class PublishesFirst(Collector):
 class History:
     """One history; what was seen is kept here, outside of the database."""
 
-    def __init__(self, seed: int, kind: type[Collector], *, crashes: bool, place: Path) -> None:
+    def __init__(self, seed: int, kind: type[Collector], *, crashes: bool, place: Path, database: Any = None) -> None:
         self.rng = np.random.default_rng(seed)
-        self.kind, self.place, self.crashes = kind, place, crashes
+        self.kind, self.place, self.crashes, self.database = kind, place, crashes, database
         self.countdown = -1
         self.stage, self.slot, self.state = -1, -1, "none"
         self.sent: list[tuple[bytes, int]] = []
@@ -98,7 +100,7 @@ class History:
         self.head = NOWHERE
         self.kept: set[bytes] = set()
         self.stolen = False
-        Collector.new(place, DESIGN)
+        Collector.new(place, DESIGN, database=database)
         self.restart()
 
     def edge(self, name: str) -> None:
@@ -108,7 +110,7 @@ class History:
 
     def restart(self) -> None:
         """A new process: it knows what is in the database and nothing else."""
-        self.collector = self.kind(self.place, edge=self.edge)
+        self.collector = self.kind(self.place, edge=self.edge, database=self.database)
         if isinstance(self.collector, PublishesFirst):
             self.collector.show = self.see
 
@@ -228,10 +230,17 @@ class History:
         return found
 
 
-def history(seed: int, kind: type[Collector] = Collector, *, crashes: bool, operations: int = 100) -> list[str]:
+def history(
+    seed: int,
+    kind: type[Collector] = Collector,
+    *,
+    crashes: bool,
+    operations: int = 100,
+    database: Any = None,
+) -> list[str]:
     """The findings of one history."""
     with fast_directory() as folder:
-        made = History(seed, kind, crashes=crashes, place=Path(folder) / "collector")
+        made = History(seed, kind, crashes=crashes, place=Path(folder) / "collector", database=database)
         hold = contextlib.nullcontext() if crashes else made.collector.store.held()
         with hold:
             return made.run(operations)

@@ -1,6 +1,6 @@
 """Eight processes ask one collector for one release at once: prints what each of them was handed, as JSON.
 
-python study_race.py DIRECTORY
+python study_race.py DIRECTORY [postgresql://...]
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from tacit.study.wire import sha256
 PROCESSES = 8
 
 
-def main(directory: str) -> None:
+def main(directory: str, url: str | None) -> None:
     study_fakes.register()
     real = parts.read_design
     parts.read_design = lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain)
+    database = None
+    if url is not None:
+        from tacit.service.database import PostgresDatabase
+
+        database = PostgresDatabase(url)
     waiting, go = os.pipe()
     answers, answer = os.pipe()
     children = []
@@ -30,7 +35,7 @@ def main(directory: str) -> None:
         if child == 0:
             os.close(go)
             os.read(waiting, 1)  # returns when the parent closes its end
-            os.write(answer, sha256(Collector(directory).release(parts.NOWHERE)))
+            os.write(answer, sha256(Collector(directory, database=database).release(parts.NOWHERE)))
             os._exit(0)
         children.append(child)
     os.close(go)
@@ -41,4 +46,4 @@ def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.device import Device
 from tacit.study.parts import Head, channels_of
+from tacit.study.sqlite import SqliteDatabase
 from tacit.study.study import Study
 from tacit.study.wire import Release, Report, sha256
 
@@ -76,14 +75,19 @@ def answer(place: Path, bundle: bytes, label: int) -> bytes:
     return device.report(trajectory)
 
 
-def drive(place: Path, design: Any, edge: Any, *, mutant: bool = False) -> None:
-    """Carry a study from wherever it stands to its end; whoever crashes calls this again."""
+def drive(place: Path, design: Any, edge: Any, *, mutant: bool = False, databases: Any = SqliteDatabase) -> None:
+    """Carry a study from wherever it stands to its end; whoever crashes calls this again.
+
+    `databases` makes the database of a party of its directory.
+    """
     log = Log(place / "log")
+    where = {name: databases(place / name) for name in ("study", "collector")}
     for name, kind, options in (("study", Study, {"seed": 3}), ("collector", Collector, {})):
-        if not (place / name / f"{name}.db").exists():
-            kind.new(place / name, design, edge=edge, **options)
-    study = Study(place / "study", edge=edge)
-    collector = (HandsOverFirst if mutant else Collector)(place / "collector", edge=edge)
+        if not where[name].exists(name):
+            kind.new(place / name, design, edge=edge, database=where[name], **options)
+    study = Study(place / "study", edge=edge, database=where["study"])
+    kind = HandsOverFirst if mutant else Collector
+    collector = kind(place / "collector", edge=edge, database=where["collector"])
     if mutant:
         collector.log = log
     while True:
@@ -113,15 +117,15 @@ def tell_tale(body: bytes) -> bool:
     return len(body) >= 12 and len(set(body)) >= 6
 
 
-def audit(place: Path, design: Any) -> dict[str, int]:
+def audit(place: Path, design: Any, databases: Any = SqliteDatabase) -> dict[str, int]:
     """Everything that may not have happened, counted."""
     log = Log(place / "log")
-    with contextlib.closing(sqlite3.connect(place / "collector" / "collector.db")) as database:
+    with databases(place / "collector").open("collector").reading() as database:
         outbox = dict(database.execute("SELECT digest, bytes FROM outbox").fetchall())
         records = database.execute("SELECT number, kind, body, digest FROM records").fetchall()
         ids = {row[0].hex() for row in database.execute("SELECT id FROM report")}
         bodies = database.execute("SELECT count(*) FROM body").fetchone()[0]
-    with contextlib.closing(sqlite3.connect(place / "study" / "study.db")) as database:
+    with databases(place / "study").open("study").reading() as database:
         taken = dict(database.execute("SELECT digest, bytes FROM release").fetchall())
     views: dict[tuple[int, int], set[str]] = {}
     unpaid = uncommitted = 0

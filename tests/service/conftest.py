@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import study_fakes
+from postgres import postgres
 
 from tacit.study import parts
 from tacit.study.channels import CHANNELS
+
+__all__ = ["postgres"]
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
 from tacit.service.batches.opening import open_batch
+from tacit.service.database import close_all
 from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.messages import seal_body
 from tacit.study.bundle import Bundle
@@ -302,7 +304,7 @@ def edges_of_release():
     names = []
     with fast_directory() as folder:
         study, collector = parties(Path(folder), sealed=True, design=world.design())
-        collector.store.edge = collector.batches.edge = names.append
+        collector.store.edge = names.append
         one_stage(study, collector)
     return [name for name in names if name.startswith("release")]
 
@@ -315,23 +317,49 @@ def test_the_edges_of_a_sealed_release_are_known():
     assert EDGES.index("release:stored") < EDGES.index("release:before commit") < EDGES.index("release:after commit")
 
 
+def stopped_by_error(place, head, stop):
+    """An error at this edge of a release: the transaction is rolled back."""
+    collector = Collector(place / "collector")
+    collector.store.edge = edge_number(stop, Stopped)
+    with pytest.raises(Stopped):
+        collector.release(head)
+
+
+def stopped_dead(place, head, stop):
+    """A process that ends at this edge of a release, without a word."""
+    child = os.fork()
+    if child == 0:
+        try:
+            collector = Collector(place / "collector")
+            collector.store.edge = edge_number(stop, lambda: os._exit(7))
+            collector.release(head)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def edge_number(stop, end):
+    passed = itertools.count()
+
+    def edge(name):
+        if next(passed) == stop:
+            found = end()
+            if found is not None:
+                raise found
+
+    return edge
+
+
+@pytest.mark.parametrize("crash", [stopped_by_error, stopped_dead])
 @pytest.mark.parametrize("stop", range(len(EDGES)), ids=EDGES)
-def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, place):
+def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, crash, place):
     study, collector = parties(place, sealed=True)
     bundle = study.plan()
     collector.open(bundle)
     for i, one in enumerate(world.answers(bundle, 0)):
         collector.add(world.sealed_report(one, LEARNER), f"person {i}")
     collector.close()
-    passed = itertools.count()
-
-    def edge(name):
-        if next(passed) == stop:
-            raise Stopped
-
-    collector.store.edge = collector.batches.edge = edge
-    with pytest.raises(Stopped):
-        collector.release(study.head)
+    crash(place, study.head, stop)
     after = Collector(place / "collector")
     committed = bool(after.stored())
     assert committed == (stop >= EDGES.index("release:after commit"))
@@ -359,3 +387,54 @@ def test_a_stage_given_up_leaves_no_file(place):
         collector.release(study.head)
     collector.void()
     assert not collector.batches.folder.exists()
+
+
+def test_many_who_ask_at_once_get_one_view_and_one_file(place):
+    study, collector = parties(place, sealed=True)
+    bundle = study.plan()
+    collector.open(bundle)
+    for i, one in enumerate(world.answers(bundle, 0)):
+        collector.add(world.sealed_report(one, LEARNER), f"person {i}")
+    collector.close()
+    head = study.head
+
+    def ask(_):
+        # Whoever starts meanwhile sweeps: nothing that is being made may be lost.
+        return Collector(place / "collector").release(head)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(ask, range(12)))
+    assert len(found) == 1
+    manifest = Manifest.parse(Release.parse(found.pop()).payload)
+    assert sha256(collector.batch_file(0).read_bytes()) == manifest.digest
+    assert len([*collector.batches.folder.iterdir()]) == 2
+
+
+def test_a_sealed_stage_on_postgresql(place, postgres):
+    try:
+        databases = {name: postgres.new(name) for name in ("study", "collector")}
+        design = world.design()
+        study = Study.new(place / "study", design, seed=3, sealed=True, database=databases["study"])
+        collector = Collector.new(place / "collector", design, sealed=True, database=databases["collector"])
+        bundle = study.plan()
+        collector.open(bundle)
+        plain = world.answers(bundle, 0)
+        tokens = [bytes([255 - i]) * 40 for i in range(len(plain))]
+        sent = [(world.sealed_report(one, LEARNER), f"person {i}", tokens[i]) for i, one in enumerate(plain)]
+        assert set(collector.add_many(sent)) == {"counted"}
+        collector.close()
+        release = collector.release(study.head)
+        again = Collector(place / "collector", database=databases["collector"])
+        assert again.release(study.head) == release
+        assert again.tokens_file(0).read_bytes() == b"".join(sorted(tokens))
+        opened = opened_of(again, release).histogram
+        assert opened == world.histogram([Report.parse(one).body for one in plain])
+        assert study.take(release, opened=opened) == "taken"
+        assert study.take(release, opened=opened) == "again"
+        with pytest.raises(InvalidInput, match="one histogram"):
+            study.take(release, opened=bytes(len(opened)))
+        again.open(study.plan())
+        assert [*again.batches.folder.iterdir()] == []
+        assert replayed(study) > 2
+    finally:
+        close_all()

@@ -16,6 +16,7 @@ from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory, report_of
 from token_tools import STUDY, HandMade
 
+from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.tokens import wallet as wallets
@@ -325,6 +326,19 @@ def test_the_list_contains_no_credential_and_its_key_is_private(tmp_path):
     (tmp_path / "people.key").chmod(0o644)
     with pytest.raises(InvalidInput, match="owner only"):
         Enrolment(tmp_path / "people")
+
+
+def test_the_command_puts_people_on_a_list(tmp_path, capsys):
+    place = tmp_path / "people"
+    assert main(["serve", "enrol", str(place), "--count", "2"]) == 0
+    assert main(["serve", "enrol", str(place), "--json"]) == 0
+    *two, last = capsys.readouterr().out.splitlines()
+    made = [*two, *json.loads(last)["credentials"]]
+    people = Known(Enrolment(place))
+    assert len({people.admit(known_credential(one), 0) for one in made}) == len(people.enrolment) == 3
+    place.write_text("something else")
+    assert main(["serve", "enrol", str(place)]) == 2
+    assert place.read_text() == "something else"
 
 
 def test_lists_are_never_overwritten_and_broken_ones_refused(tmp_path):

@@ -35,12 +35,13 @@ class Crash(BaseException):
 class Office:
     """An issuer with its list and keys in one directory."""
 
-    def __init__(self, place: Path, reports: int = 2) -> None:
-        self.place = place
+    def __init__(self, place: Path, reports: int = 2, database: str | None = None) -> None:
+        self.place, self.database = place, database
         self.others: list[Issuer] = []
         self.private, self.public = new_keys(place / "keys")
         self.list = Enrolment.new(place / "people")
-        self.issuer = Issuer.new(place / "issuer", study=STUDY, reports=reports, people=self.list, key=self.private)
+        more = {"people": self.list, "key": self.private, "database": database}
+        self.issuer = Issuer.new(place / "issuer", study=STUDY, reports=reports, **more)
 
     def close(self) -> None:
         for issuer in (self.issuer, *self.others):
@@ -51,7 +52,8 @@ class Office:
         return self.others[-1]
 
     def _reopened(self, edge) -> Issuer:
-        return Issuer(self.place / "issuer", people=Enrolment(self.place / "people"), key=self.private, edge=edge)
+        more = {"key": self.private, "database": self.database, "edge": edge}
+        return Issuer(self.place / "issuer", people=Enrolment(self.place / "people"), **more)
 
     @property
     def keys(self) -> TokenKeys:
@@ -65,6 +67,19 @@ class Office:
 def office():
     with fast_directory() as folder:
         made = Office(Path(folder))
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either(request):
+    """An issuer on each of the two databases, PostgreSQL in a schema of its own."""
+    url = None
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres")
+        url = f"{server.url}?schema=issuer_{next(server.numbers)}"
+    with fast_directory() as folder:
+        made = Office(Path(folder), database=url)
         yield made
         made.close()
 
@@ -102,35 +117,35 @@ def test_everything_that_is_refused_is_refused_before_it_is_counted(office):
     assert isinstance(office.issuer.issue(person.encode(), 3, asked.blinded), bytes)
 
 
-def test_one_per_stage_the_same_again_and_at_most_g_in_all(office):
-    (person,) = office.list.enrol(1)
+def test_one_per_stage_the_same_again_and_at_most_g_in_all(either):
+    (person,) = either.list.enrol(1)
     signed = []
     for stage in range(3):
-        office.issuer.open_stage(stage)
-        asked = office.asked(stage)
-        found = office.issuer.issue(person.encode(), stage, asked.blinded)
+        either.issuer.open_stage(stage)
+        asked = either.asked(stage)
+        found = either.issuer.issue(person.encode(), stage, asked.blinded)
         if stage == 2:
             assert found == Denied("used up")
             break
-        assert office.issuer.issue(person.encode(), stage, asked.blinded) == found
-        assert office.issuer.issue(person.encode(), stage, office.asked(stage).blinded) == Denied("twice")
+        assert either.issuer.issue(person.encode(), stage, asked.blinded) == found
+        assert either.issuer.issue(person.encode(), stage, either.asked(stage).blinded) == Denied("twice")
         signed.append((stage, asked, found))
     # Also when the stage is over and in another process: what was acknowledged is not lost.
     for stage, asked, found in signed:
-        assert office.reopened().issue(person.encode(), stage, asked.blinded) == found
-        assert office.reopened().issue(person.encode(), stage, office.asked(stage).blinded) == Denied("twice")
-    renewed = office.list.renew(person)
-    assert office.issuer.issue(renewed.encode(), 2, office.asked(2).blinded) == Denied("used up")
+        assert either.reopened().issue(person.encode(), stage, asked.blinded) == found
+        assert either.reopened().issue(person.encode(), stage, either.asked(stage).blinded) == Denied("twice")
+    renewed = either.list.renew(person)
+    assert either.issuer.issue(renewed.encode(), 2, either.asked(2).blinded) == Denied("used up")
 
 
-def test_g_holds_under_concurrency_in_every_stage(office):
+def test_g_holds_under_concurrency_in_every_stage(either):
     """24 threads, three people, each with eight different messages: one signature each."""
-    office.issuer.open_stage(0)
-    people = office.list.enrol(3)
+    either.issuer.open_stage(0)
+    people = either.list.enrol(3)
     barrier, answers = threading.Barrier(24), []
 
     def ask(place: int) -> None:
-        issuer, asked = office.reopened(), office.asked(0)
+        issuer, asked = either.reopened(), either.asked(0)
         barrier.wait(timeout=60)
         answers.append((place % 3, issuer.issue(people[place % 3].encode(), 0, asked.blinded)))
 
@@ -176,29 +191,41 @@ def test_the_table_itself_refuses_a_token_too_many(office):
     connection.close()
 
 
+def test_a_second_issuer_does_not_begin_in_the_same_schema(postgres):
+    url = f"{postgres.url}?schema=issuer_{next(postgres.numbers)}"
+    with fast_directory() as folder:
+        first = Office(Path(folder) / "first", database=url)
+        with pytest.raises(InvalidInput, match="new directory and database"):
+            Office(Path(folder) / "second", database=url)
+        first.close()
+        for wrong in (f"{postgres.url}?schema=Bad-Name", "mysql://there", "no url"):
+            with pytest.raises(InvalidInput):
+                Office(Path(folder) / f"third{len(wrong)}", database=wrong)
+
+
 # crashes
 
 
 @pytest.mark.parametrize("edge", ["issue:signed", "issue:before commit", "issue:after commit"])
-def test_a_crash_at_any_edge_neither_loses_nor_doubles(office, edge):
-    office.issuer.open_stage(0)
-    (person,) = office.list.enrol(1)
-    asked = office.asked(0)
+def test_a_crash_at_any_edge_neither_loses_nor_doubles(either, edge):
+    either.issuer.open_stage(0)
+    (person,) = either.list.enrol(1)
+    asked = either.asked(0)
 
     def crash(reached: str) -> None:
         if reached == edge:
             raise Crash
 
     with pytest.raises(Crash):
-        office.reopened(crash).issue(person.encode(), 0, asked.blinded)
-    stored = office.issuer.status()["stages"][0]["tokens"]
+        either.reopened(crash).issue(person.encode(), 0, asked.blinded)
+    stored = either.issuer.status()["stages"][0]["tokens"]
     assert stored == (edge == "issue:after commit")
-    first = office.reopened().issue(person.encode(), 0, asked.blinded)
-    assert isinstance(verify(finished(asked, first), office.keys, 0), Token)
-    assert office.reopened().issue(person.encode(), 0, asked.blinded) == first
+    first = either.reopened().issue(person.encode(), 0, asked.blinded)
+    assert isinstance(verify(finished(asked, first), either.keys, 0), Token)
+    assert either.reopened().issue(person.encode(), 0, asked.blinded) == first
     # A person whose request died before it was stored could still send another; one whose did not cannot.
-    assert office.reopened().issue(person.encode(), 0, office.asked(0).blinded) == Denied("twice")
-    assert office.issuer.status()["stages"][0]["tokens"] == 1
+    assert either.reopened().issue(person.encode(), 0, either.asked(0).blinded) == Denied("twice")
+    assert either.issuer.status()["stages"][0]["tokens"] == 1
 
 
 def test_processes_that_are_killed_lose_nothing(office):
@@ -223,31 +250,31 @@ def test_processes_that_are_killed_lose_nothing(office):
 
 
 @pytest.mark.parametrize("edge", ["open:before commit", "open:after commit"])
-def test_a_crash_while_a_stage_opens_leaves_one_key(office, edge):
-    office.issuer.open_stage(0)
-    before = office.keys
+def test_a_crash_while_a_stage_opens_leaves_one_key(either, edge):
+    either.issuer.open_stage(0)
+    before = either.keys
 
     def crash(reached: str) -> None:
         if reached == edge:
             raise Crash
 
     with pytest.raises(Crash):
-        office.reopened(crash).open_stage(1)
-    office.reopened().open_stage(1)
-    assert office.keys.after(before).serial == 2
-    assert [stage["open"] for stage in office.issuer.status()["stages"]] == [False, True]
+        either.reopened(crash).open_stage(1)
+    either.reopened().open_stage(1)
+    assert either.keys.after(before).serial == 2
+    assert [stage["open"] for stage in either.issuer.status()["stages"]] == [False, True]
 
 
-def test_a_stage_that_ends_while_somebody_is_signed_for_gives_nothing_more(office):
-    office.issuer.open_stage(0)
-    (person,) = office.list.enrol(1)
+def test_a_stage_that_ends_while_somebody_is_signed_for_gives_nothing_more(either):
+    either.issuer.open_stage(0)
+    (person,) = either.list.enrol(1)
 
     def end(reached: str) -> None:
         if reached == "issue:signed":
-            office.issuer.end_stage(0)
+            either.issuer.end_stage(0)
 
-    assert office.reopened(end).issue(person.encode(), 0, office.asked(0).blinded) == Denied("late")
-    assert office.issuer.status()["stages"][0] == {"stage": 0, "open": False, "tokens": 0}
+    assert either.reopened(end).issue(person.encode(), 0, either.asked(0).blinded) == Denied("late")
+    assert either.issuer.status()["stages"][0] == {"stage": 0, "open": False, "tokens": 0}
 
 
 # keys
@@ -274,20 +301,20 @@ def test_the_secret_of_a_stage_is_gone_when_it_is_over(office):
     assert office.issuer.issue(person.encode(), 0, office.asked(0).blinded) == Denied("late")
 
 
-def test_stages_go_on_and_the_document_only_grows(office):
+def test_stages_go_on_and_the_document_only_grows(either):
     seen = None
     for stage in (0, 1, 5):
-        assert office.issuer.open_stage(stage)
-        document = office.issuer.document()
-        assert not office.issuer.open_stage(stage)
-        assert office.reopened().document() == document
-        seen = office.keys.after(seen)
+        assert either.issuer.open_stage(stage)
+        document = either.issuer.document()
+        assert not either.issuer.open_stage(stage)
+        assert either.reopened().document() == document
+        seen = either.keys.after(seen)
     assert sorted(seen.stages) == [0, 1, 5]
     for wrong in (2, -1, 2**32):
         with pytest.raises(InvalidInput):
-            office.issuer.open_stage(wrong)
+            either.issuer.open_stage(wrong)
     with pytest.raises(InvalidInput, match="opened before"):
-        office.issuer.end_stage(9)
+        either.issuer.end_stage(9)
 
 
 def test_an_issuer_is_begun_once_and_opened_with_its_own_keys(office):
@@ -295,7 +322,7 @@ def test_an_issuer_is_begun_once_and_opened_with_its_own_keys(office):
         Issuer.new(office.place / "issuer", study=STUDY, reports=9, people=office.list, key=office.private)
     assert office.reopened().reports == 2
     assert Issuer.begun(office.place / "issuer")
-    (office.place / "issuer" / "people.key").write_bytes(bytes(32))
+    (office.place / "issuer" / "pseudonyms.key").write_bytes(bytes(32))
     with pytest.raises(InvalidInput, match="began with"):
         office.reopened()
     with pytest.raises(InvalidInput, match="hold an issuer"):

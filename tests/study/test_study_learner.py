@@ -164,6 +164,70 @@ def test_a_void_stage_is_planned_again_for_others(place):
         study.void()
 
 
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_release_of_a_stage_that_was_given_up_is_skipped(place, planned):
+    design = FakeDesign(kind="test-stamped", stages=3)
+    study, collector = pair(place, design)
+    first = collected(study, collector, 0)
+    study.void("the line was down")
+    if planned:
+        with pytest.raises(InvalidInput, match="collected again"):
+            collector.open(study.plan())
+    belief = [row[3:] for row in beliefs(study)][-1]
+    assert study.take(first) == study.take(first) == "skipped"
+    assert study.take(first, inspected=True) == "skipped"
+    assert beliefs(study)[-1][3:] == belief
+    assert study.head == Release.parse(first).head
+    other = replace(Release.parse(first), people=5).encode()
+    refused(study, other, "one release")
+    assert [row["state"] for row in study.status()["stages"]] == ["void"] * (1 + planned)
+    bundle = Bundle.parse(study.plan())
+    assert (bundle["stage"], bundle["slot"]) == (1 + planned, 1)
+    assert study.take(collected(study, collector, 4)) == "taken"
+    assert study.take(collected(study, collector, 8)) == "taken"
+    study.plan()
+    assert study.status()["state"] == "served"
+    assert replayed(study) > 0
+    collector.verify(study.head)
+
+
+def test_a_later_question_of_a_stage_that_was_given_up_is_skipped(place):
+    design = FakeDesign(kind="test-central", stages=2, questions=2)
+    study, collector = pair(place, design)
+    assert study.take(collected(study, collector, 0)) == "taken"
+    second = collected(study, collector, 0)
+    study.void("the line was down")
+    bundle = study.plan()
+    assert Bundle.parse(bundle)["slot"] == 1
+    collector.open(bundle)
+    for i in range(4, 8):
+        collector.add(report_of(collector.study, 1, i), f"person {i}")
+    collector.close()
+    with pytest.raises(InvalidInput, match="last release"):
+        collector.release(study.head)
+    assert study.take(second) == "skipped"
+    assert study.plan() == bundle
+    assert study.take(collector.release(study.head)) == "taken"
+    assert study.take(collected(study, collector, 4)) == "taken"
+    study.plan()
+    assert study.status()["state"] == "served"
+    assert replayed(study) > 0
+
+
+def test_only_what_was_asked_is_skipped(place):
+    study, collector = pair(place)
+    first = collected(study, collector, 0)
+    study.void("the line was down")
+    refused(study, replace(Release.parse(first), question=1).encode(), "question 0")
+    refused(study, replace(Release.parse(first), stage=7).encode(), "open stage, or of one that was given up")
+    refused(study, replace(Release.parse(first), people=1).encode(), "4 to 6 people")
+
+
+def beliefs(study: Study) -> list[tuple]:
+    with study.store.reading() as connection:
+        return connection.execute("SELECT step, kind, stage, belief, plan, coins FROM belief ORDER BY step").fetchall()
+
+
 def test_several_questions_are_asked_one_after_the_other(place):
     design = FakeDesign(kind="test-central", stages=2, questions=2)
     study, collector = pair(place, design)

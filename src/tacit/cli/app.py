@@ -14,6 +14,7 @@ from tacit.cli import (
     compare,
     demo,
     device,
+    doctor,
     learn,
     listing,
     policy,
@@ -41,6 +42,7 @@ GROUPS: Final = (
     collect,
     device,
     serve,
+    doctor,
 )
 
 app = typer.Typer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -107,6 +108,25 @@ def _migrate(
 ) -> None:
     """Bring the tables of a party's database to the version of this tacit; nothing else does so."""
     with service_extra():
-        rooms: Any = importlib.import_module("tacit.service.database")
-        found = rooms.migrate(database)
-    print_json(found) if json else say(f"version {found['before']} -> {found['after']}")
+        from tacit.service.database import migrate
+
+        found = [asdict(one) for one in migrate(database)]
+    if json:
+        print_json({"databases": found})
+        return
+    for one in found:
+        done = "is up to date" if one["before"] == one["after"] else f"went from version {one['before']}"
+        say(f"{one['where']}: the {one['kind']} {done} (version {one['after']})")
+
+
+@serve.command("enrol")
+def _enrol(
+    people: Annotated[Path, typer.Argument(help="The enrolment list; begun where there is none.")],
+    count: Annotated[int, typer.Option(help="How many people are new on it.", min=1)] = 1,
+    json: AsJson = False,
+) -> None:
+    """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
+    with service_extra():
+        lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
+        made = (lists(people) if people.exists() else lists.new(people)).enrol(count)
+    print_json({"credentials": made}) if json else say("\n".join(made))

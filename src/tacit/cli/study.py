@@ -173,7 +173,8 @@ def _take(
     if json:
         print_json({"outcome": found, **made.status()})
         return
-    say({"taken": "taken", "again": "taken before; nothing changed"}.get(found, found))
+    skipped = "skipped: its stage was given up here; nothing was learned, and the next plan goes on from its head"
+    say({"taken": "taken", "again": "taken before; nothing changed", "skipped": skipped}.get(found, found))
     if found == "quarantined":
         say("its counts contradict themselves: look into it, then take it with --inspected or give the stage up")
 

@@ -121,9 +121,9 @@ class Limits(Part, frozen=True, kw_only=True):
     bodies: Count = 256
     """Bodies that arrive slowly at the same time; beyond them the slowest is given up."""
     connections: Count = 2000
-    queue: Count = 512
+    queue: Count = 256
     """Reports that wait for the disk; beyond them a device is asked to come back."""
-    together: Count = 512
+    together: Count = 256
     """Reports that share one commit."""
     answer_seconds: Seconds = 30.0
     """How long a report may wait for the disk before its device is asked to come back."""

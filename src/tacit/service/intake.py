@@ -7,7 +7,9 @@ N2  Bounded: beyond `queue` waiting reports the next is refused at once, before 
 N3  One thread writes. Steps of the collector (open, close, release, void) run in it too, in the order of asking: what
     was submitted before a step is in the database when the step begins.
 N4  A report cannot spoil the others of its group: a group that fails is repeated one by one.
-N5  `stop` ends after everything that was taken in has been answered.
+N5  Patient, but not for ever: whoever waits longer than `patience` is told to come back. Their report may count all the
+    same; sent again it does not count twice.
+N6  `stop` ends after everything that was taken in has been answered.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tacit.service.logs import Log
 from tacit.service.metrics import TOGETHER, Meters
@@ -28,6 +30,7 @@ __all__ = ["Writer"]
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
+PATIENCE_STEP: Final = 0.5
 
 
 def _nothing(counted: int) -> None:
@@ -43,6 +46,7 @@ class Writer:
         *,
         queue: int,
         together: int,
+        patience: float = 30.0,
         meters: Meters,
         log: Log,
         committed: Callable[[int], None] = _nothing,
@@ -50,7 +54,8 @@ class Writer:
         """`committed` is told, in the event loop, how many reports a commit has added."""
         self.collector = collector
         self.broken = False
-        self._most, self._together = queue, together
+        self._most, self._together, self._patience = queue, together, patience
+        self._waiting: deque[tuple[float, asyncio.Future[str]]] = deque()
         self._log, self._committed = log, committed
         self._reports: deque[tuple[Row, asyncio.Future[str]]] = deque()
         self._jobs: deque[tuple[int, Callable[[Collector], Any], asyncio.Future[Any]]] = deque()
@@ -68,6 +73,7 @@ class Writer:
         """Begin to write; called in the event loop that asks."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
+        self._loop.call_later(PATIENCE_STEP, self._sweep)
 
     @property
     def full(self) -> bool:
@@ -86,6 +92,7 @@ class Writer:
             self._reports.append((row, found))
             self._taken += 1
             self._lock.notify()
+        self._waiting.append((self._loop.time(), found))
         return found
 
     async def run(self, job: Callable[[Collector], T]) -> T:
@@ -100,13 +107,24 @@ class Writer:
         return await asyncio.shield(found)
 
     async def stop(self) -> None:
-        """End when everything was answered (N5)."""
+        """End when everything was answered (N6)."""
         with self._lock:
             self._stopping = True
             self._lock.notify()
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
             await asyncio.sleep(0)  # answers that the thread has handed over
+
+    def _sweep(self) -> None:
+        """Forget answers that were given, and tell whoever waits too long (N5)."""
+        assert self._loop is not None  # noqa: S101 - called by it
+        late = self._loop.time() - self._patience
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= late):
+            _, found = self._waiting.popleft()
+            if not found.done():
+                found.set_exception(Refused("unavailable"))
+        if not self._stopping:
+            self._loop.call_later(PATIENCE_STEP, self._sweep)
 
     # the thread
 

@@ -179,5 +179,6 @@ def open_issuer(config: IssuerConfig) -> Issuer:
         reports = int(design.unit.reports)
         return Issuer.new(config.directory, study=study, reports=reports, people=people, key=key, database=url)
     issuer = Issuer(config.directory, people=people, key=key, database=url)
-    require(issuer.study == study, "the issuer must be of the study of its design", "another study")
+    with issuer.issued.closed_if_refused():
+        require(issuer.study == study, "the issuer must be of the study of its design", "another study")
     return issuer

@@ -20,13 +20,13 @@ from tacit.errors import UnknownName, require
 from tacit.runs.storage import write_whole, writing_to
 from tacit.service.config import Keys
 from tacit.service.sealing.documents import KeysDocument
-from tacit.service.sealing.hpke import SecretKey
+from tacit.service.sealing.hpke import SecretKey, outer_info
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.tokens.people import People, TokenHolders
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 
-__all__ = ["Kept", "Relay", "ring_of"]
+__all__ = ["Kept", "Loaded", "Relay", "ring_of"]
 
 LAST: Final = "last-bundle.json"
 FIRST_QUESTIONS: Final = "SELECT stage, bundle FROM question WHERE number = 0 ORDER BY stage DESC LIMIT 1"
@@ -46,6 +46,20 @@ class Kept:
     def of(cls, data: bytes) -> Kept:
         """These bytes under their digest."""
         return cls(data, f'"{hashlib.sha256(data).hexdigest()}"')
+
+
+class Loaded:
+    """A key of the shuffler, ready to open envelopes of one study; loading it takes a third of the time of opening."""
+
+    __slots__ = ("_info", "_open")
+
+    def __init__(self, key: SecretKey, study: bytes) -> None:
+        self._info = outer_info(study, key.id)
+        self._open = key.opener(self._info)
+
+    def open(self, info: bytes, sealed: bytes) -> bytes | None:
+        """What is in an envelope, or None."""
+        return self._open(sealed) if info == self._info else None
 
 
 def ring_of(directory: Path, study: bytes, wanted: Path | None) -> Keyring:
@@ -71,7 +85,7 @@ class Relay:
         self._seen: dict[str, KeysDocument] = {}
         self.bundle: Kept | None = None
         self.documents: dict[str, Kept] = {}
-        self.secrets: Mapping[bytes, SecretKey] = {}
+        self.secrets: Mapping[bytes, Loaded] = {}
         for party in OTHERS:
             path = self._file(party)
             if path.exists():
@@ -86,7 +100,8 @@ class Relay:
         if serial != self._serial:
             self.documents["shuffler"] = Kept.of(self._ring.document(self._sign))
             self._serial = serial
-        self.secrets = found
+        if found.keys() != self.secrets.keys():
+            self.secrets = {name: Loaded(key, self.collector.study) for name, key in found.items()}
 
     @property
     def serial(self) -> int:

@@ -37,6 +37,9 @@ FILES_BESIDE: Final = 256
 """Open files that are not connections."""
 
 
+SWITCH_SECONDS: Final = 0.0005
+
+
 async def _nothing() -> None:
     return None
 
@@ -81,6 +84,9 @@ def serve(party: Party) -> int:
         quiet = logging.getLogger(name)  # they would print addresses and messages of errors
         quiet.handlers, quiet.propagate = [logging.NullHandler()], False
     _require_files(sum(1 for _ in party.listeners) * party.limits.connections)
+    # A writer's thread asks for the interpreter after every statement; with 5 ms a busy event loop makes it wait for
+    # longer than its commit takes.
+    sys.setswitchinterval(SWITCH_SECONDS)
     sockets = [_bound(listener.listen) for listener in party.listeners]
     servers = [_Server(_settings(party.limits, listener)) for listener in party.listeners]
     with asyncio.Runner(loop_factory=servers[0].config.get_loop_factory()) as runner:

@@ -12,7 +12,6 @@ S3  Nothing that a device sent is logged, counted by value or echoed; what is ke
 
 from __future__ import annotations
 
-import asyncio
 import struct
 import time
 from collections.abc import Callable
@@ -120,6 +119,7 @@ def shuffler(
         collector,
         queue=limits.queue,
         together=limits.together,
+        patience=limits.answer_seconds,
         meters=meters,
         log=made_log,
         committed=lambda counted: windows.counted(counted),
@@ -186,9 +186,9 @@ def public_app(made: Shuffler) -> ASGIApp:
         return json_response({"report": found}, COUNTED[found])
 
     routes = [
+        Route("/v1/reports", reports, methods=["POST"]),
         Route("/v1/bundle", bundle, methods=["GET"]),
         Route("/v1/keys/{party:str}", keys, methods=["GET"]),
-        Route("/v1/reports", reports, methods=["POST"]),
         health_route(made.drain, lambda: not made.writer.broken),
     ]
     return application(routes, limits=made.config.limits, meters=made.meters, log=made.log, drain=made.drain)
@@ -198,7 +198,6 @@ def _taking(made: Shuffler) -> Callable[[Request], Any]:
     """What becomes of one envelope: "counted" or "again", or `Refused`."""
     study, writer, people, relay = made.collector.study, made.writer, made.people, made.relay
     tokens = isinstance(people, TokenHolders) and made.config.sealed
-    seconds = made.config.limits.answer_seconds
 
     async def take(request: Request) -> str:
         data = await request.body()
@@ -216,11 +215,7 @@ def _taking(made: Shuffler) -> Callable[[Request], Any]:
                 raise Refused("not-open", retry_after=NOT_OPEN_SECONDS)
             raise Refused("token")
         answer = writer.submit(report, person, token) if tokens else writer.submit(report, person)
-        try:
-            async with asyncio.timeout(seconds):
-                found = await asyncio.shield(answer)
-        except TimeoutError as error:
-            raise Refused("unavailable") from error
+        found = await answer
         if found not in COUNTED:
             raise Refused(ANSWERS[found], retry_after=NOT_OPEN_SECONDS if found == "not open" else None)
         return found

@@ -14,6 +14,8 @@ import os
 import secrets
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +44,7 @@ REASONS: Final = {
 """Why a report is refused, in words."""
 KEY_BYTES: Final = 32
 LONGEST_NAME: Final = 1024
+AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,23 @@ class Pseudonyms:
 
 
 class Intake:
-    """The intake of one transaction; made for one connection and used while its lock is held."""
+    """The intake of one transaction; made for one connection and used while its lock is held.
 
-    def __init__(self, connection: Connection, *, study: bytes, limit: int, channels: Any, layers: int = 0) -> None:
+    What is known about many reports is asked for at once (`expect`), and what was counted is written at once
+    (`finish`): a server is as far away for a thousand reports as for one.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        study: bytes,
+        limit: int,
+        channels: Any,
+        layers: int = 0,
+        begun: dict[int, int] | None = None,
+    ) -> None:
+        """`begun` remembers, from one transaction to the next, the number of the first report of a stage."""
         self.connection = connection
         self.study = study
         self.limit = limit
@@ -103,19 +120,60 @@ class Intake:
         self.stage: int | None = None if row is None else row[0]
         self.channel: Channel | None = None if row is None else channels[row[1]]
         self.last = connection.execute("SELECT coalesce(max(number), -1) FROM stage").fetchone()[0]
-        open_one = -1 if self.stage is None else self.stage
-        counted = connection.execute("SELECT count(*) FROM report WHERE stage = ?", (open_one,)).fetchone()
-        self.counted: int = counted[0]
+        self.begun = {} if begun is None else begun
+        self.counted, self.exact = self._at_most(), False
+        self._reports: dict[bytes, tuple[int, bytes | None, bytes | None] | None] = {}
+        self._stages: dict[bytes, list[int]] = {}
+        self._new: list[tuple[Report, bytes, bytes | None]] = []
+
+    def expect(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Look up ids and people of the reports (data, person, ...) that will be taken."""
+        ids = []
+        for data in (row[0] for row in rows):
+            with suppress(InvalidInput):
+                ids.append(Report.parse(data).id)
+        for some in _chunks(ids):
+            self._reports.update(dict.fromkeys(some))
+            found = self.connection.execute(
+                f"""SELECT report.id, report.stage, participation.person, body.bytes FROM report
+                    LEFT JOIN participation ON participation.report = report.seq LEFT JOIN body ON body.seq = report.seq
+                    WHERE report.id IN ({_marks(some)})""",  # noqa: S608 - question marks
+                some,
+            )
+            self._reports.update({row[0]: row[1:] for row in found.fetchall()})
+        for some in _chunks([row[1] for row in rows]):
+            self._stages.update({person: [] for person in some})
+            found = self.connection.execute(
+                f"SELECT person, stage FROM participation WHERE person IN ({_marks(some)})",  # noqa: S608
+                some,
+            )
+            for person, stage in found.fetchall():
+                self._stages[person].append(stage)
 
     def take(self, data: bytes, person: bytes, token: bytes | None = None) -> str:
-        """Count one report of this pseudonym, or say why not; a token is kept beside the body while the body is."""
+        """Count one report that was expected of this pseudonym, or say why not.
+
+        A token is kept beside the body while the body is.
+        """
         found = self._take(data, person, token)
         if found not in (COUNTED, AGAIN):
             self.refused[found] += 1
         return found
 
     def finish(self) -> None:
-        """Write the refusals down (I4)."""
+        """Write down what was counted, and the refusals (I4)."""
+        if self._new:
+            last = self.connection.execute("SELECT coalesce(max(seq), 0) FROM report").fetchone()[0]
+            new = [(last + 1 + i, *row) for i, row in enumerate(self._new)]
+            reports = [(seq, report.stage, report.id) for seq, report, _, _ in new]
+            people = [(person, report.stage, seq) for seq, report, person, _ in new]
+            tokens = [(seq, token) for seq, _, _, token in new if token is not None]
+            many = self.connection.executemany
+            many("INSERT INTO report (seq, stage, id) VALUES (?, ?, ?)", reports)
+            many("INSERT INTO body VALUES (?, ?)", [(seq, report.body) for seq, report, _, _ in new])
+            many("INSERT INTO token VALUES (?, ?)", tokens)
+            many("INSERT INTO participation VALUES (?, ?, ?)", people)
+            self._new = []
         self.connection.executemany(
             """INSERT INTO rejected VALUES (?, ?)
                ON CONFLICT (reason) DO UPDATE SET count = rejected.count + excluded.count""",
@@ -141,10 +199,34 @@ class Intake:
         reason = self._barred(person)
         if reason is not None:
             return reason
-        if self.counted >= self.channel.target:
+        if self._full(self.channel.target):
             return "full"
         self._insert(report, person, token)
         return COUNTED
+
+    def _at_most(self) -> int:
+        """No fewer than the open stage has reports, without counting them: numbers grow, and may have gaps.
+
+        count <= last number - first number of the stage + 1
+        """
+        if self.stage is None:
+            return 0
+        if self.stage not in self.begun:
+            row = self.connection.execute(
+                "SELECT seq FROM report WHERE stage = ? ORDER BY seq LIMIT 1", (self.stage,)
+            ).fetchone()
+            if row is None:
+                return 0
+            self.begun[self.stage] = row[0]
+        last = self.connection.execute("SELECT max(seq) FROM report").fetchone()[0]
+        return int(last) - self.begun[self.stage] + 1
+
+    def _full(self, target: int) -> bool:
+        """Whether the open stage has all its reports; they are counted only where the bound does not say."""
+        if self.counted >= target and not self.exact:
+            row = self.connection.execute("SELECT count(*) FROM report WHERE stage = ?", (self.stage,)).fetchone()
+            self.counted, self.exact = int(row[0]) + len(self._new), True
+        return self.counted >= target
 
     def _check(self, body: bytes) -> None:
         """Raise unless a device could have sent this; of a sealed body only the length can be known."""
@@ -156,12 +238,7 @@ class Intake:
 
     def _known(self, report: Report, person: bytes) -> str | None:
         """What to say to a report whose id is known (I2)."""
-        row = self.connection.execute(
-            """SELECT report.stage, participation.person, body.bytes FROM report
-               LEFT JOIN participation ON participation.report = report.seq LEFT JOIN body ON body.seq = report.seq
-               WHERE report.id = ?""",
-            (report.id,),
-        ).fetchone()
+        row = self._reports[report.id]
         if row is None:
             return None
         stage, owner, body = row
@@ -171,18 +248,24 @@ class Intake:
 
     def _barred(self, person: bytes) -> str | None:
         """Whether this person has reported in this stage, or often enough (I1)."""
-        rows = self.connection.execute("SELECT stage FROM participation WHERE person = ?", (person,)).fetchall()
-        if (self.stage,) in rows:
+        stages = self._stages[person]
+        if self.stage in stages:
             return "twice"
-        return "used up" if len(rows) >= self.limit else None
+        return "used up" if len(stages) >= self.limit else None
 
     def _insert(self, report: Report, person: bytes, token: bytes | None) -> None:
-        done = self.connection.execute(
-            "INSERT INTO report (stage, id) VALUES (?, ?) RETURNING seq", (report.stage, report.id)
-        )
-        seq = done.fetchone()[0]
-        self.connection.execute("INSERT INTO body VALUES (?, ?)", (seq, report.body))
-        if token is not None:
-            self.connection.execute("INSERT INTO token VALUES (?, ?)", (seq, token))
-        self.connection.execute("INSERT INTO participation VALUES (?, ?, ?)", (person, report.stage, seq))
+        self._new.append((report, person, token))
+        self._reports[report.id] = (report.stage, person, report.body)
+        self._stages[person].append(report.stage)
         self.counted += 1
+
+
+def _chunks(values: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The different ones, as many at a time as a statement may hold."""
+    different = list(dict.fromkeys(values))
+    for start in range(0, len(different), AT_ONCE):
+        yield different[start : start + AT_ONCE]
+
+
+def _marks(values: Sequence[bytes]) -> str:
+    return ", ".join("?" * len(values))

@@ -13,6 +13,9 @@ L2  A sealed body is as long as the unsealed one has labels, times the public si
     length, and whole blocks more with the certified probability (Lemma M6 (overflowing blocks)).
 L3  `layers` is public and fixed when a collector or study begins: 0 nothing is sealed, 1 to the learner, 2 to a mixer
     around it.
+L4  What one device can add to the sums is its number of messages, all on one label if it likes: that a label comes at
+    most m + 1 times in an honest body cannot be seen from outside. Privacy does not rest on it; accuracy does, and the
+    learner's test of flow stays.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ L5  A release whose counts contradict themselves is quarantined: it was released
 L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
 L7  A sealed study (`tacit.study.sealed`) is told with a release what its batch was opened to; both are kept, and what
     was opened is read where an unsealed study reads the payload. One without the other is refused.
+L8  A study that gave a stage up which the collector released does not get stuck: it takes the release and skips it.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from tacit.study import parts as study_parts
 from tacit.study.databases import database_at
 from tacit.study.flow import broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
-from tacit.study.ladder import rung_of
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
 from tacit.study.sealed import Manifest, require_layers, require_opened
 from tacit.study.store import Database, Edge, no_edge
-from tacit.study.wire import Release, sha256
+from tacit.study.taking import expected, give_up_asking, store_release, used
+from tacit.study.wire import Release
 
 __all__ = ["Study"]
 
@@ -132,6 +133,8 @@ class Study:
     def take(self, release: bytes, *, opened: bytes | None = None, inspected: bool = False) -> str:
         """Take a release in (L2): "taken", "again" if it was, "quarantined" (L5) if its counts contradict themselves.
 
+        A release of a stage that was given up here, while the collector released it, is "skipped" (L8): its place in
+        the ledger counts as seen, nothing is learned from it, and the next stage is planned anew.
         `opened` is the histogram that a sealed release was opened to (L7); it need not be said again.
         `inspected=True` uses a release that was quarantined, on the word of whoever looked into it.
         """
@@ -143,20 +146,27 @@ class Study:
                 "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", place
             ).fetchone()
             held = connection.execute("SELECT 1 FROM quarantine WHERE stage = ? AND question = ?", place).fetchone()
-            used = connection.execute(
-                "SELECT 1 FROM belief WHERE kind = 'take' AND stage = ? AND question = ?", place
+            done = connection.execute(
+                "SELECT kind FROM belief WHERE kind IN ('take', 'void') AND stage = ? AND question = ?", place
             ).fetchone()
             require(known is None or known[0] == release, "a question has one release", "another one")
             same = known is None or opened is None or known[1] == opened
             require(same, "a release must have been opened to one histogram", "another one")
-            if used or (known and held and not inspected):
-                return "again" if used else "quarantined"
-            stage, slot = self._expected(connection, given)
-            mind = self._mind(connection)
+            if done is not None:
+                return "again" if done[0] == "take" else "skipped"
+            if known and held and not inspected:
+                return "quarantined"
+            questions, slot, given_up = expected(connection, self.design, parts.channels, given)
             counted = self._opened(given, slot, opened, None if known is None else known[1])
-            memory, found = parts.channels[slot].read(mind.memory, counted or given.payload, given.people)
             if known is None:
-                self._store(connection, given, release, counted)
+                store_release(connection, given, release, counted)
+                self.store.edge("take:stored")
+            if given_up:
+                self._skip(connection, given.stage, slot)
+                give_up_asking(connection, slot)
+                return "skipped"
+            mind = self._mind(connection)
+            memory, found = parts.channels[slot].read(mind.memory, counted or given.payload, given.people)
             finding = broken_flow(found.statistics, self.design.trust)
             if finding is not None and not inspected:
                 connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
@@ -165,12 +175,15 @@ class Study:
             self.store.edge("take:learned")
             after = Mind(belief=belief, plan=mind.plan, memory=memory, coins=mind.coins)
             keep(connection, "take", *place, after)
-            if given.question == stage - 1:
+            if given.question == questions - 1:
                 connection.execute("UPDATE stage SET state = 'released' WHERE number = ?", (given.stage,))
         return "taken"
 
     def void(self, reason: str = "given up") -> None:
-        """The collector gave the open stage up: the next plan is the same one, for other people, under a new number."""
+        """The collector gave the open stage up: the next plan is the same one, for other people, under a new number.
+
+        If the collector has released it all the same, `take` that release: it is skipped, and the study goes on (L8).
+        """
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
         with self.store.step("void") as connection:
             row = connection.execute("SELECT number, state, slot FROM stage ORDER BY number DESC LIMIT 1").fetchone()
@@ -194,7 +207,7 @@ class Study:
             ended = connection.execute("SELECT 1 FROM meta WHERE name = 'killed'").fetchone()
             if (ended and state != "killed") or state not in ("open", "served", "killed"):
                 return b""
-            return kept_bundle(connection, number, self._used(connection, number) if state == "open" else 0)
+            return kept_bundle(connection, number, used(connection, number) if state == "open" else 0)
 
     @property
     def head(self) -> Head:
@@ -212,10 +225,11 @@ class Study:
             ]
             taken = connection.execute("SELECT stage, question, people, noise FROM release ORDER BY charge").fetchall()
             held = connection.execute("SELECT stage, question, finding FROM quarantine").fetchall()
-            used = {tuple(row) for row in connection.execute("SELECT stage, question FROM belief WHERE kind = 'take'")}
+            ended = connection.execute("SELECT stage, question FROM belief WHERE kind IN ('take', 'void')")
+            done = {tuple(row) for row in ended.fetchall()}
             killed = connection.execute("SELECT value FROM meta WHERE name = 'killed'").fetchone()
             head = last_head(connection)
-        waiting = [list(row) for row in held if tuple(row[:2]) not in used]
+        waiting = [list(row) for row in held if tuple(row[:2]) not in done]
         state = "ended" if killed else "quarantined" if waiting else stages[-1]["state"] if stages else "new"
         return {
             "study": self.design.digest,
@@ -251,21 +265,6 @@ class Study:
         require(signed.valid or not given.signature, "a release must have a signature that fits", signed.words)
         require(self.collector is None or signed.pinned, "a release must be signed by the pinned key", signed.words)
 
-    def _expected(self, connection: Connection, given: Release) -> tuple[int, int]:
-        """(questions, slot) of the stage that waits for this very release."""
-        row = connection.execute("SELECT number, slot, questions, state FROM stage ORDER BY number DESC").fetchone()
-        number, slot, questions, state = (-1, -1, 0, "none") if row is None else row
-        require(state == "open" and given.stage == number, "a release must be of the open stage", given.stage)
-        question = self._used(connection, given.stage)
-        require(given.question == question, f"a release must be of question {question}", given.question)
-        require(kept_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
-        channel = self.parts.channels[slot]
-        fits = channel.least <= given.people <= channel.target
-        require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
-        stands = rung_of(self.design.ladder, given.people) == given.people
-        require(stands, "a release must have a size of the design's ladder", given.people)
-        return questions, slot
-
     def _opened(self, given: Release, slot: int, opened: bytes | None, kept: bytes | None) -> bytes | None:
         """What a sealed release was opened to, if it belongs to its manifest; None where nothing is sealed (L7)."""
         if not self.layers:
@@ -278,30 +277,9 @@ class Study:
         require(found is not None, "a release of a sealed study must come with what its batch holds", "nothing", hint)
         return require_opened(channel, found or b"", manifest)
 
-    def _store(self, connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
-        """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
-        last = last_head(connection).number
-        require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
-        connection.execute(
-            "INSERT INTO release (stage, question, bytes, digest, charge, head, people, noise, opened) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                given.stage,
-                given.question,
-                data,
-                sha256(data).hex(),
-                given.head.number,
-                given.head.digest,
-                given.people,
-                given.noise,
-                opened,
-            ),
-        )
-        self.store.edge("take:stored")
-
     def _skip(self, connection: Connection, stage: int, slot: int) -> None:
-        """A quarantined release of a stage that is given up: not learned from, but later ones may need its bytes."""
-        question = self._used(connection, stage)
+        """A release of a stage that is given up: not learned from, but later ones may need its bytes."""
+        question = used(connection, stage)
         row = connection.execute(
             "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", (stage, question)
         ).fetchone()
@@ -311,13 +289,9 @@ class Study:
             after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
             keep(connection, "void", stage, question, after)
 
-    def _used(self, connection: Connection, stage: int) -> int:
-        row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
-        return int(row[0])
-
     def _question(self, connection: Connection, stage: int) -> int:
         """The question that is asked now; none while a release waits for inspection."""
-        question = self._used(connection, stage)
+        question = used(connection, stage)
         held = connection.execute("SELECT finding FROM quarantine WHERE stage = ? AND question = ?", (stage, question))
         hint = "inspect it, then take it with inspected=True, or give the stage up"
         require(held.fetchone() is None, "no release may be quarantined when the next stage is planned", "one", hint)
@@ -333,7 +307,11 @@ class Study:
         if slot >= len(parts.channels):
             return self._serve(connection, parts, number)
         mind = self._mind(connection)
-        again = connection.execute("SELECT 1 FROM release WHERE stage = ?", (number - 1,)).fetchone()
+        again = connection.execute(
+            """SELECT 1 FROM release JOIN stage ON stage.number = release.stage
+               WHERE stage.slot = (SELECT slot FROM stage WHERE number = ?)""",
+            (number - 1,),
+        ).fetchone()
         if not retry or again is not None or mind.plan is None:
             belief, plan = parts.learner.plan(mind.belief, mind.coins)
             mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)

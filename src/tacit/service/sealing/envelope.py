@@ -16,12 +16,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from tacit.errors import InvalidInput, require
-from tacit.service.sealing.hpke import OVERHEAD, PublicKey, SecretKey, outer_info
+from tacit.service.sealing.hpke import OVERHEAD, PublicKey, outer_info
 
-__all__ = ["REASONS", "EnvelopeReason", "EnvelopeRefused", "Opened", "envelope_size", "open_envelope", "seal_envelope"]
+__all__ = [
+    "REASONS",
+    "EnvelopeReason",
+    "EnvelopeRefused",
+    "Opened",
+    "Opens",
+    "envelope_size",
+    "open_envelope",
+    "seal_envelope",
+]
 
 ENVELOPE: Final = b"TCE1"
 PLAIN: Final = b"TCP1"
@@ -46,6 +55,14 @@ class EnvelopeRefused(InvalidInput):
         super().__init__(f"an envelope must be one for this party, got one that is refused: {REASONS[reason]}")
 
 
+class Opens(Protocol):
+    """A key that opens: `SecretKey`, or one that was loaded before."""
+
+    def open(self, info: bytes, sealed: bytes) -> bytes | None:
+        """What was sealed to this key under this `info`, or None."""
+        ...
+
+
 class Opened(NamedTuple):
     """What was in an envelope: who vouches for the sender, and the report as it is counted."""
 
@@ -68,6 +85,7 @@ def envelope_size(token: int, report: int) -> int:
 def seal_envelope(report: bytes, token: bytes, *, study: bytes, key: PublicKey) -> bytes:
     """The envelope around a report, for the shuffler's active key.
 
+    >>> from tacit.service.sealing.hpke import SecretKey
     >>> key = SecretKey.new()
     >>> sealed = seal_envelope(b"report", b"token", study=bytes(32), key=key.public)
     >>> open_envelope(sealed, study=bytes(32), keys={key.id: key}).report
@@ -79,7 +97,7 @@ def seal_envelope(report: bytes, token: bytes, *, study: bytes, key: PublicKey) 
     return HEAD.pack(ENVELOPE, study, name) + key.seal(outer_info(study, name), plain)
 
 
-def open_envelope(data: bytes, *, study: bytes, keys: Mapping[bytes, SecretKey]) -> Opened:
+def open_envelope(data: bytes, *, study: bytes, keys: Mapping[bytes, Opens]) -> Opened:
     """What is in an envelope for this study, sealed to one of these keys; raises `EnvelopeRefused`."""
     if len(data) < envelope_size(0, 0) or not data.startswith(ENVELOPE):
         raise EnvelopeRefused("malformed")

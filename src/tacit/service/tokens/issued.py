@@ -13,6 +13,7 @@ D4  Only its owner reads the SQLite file; deleted secrets are overwritten, and t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,9 @@ __all__ = ["Issued"]
 DATABASE: Final = "issuer.db"
 VERSION: Final = "1"
 WAIT_SECONDS: Final = 60
+SCHEMES: Final = ("postgresql", "postgresql+psycopg")
+SCHEMA: Final = "issuer"
+NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Issued:
@@ -43,7 +47,7 @@ class Issued:
         self.meta: dict[str, str] = {}
 
     @classmethod
-    def create(cls, directory: Path, url: str | None, *, meta: Mapping[str, str], reports: int) -> Issued:
+    def create(cls, directory: Path, url: str | None, *, meta: Mapping[str, str], reports: int) -> None:
         """Make the tables; existing ones are never touched."""
         check_writable(directory)
         with writing_to(directory):
@@ -51,14 +55,18 @@ class Issued:
             if url is None and not (directory / DATABASE).exists():
                 os.close(os.open(directory / DATABASE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         made = cls(_engine(directory, url))
-        with made.step() as connection:
-            TABLES.create_all(connection, checkfirst=False)
-            # The limit stands in the table itself (D1).
-            _issued_table(reports).create(connection)
-            connection.execute(META.insert(), [{"name": name, "value": value} for name, value in meta.items()])
-            connection.execute(META.insert(), {"name": "version", "value": VERSION})
-        made.engine.dispose()
-        return cls.open(directory, url)
+        try:
+            with made.step() as connection:
+                if made.engine.dialect.name == "postgresql":
+                    schema = connection.execute(sa.text("SHOW search_path")).scalar_one()
+                    connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
+                TABLES.create_all(connection, checkfirst=False)
+                # The limit stands in the table itself (D1).
+                _issued_table(reports).create(connection)
+                connection.execute(META.insert(), [{"name": name, "value": value} for name, value in meta.items()])
+                connection.execute(META.insert(), {"name": "version", "value": VERSION})
+        finally:
+            made.engine.dispose()
 
     @classmethod
     def exists(cls, directory: Path, url: str | None) -> bool:
@@ -80,11 +88,21 @@ class Issued:
             there, f"{directory} must hold an issuer", "no tables of one", "restore its database, or begin a new one"
         )
         found = cls(_engine(directory, url))
-        with found.reading() as connection:
-            found.meta = {row.name: row.value for row in connection.execute(sa.select(META))}
-        version = found.meta.get("version")
-        require(version == VERSION, f"the issuer's database must have version {VERSION}", version)
+        with found.closed_if_refused():
+            with found.reading() as connection:
+                found.meta = {row.name: row.value for row in connection.execute(sa.select(META))}
+            version = found.meta.get("version")
+            require(version == VERSION, f"the issuer's database must have version {VERSION}", version)
         return found
+
+    @contextmanager
+    def closed_if_refused(self) -> Iterator[None]:
+        """Leave no connection behind where the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.engine.dispose()
+            raise
 
     @contextmanager
     def step(self, *, scrubs: bool = False) -> Iterator[sa.Connection]:
@@ -141,15 +159,28 @@ def _issued_table(reports: int | None = None) -> sa.Table:
 ISSUED: Final = _issued_table()
 
 
+def _postgres(url: str) -> sa.Engine:
+    """An engine of one schema: postgresql://user@host:port/database?schema=name, "issuer" unless it is named."""
+    try:
+        place = sa.make_url(url)
+    except (SQLAlchemyError, ValueError):
+        raise InvalidInput("a database must be named by a URL, got something else") from None
+    require(place.drivername in SCHEMES, "a database must begin with postgresql://", "another URL")
+    schema = place.query.get("schema", SCHEMA)
+    named = isinstance(schema, str) and NAME.fullmatch(schema) is not None
+    require(named, "a schema must be named by small letters, digits and _", "another name")
+    plain = place.set(drivername="postgresql+psycopg").difference_update_query(["schema"])
+    options = {"options": f"-csearch_path={schema}", "connect_timeout": WAIT_SECONDS}
+    try:
+        return sa.create_engine(plain, pool_pre_ping=True, hide_parameters=True, connect_args=options)
+    except ImportError as error:
+        raise NotSupported("postgresql:// needs the extra postgres: pip install 'tacit[postgres]'") from error
+
+
 def _engine(directory: Path, url: str | None) -> sa.Engine:
     """An engine whose transactions are durable, and exclusive on SQLite."""
     if url is not None:
-        require(url.startswith("postgresql://"), "a database must begin with postgresql://", "another URL")
-        plain = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-        try:
-            return sa.create_engine(plain, pool_pre_ping=True, hide_parameters=True)
-        except (ImportError, SQLAlchemyError) as error:
-            raise NotSupported("postgresql:// needs the extra postgres: pip install 'tacit[postgres]'") from error
+        return _postgres(url)
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=str(directory / DATABASE)),
         connect_args={"timeout": WAIT_SECONDS},

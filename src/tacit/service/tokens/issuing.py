@@ -34,7 +34,7 @@ from tacit.study.parts import usable_key
 
 __all__ = ["DENIALS", "Denied", "Issuer"]
 
-PEOPLE: Final = "people.key"
+PEOPLE: Final = "pseudonyms.key"
 BEGUN: Final = "begun"
 """A file that says that there is a database: without it, a directory whose database was lost would begin anew."""
 DENIALS: Final = {
@@ -83,9 +83,10 @@ class Issuer:
         self.issued = Issued.open(self.directory, database)
         meta = self.issued.meta
         self.study, self.reports = bytes.fromhex(meta["study"]), int(meta["reports"])
-        self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
-        known = self.pseudonyms.mark == meta["people"]
-        require(known, f"{PEOPLE} must be the key that this issuer began with", "another key", "restore it")
+        with self.issued.closed_if_refused():
+            self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
+            known = self.pseudonyms.mark == meta["people"]
+            require(known, f"{PEOPLE} must be the key that this issuer began with", "another key", "restore it")
         if not (self.directory / BEGUN).exists():
             write_private(self.directory / BEGUN, meta["study"].encode() + b"\n")
         self._secrets: dict[int, SecretKey] = {}

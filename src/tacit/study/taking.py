@@ -1,0 +1,68 @@
+"""What a study asks of a release before it is believed, and what becomes of one whose stage was given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tacit.accounting.database import Connection
+from tacit.errors import require
+from tacit.study.contract import Channel
+from tacit.study.issuing import kept_bundle, last_head
+from tacit.study.ladder import rung_of
+from tacit.study.parts import Design
+from tacit.study.wire import Release, sha256
+
+__all__ = ["Expected", "expected", "give_up_asking", "store_release", "used"]
+
+
+class Expected(NamedTuple):
+    """The stage that a release belongs to."""
+
+    questions: int
+    slot: int
+    given_up: bool
+
+
+def used(connection: Connection, stage: int) -> int:
+    """How many releases of a stage were learned from."""
+    row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
+    return int(row[0])
+
+
+def expected(connection: Connection, design: Design, channels: Sequence[Channel], given: Release) -> Expected:
+    """The stage that waits for this very release: the open one, or one that was given up while it was released."""
+    row = connection.execute("SELECT slot, questions, state FROM stage WHERE number = ?", (given.stage,)).fetchone()
+    slot, questions, state = (-1, 0, "none") if row is None else row
+    known = state in ("open", "void")
+    require(known, "a release must be of the open stage, or of one that was given up", given.stage)
+    question = used(connection, given.stage)
+    require(given.question == question, f"a release must be of question {question}", given.question)
+    require(kept_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
+    channel = channels[slot]
+    fits = channel.least <= given.people <= channel.target
+    require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
+    stands = rung_of(design.ladder, given.people) == given.people
+    require(stands, "a release must have a size of the design's ladder", given.people)
+    return Expected(questions, slot, state == "void")
+
+
+def store_release(connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
+    """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
+    last = last_head(connection).number
+    require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
+    names = ("stage", "question", "bytes", "digest", "charge", "head", "people", "noise", "opened")
+    charged = (given.head.number, given.head.digest, given.people, given.noise)
+    connection.execute(
+        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        (given.stage, given.question, data, sha256(data).hex(), *charged, opened),
+    )
+
+
+def give_up_asking(connection: Connection, slot: int) -> None:
+    """Give the open stage up if it asks what a stage before it was released for: no collector would open it."""
+    connection.execute(
+        """UPDATE stage SET state = 'void', reason = 'released under an earlier number' WHERE state = 'open'
+           AND slot = ? AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)""",
+        (slot,),
+    )
