@@ -1,8 +1,8 @@
 """`tiered`: small work is done by a kernel's readable original, so that nobody waits for a compiler to do it.
 
-To compile a kernel takes half a second; to run its original on a world of four states takes a millisecond. A tiered
-kernel is therefore interpreted until it has done `BUDGET` units of work in this process, and compiled from then on. It
-is compiled at once where the compiled form is loaded or cached already, or where a single call is larger than `CALL`.
+To compile a kernel takes half a second or more; to run its original on a world of four states takes milliseconds. A
+tiered kernel is therefore interpreted until it has done `BUDGET` units of work in this process, and compiled from then
+on. It is compiled at once where the compiled form is loaded or cached already, or where a single call is larger than `CALL`.
 The rule counts work and never time.
 
 Both forms are the same IEEE operations in the same order (numba reorders and contracts none unless it is told to), so
@@ -21,8 +21,8 @@ from numba.core import config
 
 __all__ = ["BUDGET", "CALL", "Tiered", "interpreted", "tiered"]
 
-BUDGET: Final = 500_000
-"""Units of work, innermost steps of about half a microsecond, that may be interpreted per kernel and process."""
+BUDGET: Final = 2_000_000
+"""Units of work, steps of about a quarter of a microsecond, that may be interpreted per kernel and process."""
 CALL: Final = 50_000
 """The most units of one call that is interpreted."""
 
