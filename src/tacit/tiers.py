@@ -12,6 +12,7 @@ NumPy, or that draw random numbers, are not tiered.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
@@ -89,7 +90,7 @@ def interpreted(compiled: Callable[P, R]) -> Callable[P, R]:
     names = original.__code__.co_names
     seen = {name: original.__globals__[name] for name in names if name in original.__globals__}
     inside = {name: interpreted(value) if hasattr(value, "py_func") else value for name, value in seen.items()}
-    space = {"__builtins__": original.__builtins__, "__name__": original.__module__, **inside}
+    space = {"__builtins__": builtins, "__name__": original.__module__, **inside}
     twin = FunctionType(original.__code__, space, original.__name__, original.__defaults__)
     return cast("Callable[P, R]", twin)
 
