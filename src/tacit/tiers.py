@@ -2,8 +2,8 @@
 
 To compile a kernel takes half a second or more; to run its original on a world of four states takes milliseconds. A
 tiered kernel is therefore interpreted until it has done `BUDGET` units of work in this process, and compiled from then
-on. It is compiled at once where the compiled form is loaded or cached already, or where a single call is larger than `CALL`.
-The rule counts work and never time.
+on. It is compiled at once where the compiled form is loaded or cached already, or where a single call is larger than
+`CALL`. The rule counts work and never time.
 
 Both forms are the same IEEE operations in the same order (numba reorders and contracts none unless it is told to), so
 their results are equal bit for bit: `tests/packaging/test_packaging_tiers.py` compares them. Kernels that add up by
