@@ -48,8 +48,10 @@ class Checkpoint:
     trust: str
     seed: int
     episode: int
-    regret: float
-    """Cumulative pseudo-regret. Simulation only."""
+    regret: float | None
+    """Cumulative pseudo-regret. Simulation only; None in a live world."""
+    returns: float | None = None
+    """The sum of all returns so far in a live world. Simulation only; None where there is regret."""
 
 
 class Callback:
@@ -129,15 +131,17 @@ class CsvLogger(Callback):
 
 
 class TensorBoardLogger(Callback):
-    """Regret (simulation only) as scalars of TensorBoard, one curve per run and seed."""
+    """Regret or returns (simulation only) as scalars of TensorBoard, one curve per run and seed."""
 
     def __init__(self, directory: str | Path) -> None:
         self._writer: Any = _writer()(str(directory))
 
     def on_checkpoint(self, point: Checkpoint) -> None:
         """Add a point."""
-        name = f"{point.environment}/{point.run}/seed {point.seed}/regret (simulation only)"
-        self._writer.add_scalar(name, point.regret, global_step=point.episode)
+        place = f"{point.environment}/{point.run}/seed {point.seed}"
+        for name, value in (("regret", point.regret), ("sum of returns", point.returns)):
+            if value is not None:
+                self._writer.add_scalar(f"{place}/{name} (simulation only)", value, global_step=point.episode)
 
     def on_end(self, results: Sequence[Any]) -> None:
         """Close the writer."""

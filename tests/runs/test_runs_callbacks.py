@@ -59,7 +59,19 @@ def test_they_see_the_rows_of_the_result(workers):
 
 def test_a_checkpoint_has_nothing_that_a_result_has_not():
     names = {field.name for field in fields(Checkpoint)}
-    assert names == {"run", "environment", "learner", "trust", "seed", "episode", "regret"}
+    assert names == {"run", "environment", "learner", "trust", "seed", "episode", "regret", "returns"}
+
+
+def test_live_worlds_have_returns_instead():
+    watch = Watch()
+    live = {"environment": "gymnasium:FrozenLake-v1", "learner": "uniform", "episodes": 20, "checkpoints": 3}
+    result = tacit.run(**live, workers=1, callbacks=[watch])
+    assert [(point.regret, point.returns) for point in watch.points] == [
+        (None, total) for total in result.returns[0].total
+    ]
+    html = result._repr_html_()
+    assert "return per user" in html
+    assert "nan" not in html
 
 
 def test_a_function_is_enough_and_changes_nothing():

@@ -186,7 +186,8 @@ def _pilot(parts: Assembled, config: RunConfig) -> tuple[float | None, int]:
     if isinstance(learner, KernelLearner) and parts.privatizer.kernel is not None:
         each = learner.least
         users = max(each, min(config.episodes, PILOT) // each * each)
-        simulate(parts.mdp, learner, parts.privatizer, episodes=each, seed=0)  # compiles
+        # Two rounds compile everything: what the users of the last one report is released to nobody.
+        simulate(parts.mdp, learner, parts.privatizer, episodes=min(2 * each, config.episodes), seed=0)
         spent = simulate(parts.mdp, learner, parts.privatizer, episodes=users, seed=0).seconds
         return spent / users * config.episodes, users
     users = min(config.episodes, 4 * PILOT)

@@ -163,9 +163,17 @@ def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
     """The rows of a seed as callbacks see them."""
     config = cell.config
     names = {"run": cell.label, "environment": config.environment_name, "learner": config.learner}
+    live = seed_run.returns
     return [
-        Checkpoint(**names, trust=config.trust, seed=seed_run.seed, episode=int(episode), regret=float(regret))
-        for episode, regret in zip(seed_run.episodes, seed_run.regret, strict=True)
+        Checkpoint(
+            **names,
+            trust=config.trust,
+            seed=seed_run.seed,
+            episode=int(episode),
+            regret=float(seed_run.regret[i]) if live is None else None,
+            returns=None if live is None else float(live.total[i]),
+        )
+        for i, episode in enumerate(seed_run.episodes)
     ]
 
 

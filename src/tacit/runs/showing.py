@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.errors import NotSupported
 from tacit.notebook import block, facts, grid
+from tacit.runs.returns_report import RETURN_HEAD, return_cells
 
 if TYPE_CHECKING:
     from tacit.runs.comparison import Comparison
@@ -33,8 +34,9 @@ def frame_of(results: Sequence[Result]) -> Any:
         names = {"experiment": result.experiment, "label": result.label}
         labels = make_labels(result.config, result.resolved, result.claim, **names)
         tables += [seed_rows(run, labels) for run in result.seed_runs()]
-    frame = pa.concat_tables(tables).to_pandas()
-    frame.attrs["simulation_only"] = ["regret"]
+    # Live worlds have a column `return` where others have `regret`.
+    frame = pa.concat_tables(tables, promote_options="default").to_pandas()
+    frame.attrs["simulation_only"] = [name for name in ("regret", "return") if name in frame.columns]
     return frame
 
 
@@ -45,7 +47,11 @@ def result_html(result: Result) -> str:
         ("environment", config.environment_name, False),
         ("learner", config.learner if config.because is None else str(config.choice), False),
         ("episodes, seeds", f"{config.episodes:,}, {len(result.seeds)}", False),
-        ("regret", f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]", True),
+        *(
+            zip(RETURN_HEAD, return_cells(result), [True] * len(RETURN_HEAD), strict=True)
+            if result.returns
+            else [("regret", f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]", True)]
+        ),
         *([] if relative is None else [("share of the uniform policy's regret", f"{relative:.3f}", True)]),
         ("privacy", result.privacy_words, False),
     ]
@@ -60,8 +66,11 @@ def comparison_html(comparison: Comparison) -> str:
     for result in comparison.results:
         spread, relative = result.spread(), result.relative_regret
         certified = "-" if result.claim.trust == "none" else shown_up(result.certificate.epsilon)
-        regret = f"{spread.mean:,.1f} ± {spread.std:,.1f}"
+        live = bool(result.returns)
+        judgement = return_cells(result)[0] if live else f"{spread.mean:,.1f} ± {spread.std:,.1f}"
         share = "-" if relative is None else f"{relative:.3f}"
-        rows.append([result.label, result.config.environment_name, result.claim.trust, certified, regret, share])
-    head = ["run", "environment", "trust", "certified ε", "regret", "share of uniform's"]
+        rows.append([result.label, result.config.environment_name, result.claim.trust, certified, judgement, share])
+    lives = {bool(result.returns) for result in comparison.results}
+    judged = {True: "return per user", False: "regret"}[lives.pop()] if len(lives) == 1 else "regret or return per user"
+    head = ["run", "environment", "trust", "certified ε", judged, "share of uniform's"]
     return block(comparison.name, grid(head, rows, simulated=(4, 5)))
