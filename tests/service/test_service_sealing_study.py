@@ -16,6 +16,7 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
 from tacit.service.batches.opening import open_batch
+from tacit.service.database import close_all
 from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.messages import seal_body
 from tacit.study.bundle import Bundle
@@ -303,7 +304,7 @@ def edges_of_release():
     names = []
     with fast_directory() as folder:
         study, collector = parties(Path(folder), sealed=True, design=world.design())
-        collector.store.edge = collector.batches.edge = names.append
+        collector.store.edge = names.append
         one_stage(study, collector)
     return [name for name in names if name.startswith("release")]
 
@@ -319,7 +320,7 @@ def test_the_edges_of_a_sealed_release_are_known():
 def stopped_by_error(place, head, stop):
     """An error at this edge of a release: the transaction is rolled back."""
     collector = Collector(place / "collector")
-    collector.store.edge = collector.batches.edge = edge_number(stop, Stopped)
+    collector.store.edge = edge_number(stop, Stopped)
     with pytest.raises(Stopped):
         collector.release(head)
 
@@ -330,7 +331,7 @@ def stopped_dead(place, head, stop):
     if child == 0:
         try:
             collector = Collector(place / "collector")
-            collector.store.edge = collector.batches.edge = edge_number(stop, lambda: os._exit(7))
+            collector.store.edge = edge_number(stop, lambda: os._exit(7))
             collector.release(head)
         finally:
             os._exit(1)
@@ -407,3 +408,33 @@ def test_many_who_ask_at_once_get_one_view_and_one_file(place):
     manifest = Manifest.parse(Release.parse(found.pop()).payload)
     assert sha256(collector.batch_file(0).read_bytes()) == manifest.digest
     assert len([*collector.batches.folder.iterdir()]) == 2
+
+
+def test_a_sealed_stage_on_postgresql(place, postgres):
+    try:
+        databases = {name: postgres.new(name) for name in ("study", "collector")}
+        design = world.design()
+        study = Study.new(place / "study", design, seed=3, sealed=True, database=databases["study"])
+        collector = Collector.new(place / "collector", design, sealed=True, database=databases["collector"])
+        bundle = study.plan()
+        collector.open(bundle)
+        plain = world.answers(bundle, 0)
+        tokens = [bytes([255 - i]) * 40 for i in range(len(plain))]
+        sent = [(world.sealed_report(one, LEARNER), f"person {i}", tokens[i]) for i, one in enumerate(plain)]
+        assert set(collector.add_many(sent)) == {"counted"}
+        collector.close()
+        release = collector.release(study.head)
+        again = Collector(place / "collector", database=databases["collector"])
+        assert again.release(study.head) == release
+        assert again.tokens_file(0).read_bytes() == b"".join(sorted(tokens))
+        opened = opened_of(again, release).histogram
+        assert opened == world.histogram([Report.parse(one).body for one in plain])
+        assert study.take(release, opened=opened) == "taken"
+        assert study.take(release, opened=opened) == "again"
+        with pytest.raises(InvalidInput, match="one histogram"):
+            study.take(release, opened=bytes(len(opened)))
+        again.open(study.plan())
+        assert [*again.batches.folder.iterdir()] == []
+        assert replayed(study) > 2
+    finally:
+        close_all()

@@ -20,9 +20,11 @@ from tacit.accounting.ledger import Ledger
 from tacit.arrays import Floats, Ints
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered_worlds import LossGame
+from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
 from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.round import interpret, kernels_of, run_fused
 from tacit.loop.worlds import world_of
@@ -51,7 +53,7 @@ class SeedRun:
     episodes: Ints
     """The checkpoints."""
     regret: Floats
-    """Cumulative pseudo-regret at each checkpoint (simulation only)."""
+    """Cumulative pseudo-regret at each checkpoint (simulation only); NaN in a live world, where nobody knows it."""
     policy_changes: int
     seconds: float
     policy: AnyPolicy | None = None
@@ -64,6 +66,8 @@ class SeedRun:
     """Exact values of what a policy gradient found (simulation only)."""
     losses: LossMeasures | None = None
     """What stands beside the regret where losses are adversarial (simulation only)."""
+    returns: ReturnMeasures | None = None
+    """What users of a live world earned (simulation only)."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> Ints:
@@ -79,7 +83,7 @@ def log_checkpoints(episodes: int, count: int = 100) -> Ints:
 
 
 def simulate(
-    environment: TabularMDP | LossGame | DoseBandit | World,
+    environment: TabularMDP | LossGame | DoseBandit | LiveWorld | World,
     learner: Learner[Any, Any, Any],
     privatizer: Privatizer[Any, Any, Any],
     *,

@@ -35,7 +35,7 @@ from tacit.runs.config import RunConfig, parse_learner, run_options
 __all__ = ["compare", "read_comparison"]
 
 ENTRIES: Final = tuple(item.name for item in run_options())
-SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints")
+SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints", "baseline")
 """The defaults that also apply to a reference policy."""
 
 

@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.compiling import announce, seconds_compiling, tell_of
+from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
 from tacit.loop.simulate import Progress, SeedRun, log_checkpoints, simulate
@@ -107,6 +108,8 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
 def _compile(config: RunConfig) -> None:
     """Compile the fused loop of users who come one by one, so that no seed's seconds contain it."""
     parts = assemble(config)
+    if isinstance(parts.mdp, LiveWorld):
+        return  # its users come from Python: there is no fused loop
     if isinstance(parts.learner, KernelLearner) and parts.privatizer.kernel is not None:
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=parts.learner.least, seed=0)
 

@@ -28,7 +28,7 @@ from tacit.study.contract import Channel
 from tacit.study.parts import Head
 from tacit.study.permuted import MEMORY, TEMPORARY, fsync_directory, write_permuted
 from tacit.study.sealed import Manifest, check_sealed, message_size
-from tacit.study.store import Edge
+from tacit.study.store import Store
 from tacit.study.wire import Release
 
 __all__ = ["BatchFiles"]
@@ -43,9 +43,9 @@ COUNTED: Final = "stage = ? AND report.seq NOT IN (SELECT seq FROM dropped)"
 class BatchFiles:
     """The batches of one collector; used inside of its transactions."""
 
-    def __init__(self, directory: Path, *, edge: Edge, memory: int = MEMORY) -> None:
+    def __init__(self, directory: Path, store: Store, *, memory: int = MEMORY) -> None:
         self.folder = directory / FOLDER
-        self.edge = edge
+        self.store = store
         self.memory = memory
 
     def write(self, connection: Connection, stage: int, channel: Channel, people: int, layers: int) -> Manifest:
@@ -59,28 +59,49 @@ class BatchFiles:
         made = self._temporary()
         bodies = _bodies(connection, stage, channel, layers)
         written = write_permuted(bodies, made, size=size, total=int(total), memory=self.memory)
-        self.edge("release:batch written")
+        self.store.edge("release:batch written")
         self._name(made, written.digest, MESSAGES)
         tokens = self._tokens(connection, stage, people)
-        self.edge("release:batch named")
+        self.store.edge("release:batch named")
         manifest = Manifest(digest=written.digest, count=written.count, size=size, tokens=tokens)
         manifest.require_fits(channel, people, layers)
         return manifest
 
-    def path(self, manifest: Manifest) -> Path:
-        """The file of messages that a release names."""
+    def path(self, stage: int) -> Path:
+        """The file of messages that the release of a stage names (F2)."""
+        manifest = self._manifest(stage)
         path = self.folder / f"{manifest.digest.hex()}{MESSAGES}"
         there = path.is_file() and path.stat().st_size == manifest.count * manifest.size
         require(there, "the batch of a stage is kept until the learner has taken its release", "none any more")
         return path
 
-    def tokens(self, manifest: Manifest) -> Path:
-        """The file of tokens that a release names."""
+    def tokens(self, stage: int) -> Path:
+        """The file of tokens that the release of a stage names (F2)."""
+        manifest = self._manifest(stage)
         path = self.folder / f"{manifest.tokens.hex()}{TOKENS}"
         require(path.is_file(), "the tokens of a stage are kept until the learner has taken its release", "none")
         return path
 
-    def unnamed(self, connection: Connection, seen: Head | None = None) -> list[Path]:
+    def sweep(self, seen: Head | None = None) -> None:
+        """Delete what nobody asks for any more, if there is something."""
+        with self.store.reading() as connection:
+            found = self._unnamed(connection, seen)
+        if found:
+            with self.store.step("sweep") as connection:
+                self.remove_unnamed(connection, seen)
+
+    def remove_unnamed(self, connection: Connection, seen: Head | None = None) -> None:
+        """The same inside of a step, which has the writers' lock: nothing is being made meanwhile."""
+        for path in self._unnamed(connection, seen):
+            path.unlink(missing_ok=True)
+
+    def _manifest(self, stage: int) -> Manifest:
+        with self.store.reading() as connection:
+            row = connection.execute("SELECT bytes FROM outbox WHERE stage = ?", (stage,)).fetchone()
+        require(row is not None, "a stage must be released to have a batch", "none")
+        return Manifest.parse(Release.parse(bytes(row[0])).payload)
+
+    def _unnamed(self, connection: Connection, seen: Head | None = None) -> list[Path]:
         """The files that no release names, and those of releases that the learner has taken (F2, F3)."""
         if not self.folder.is_dir():
             return []

@@ -54,7 +54,7 @@ from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
 from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
-from tacit.study.sealed import Manifest, require_layers
+from tacit.study.sealed import require_layers
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Edge, no_edge
 from tacit.study.wire import Release, sha256
@@ -103,9 +103,9 @@ class Collector:
         self._begun: dict[int, int] = {}
         self.layers = require_layers(self.channels, int(meta.get("sealed", 0)))
         """How many layers messages are sealed in; 0: they are not."""
-        self.batches = BatchFiles(self.directory, edge=edge)
+        self.batches = BatchFiles(self.directory, self.store)
         if self.layers:
-            self._sweep()
+            self.batches.sweep()
 
     @classmethod
     def new(
@@ -193,7 +193,7 @@ class Collector:
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
             connection.execute("INSERT INTO question VALUES (?, ?, ?, ?, ?)", (stage, question, bundle, *paid))
         if self.layers:
-            self._sweep()
+            self.batches.sweep()
         return int(stage)
 
     def add(self, report: bytes, person: str) -> str:
@@ -257,7 +257,8 @@ class Collector:
             require_latest(connection, head)
             number, slot, questions, n = self._stage(connection, "closed")
             require(number == stage, "the last stage must be the closed one", "another")
-            self._remove_unnamed(connection)
+            if self.layers:
+                self.batches.remove_unnamed(connection)
             paid = None if charge is None else Head(number=charge, digest=digest)
             return self._released(connection, Bundle.parse(bundle), slot, question, questions, n, paid)
 
@@ -279,13 +280,17 @@ class Collector:
 
     # what can be known
 
-    def stored(self) -> bytes:
-        """What was released for the last question, if it was."""
+    def stored(self, stage: int | None = None, question: int = 0) -> bytes:
+        """What was released for the last question, or for the one that is named, if it was."""
+        one, which = (
+            ("", ()) if stage is None else ("WHERE question.stage = ? AND question.number = ?", (stage, question))
+        )
         with self.store.reading() as connection:
             row = connection.execute(
-                """SELECT outbox.bytes FROM question
+                f"""SELECT outbox.bytes FROM question
                    LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
-                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+                   {one} ORDER BY question.stage DESC, question.number DESC LIMIT 1""",  # noqa: S608 - a constant
+                which,
             ).fetchone()
         return b"" if row is None or row[0] is None else bytes(row[0])
 
@@ -299,18 +304,20 @@ class Collector:
 
     def batch_file(self, stage: int) -> Path:
         """The permuted messages of a sealed stage that was released (C7): until the learner has taken the release."""
-        return self.batches.path(self._manifest(stage))
+        self._require_sealed()
+        return self.batches.path(stage)
 
     def tokens_file(self, stage: int) -> Path:
         """The tokens of the reports of a sealed stage that was released, sorted; empty where there are none."""
-        return self.batches.tokens(self._manifest(stage))
+        self._require_sealed()
+        return self.batches.tokens(stage)
 
     def seen(self, head: Head) -> None:
         """The learner has taken everything up to this head: batches up to it are deleted."""
         with self.store.reading() as connection:
             require_seen(connection, head)
         if self.layers:
-            self._sweep(head)
+            self.batches.sweep(head)
 
     def status(self) -> dict[str, Any]:
         """The stages and what was refused: numbers, nothing about anybody."""
@@ -406,26 +413,8 @@ class Collector:
         after, payload = channel.release(secret, [row[0] for row in rows], asked.query, noise)
         return after, payload, noise
 
-    def _manifest(self, stage: int) -> Manifest:
-        """What was released for a sealed stage."""
+    def _require_sealed(self) -> None:
         require(self.layers > 0, "only sealed stages have batches", "a collector that reads its reports")
-        with self.store.reading() as connection:
-            row = connection.execute("SELECT bytes FROM outbox WHERE stage = ?", (stage,)).fetchone()
-        require(row is not None, "a stage must be released to have a batch", "none")
-        return Manifest.parse(Release.parse(bytes(row[0])).payload)
-
-    def _sweep(self, seen: Head | None = None) -> None:
-        """Delete the files of batches that nobody asks for any more, if there are some."""
-        with self.store.reading() as connection:
-            found = self.batches.unnamed(connection, seen)
-        if found:
-            with self.store.step("sweep") as connection:
-                self._remove_unnamed(connection, seen)
-
-    def _remove_unnamed(self, connection: Connection, seen: Head | None = None) -> None:
-        if self.layers:
-            for path in self.batches.unnamed(connection, seen):
-                path.unlink(missing_ok=True)
 
     def _require_enough(self, channel: Channel, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
