@@ -8,6 +8,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "tests" / "reference"
 
-# Studies without noise, in which every person has a label: the same fakes that the tests of studies use.
-if str(REFERENCE) not in sys.path:
-    sys.path.insert(0, str(REFERENCE))
+# Studies without noise, in which every person has a label, tables of older versions and a PostgreSQL server: the same
+# that the tests use.
+sys.path += [str(place) for place in (REFERENCE, ROOT / "tests" / "service") if str(place) not in sys.path]
