@@ -19,7 +19,7 @@ from tacit.study.sealed import message_size
 from tacit.study.wire import Release
 
 MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in")
-SHUFFLERS = ("forged manifest", "duplicated message", "another stage's messages")
+SHUFFLERS = ("forged manifest", "forged release", "duplicated message", "another stage's messages")
 """Shufflers that a learner must not believe."""
 
 
@@ -51,11 +51,13 @@ def become(mutant: str, views: Path) -> None:
 
 def _dishonest(mutant: str, views: Path) -> None:
     """A shuffler that hands other messages over than it took in."""
-    if mutant == "forged manifest":
+    if mutant.startswith("forged"):
         release = Collector.release
 
         def forged(self: Collector, head: Any) -> bytes:
             given = Release.parse(release(self, head))
+            if mutant == "forged release":
+                return replace(given, head=replace(given.head, number=given.head.number + 1)).encode()
             return replace(given, payload=bytes([*given.payload[:-1], given.payload[-1] ^ 1])).encode()
 
         Collector.release = forged  # type: ignore[method-assign]

@@ -21,6 +21,7 @@ import tacit.service.shuffler  # noqa: E402
 import tacit.service.shuffler_internal  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
+from tacit.service.database.leases import Lease  # noqa: E402
 from tacit.service.tokens.issuing import Issuer  # noqa: E402
 from tacit.study.batch_files import BatchFiles  # noqa: E402
 from tacit.study.collector import Collector  # noqa: E402
@@ -109,7 +110,8 @@ def serve_party(party: str, config: str, log: str, trap: str, views: str, mutant
 
         now = time.time
         time.time = lambda: now() + skew
-        tacit.service.shuffler.shuffler.__kwdefaults__["wall"] = time.time
+        for binds, name in ((tacit.service.shuffler.shuffler, "wall"), (Lease.take.__func__, "clock")):  # type: ignore[attr-defined]
+            binds.__kwdefaults__[name] = time.time
     module = __import__(f"tacit.service.{party}", fromlist=["party"])
     code = tacit.service.running.serve(module.party(read_party(config, party)))
     os._exit(code)

@@ -104,7 +104,7 @@ def moved() -> dict[str, Any]:
 def learner() -> dict[str, Any]:
     """A dishonest shuffler: its learner refuses the batch, or finds nothing in it that opens."""
     said: dict[str, Any] = {}
-    for mutant in ("forged manifest", "duplicated message"):
+    for mutant in ("forged manifest", "forged release", "duplicated message"):
         with sealed_world(1, SEALED_TARGET) as it:
             _begin(it, mutant)
             _people(it)
@@ -136,7 +136,7 @@ def learner() -> dict[str, Any]:
         rows = Held.read(it.parties).taken
         opened = rows[1, 0][1] if (1, 0) in rows else b""
         said["another stage's messages"] = {"taken": 0, "opened": int(np.frombuffer(opened or b"", dtype="<i8").sum())}
-    wrong = sum(said[name]["taken"] for name in ("forged manifest", "duplicated message", "changed file"))
+    wrong = sum(said[name]["taken"] for name in said if name != "the file as it was")
     wrong += said["another stage's messages"]["opened"] + len(said["the file as it was"]["findings"])
     return row(
         "forged manifest, duplicated ciphertext, changed file, messages of another stage",
