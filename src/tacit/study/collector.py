@@ -282,15 +282,13 @@ class Collector:
 
     def stored(self, stage: int | None = None, question: int = 0) -> bytes:
         """What was released for the last question, or for the one that is named, if it was."""
-        one, which = (
-            ("", ()) if stage is None else ("WHERE question.stage = ? AND question.number = ?", (stage, question))
-        )
+        one = "" if stage is None else "WHERE question.stage = ? AND question.number = ?"
         with self.store.reading() as connection:
             row = connection.execute(
                 f"""SELECT outbox.bytes FROM question
                    LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
                    {one} ORDER BY question.stage DESC, question.number DESC LIMIT 1""",  # noqa: S608 - a constant
-                which,
+                () if stage is None else (stage, question),
             ).fetchone()
         return b"" if row is None or row[0] is None else bytes(row[0])
 
