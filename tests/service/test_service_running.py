@@ -177,6 +177,20 @@ def test_a_head_that_never_ends_is_given_up(tmp_path, design):
         assert process.end()[0] == 0
 
 
+def test_a_connection_too_many_is_asked_to_come_back(tmp_path, design):
+    place = Place(tmp_path, design, limits="connections = 3")
+    with served(place) as process, contextlib.ExitStack() as stack:
+        port = int(process.addresses["public"].rpartition(":")[2])
+        made = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) for _ in range(3)]
+        made[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert made[0].recv(4096).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as one_more:
+            found = b"".join(iter(lambda: one_more.recv(4096), b""))
+        assert found.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+        assert b"\r\nretry-after: 2\r\n" in found
+        assert b"urn:tacit:problem:overloaded" in found
+
+
 def test_what_cannot_be_served_is_your_input(tmp_path, capsys):
     place = Place(tmp_path)
     assert main(["serve", "shuffler", str(tmp_path / "none.toml")]) == 2
