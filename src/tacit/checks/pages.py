@@ -7,11 +7,10 @@ A test renders the committed run again and compares.
 
 from __future__ import annotations
 
-import html
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tacit.checks.attack import Kind
 from tacit.checks.mutations import total_false_alarm
@@ -24,7 +23,8 @@ from tacit.checks.record import (
     mutation_rows,
     shown_down,
 )
-from tacit.runs.report import STYLE
+from tacit.pages.page import render
+from tacit.runs.report import Table
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
 __all__ = ["render_audit_report", "render_page", "write_audit_report"]
@@ -173,31 +173,28 @@ _KINDS = {
 def render_audit_report(record: AuditRecord) -> str:
     """The page, as text."""
     asked = record.settings
-    words = (
-        f"tacit {html.escape(record.version)}. {asked.trials:,} trials; all rows together are wrong with probability "
-        f"at most {asked.false_alarm:g}. Attacked epsilons are lower bounds, rounded down; certified ones are upper "
-        "bounds, rounded up."
+    note = (
+        f"{asked.trials:,} trials; all rows together are wrong with probability at most {asked.false_alarm:g}. "
+        "Attacked epsilons are lower bounds, rounded down; certified ones are upper bounds, rounded up."
     )
-    sections = ["<h1>Audit</h1>", f'<p class="note">{words}</p>']
+    sections: list[dict[str, Any]] = []
     for kind, title in _KINDS.items():
         found = [finding for finding in record.findings if finding.kind == kind]
         if found:
-            sections += [f"<h2>{title}</h2>", _html_table(FINDING_HEAD, finding_rows(found))]
+            table = Table(label=title, head=FINDING_HEAD, rows=finding_rows(found))
+            sections.append({"title": title, "table": table, "words": ""})
     if record.mutations:
         flagged = [name for name, caught in record.originals.items() if caught.by]
         words = f"{', '.join(flagged)} flagged without a bug" if flagged else "none of them was flagged"
-        sections += [
-            "<h2>Planted bugs</h2>",
-            _html_table(MUTATION_HEAD, mutation_rows(record)),
-            f"<p>Honest originals: {len(record.originals)}; {html.escape(words)}.</p>",
-        ]
-    sections += ["<h2>Command</h2>", f"<pre>{html.escape(record.command)}</pre>"]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Audit - tacit</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(sections)
-        + "\n</body>\n</html>\n"
+        sections.append(
+            {
+                "title": "Planted bugs",
+                "table": Table(label="Planted bugs", head=MUTATION_HEAD, rows=mutation_rows(record)),
+                "words": f"Honest originals: {len(record.originals)}; {words}.",
+            }
+        )
+    return render(
+        "audit.html", title="Audit", version=record.version, note=note, sections=sections, command=record.command
     )
 
 
@@ -209,14 +206,6 @@ def write_audit_report(record: AuditRecord, path: str | Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, render_audit_report(record).encode())
     return target
-
-
-def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def cells(values: Sequence[str], tag: str) -> str:
-        return "".join(f"<{tag}>{html.escape(value)}</{tag}>" for value in values)
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
 if __name__ == "__main__":

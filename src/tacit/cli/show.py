@@ -52,19 +52,22 @@ def _plot(
 def _report(
     directory: Annotated[Path, typer.Argument(help="The directory of a run, a comparison or an audit.")],
     out: Annotated[Path | None, typer.Option(help="The page; DIR/report.html by default.")] = None,
+    log: Annotated[str, typer.Option(help="Axes that begin logarithmic: none, x, y or xy.")] = "none",
     json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page: figures, tables, commands, claims and certificates."""
+    """Write one self-contained HTML page: curves, tables, commands, claims and certificates."""
     from tacit.checks.pages import write_audit_report
     from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.runs.comparison import load
+    from tacit.runs.figures import check_choices
     from tacit.runs.report import write_report
 
+    check_choices("std", log)
     page = directory / "report.html" if out is None else out
     if (directory / AUDIT_FILE).is_file():
         target = write_audit_report(load_audit(directory), page)
     else:
-        target = write_report(load(directory), page)
+        target = write_report(load(directory), page, log=cast("LogAxes", log), directory=directory)
     if json:
         print_json({"report": str(target)})
     else:

@@ -31,9 +31,13 @@ __all__ = [
     "Panel",
     "PerEpisode",
     "check_choices",
+    "line_styles",
+    "log_floor",
     "plot",
+    "references",
     "save_figure",
     "series",
+    "values_of",
 ]
 
 Band = Literal["std", "minmax", "bootstrap", "none"]
@@ -141,7 +145,7 @@ def plot(
     for result in results:
         name = result.config.environment_name if panel is None else panel(result)
         panels.setdefault(name, []).append(result)
-    styles = _styles(results)
+    styles = line_styles(results)
     columns = 1 + (len(panels) > 4) + (len(panels) > 8)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(8.0 * columns, 0.6 + 3.6 * rows), layout="constrained")
@@ -180,16 +184,7 @@ def check_choices(band: str, log: str) -> None:
 
 def series(result: Result, *, band: Band, per_episode: PerEpisode) -> tuple[Floats, Floats, Floats, Floats]:
     """Episode numbers, mean, and lower and upper edge of the band."""
-    x = result.episodes.astype(np.float64)
-    values = result.regret
-    if result.returns:
-        # A live world has no regret: the return of an episode, averaged between two checkpoints (or so far).
-        values, per_episode = np.array([found.total for found in result.returns]), per_episode or True
-    if per_episode == "so far":
-        values = values / x  # R_k / k
-    elif per_episode:
-        # (R_k - R_j) / (k - j): the average regret of the episodes since the last checkpoint
-        values = np.diff(values, axis=1, prepend=0.0) / np.diff(x, prepend=0.0)
+    x, values = values_of(result, per_episode=per_episode)
     mean = values.mean(axis=0)
     if band == "none" or len(values) == 1:
         return x, mean, mean, mean
@@ -204,7 +199,22 @@ def series(result: Result, *, band: Band, per_episode: PerEpisode) -> tuple[Floa
     return x, mean, low, high
 
 
-def _styles(results: Sequence[Result]) -> dict[str, tuple[str, Any, str]]:
+def values_of(result: Result, *, per_episode: PerEpisode) -> tuple[Floats, Floats]:
+    """Episode numbers, and [seed, checkpoint] what is drawn of every seed."""
+    x = result.episodes.astype(np.float64)
+    values = result.regret
+    if result.returns:
+        # A live world has no regret: the return of an episode, averaged between two checkpoints (or so far).
+        values, per_episode = np.array([found.total for found in result.returns]), per_episode or True
+    if per_episode == "so far":
+        values = values / x  # R_k / k
+    elif per_episode:
+        # (R_k - R_j) / (k - j): the average regret of the episodes since the last checkpoint
+        values = np.diff(values, axis=1, prepend=0.0) / np.diff(x, prepend=0.0)
+    return x, values
+
+
+def line_styles(results: Sequence[Result]) -> dict[str, tuple[str, Any, str]]:
     """A style per label; the reference policies keep theirs in every figure."""
     learners = {result.label: result.config.learner for result in results}
     free = [label for label, learner in learners.items() if learner not in REFERENCE_STYLES]
@@ -229,9 +239,9 @@ def _panel(
     live = any(result.returns for result in members)
     if live:  # returns may be negative, and nothing is to be read off their logarithm
         log = "x" if "x" in log else "none"
-    floor = _floor([line[2] for line in lines]) if "y" in log else -np.inf
+    floor = log_floor([line[2] for line in lines]) if "y" in log else -np.inf
     if not any(result.config.learner == "uniform" for result in members):
-        for words, style, x, values in _references(last, per_episode=per_episode):
+        for words, style, x, values in references(last, per_episode=per_episode):
             y = np.maximum(values, floor)
             color, dash, _ = REFERENCE_STYLES[style]
             ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1)
@@ -258,7 +268,7 @@ def _panel(
     return ends
 
 
-def _references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
+def references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
     """Name, style, episodes and regret of the policies that learn nothing."""
     x = result.episodes.astype(np.float64)
     if result.returns:
@@ -282,7 +292,7 @@ def _references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, s
     return found
 
 
-def _floor(means: Sequence[Floats]) -> float:
+def log_floor(means: Sequence[Floats]) -> float:
     """Where a logarithmic axis ends below: under every positive mean, but within seven decades."""
     positive = np.concatenate([mean[mean > 0.0] for mean in means])
     return max(float(positive.min()) / 2.0, float(positive.max()) * 1e-7) if len(positive) else 1e-3

@@ -1,70 +1,84 @@
-"""One self-contained HTML page per result: figures, tables, commands, claims, certificates; no script, no network."""
+"""One self-contained HTML page per result: curves, tables, commands, claims, certificates; no network.
+
+Curves are drawn by scripts inside the page, which its Content-Security-Policy names by their digests; readers without
+scripts see pictures. The axes are linear to begin with: on logarithmic ones a learner that never learns looks fine.
+"""
 
 from __future__ import annotations
 
-import base64
-import html
-import io
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from tacit.pages.page import render
 from tacit.runs.comparison import Comparison
-from tacit.runs.figures import plot
+from tacit.runs.curves import figure_of
+from tacit.runs.figures import LogAxes, check_choices
 from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["render_report", "write_report"]
+__all__ = ["Table", "render_report", "write_report"]
 
 SIMULATION_ONLY: Final = "Regret compares with the true optimum and is known in simulations only."
 LIVE_ONLY: Final = "A live world has no table and no known optimum: returns are measured, in simulations only."
-STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-p.note { color: #666; margin-top: 0 } img { max-width: 100%; height: auto; display: block; margin: 1rem 0 }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }
-th, td { padding: .3rem .8rem .3rem 0; text-align: left; border-bottom: 1px solid #e2e2e2; vertical-align: top }
-th { color: #666; font-weight: 600 } td.number, th.number { text-align: right }
-pre { background: #f6f6f4; padding: .7rem .9rem; overflow-x: auto; font-size: 13px }
-details { margin: .4rem 0 } summary { cursor: pointer }
-"""
+VERIFIER: Final = (
+    "A certificate is a computation, so do it again. The verifier derives each one from its configuration, on your own "
+    "machine, and compares digests; it exits with 0 (true), 1 (false) or 2 (unreadable). With --key public.pem it also "
+    "says whether the holder of that key has signed."
+)
 
 
-def render_report(found: Result | Comparison) -> str:
-    """The page, as text."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of a page: its name for who cannot see it, and which columns are numbers or simulation-only."""
+
+    label: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[int] = ()
+    simulated: Sequence[int] = ()
+
+
+def render_report(found: Result | Comparison, *, log: LogAxes = "none", directory: str | Path | None = None) -> str:
+    """The page, as text.
+
+    Parameters
+    ----------
+    found
+        A result, or a comparison of several.
+    log
+        Which axes are logarithmic to begin with.
+    directory
+        Where it is kept, for the verifier's command; None: where a comparison says it is.
+    """
+    check_choices("std", log)
     results = [found] if isinstance(found, Result) else list(found)
-    name = found.label if isinstance(found, Result) else found.name
-    scale = "" if isinstance(found, Result) or found.scale is None else f", scale {found.scale}"
-    sections = [
-        f"<h1>{html.escape(name)}</h1>",
-        f'<p class="note">tacit {html.escape(found.version)}{html.escape(scale)}. {_notes(results)}</p>',
-        *_regret(results),
-        *_returns(results),
-        "<h2>Privacy</h2>",
-        _privacy(results),
-        "<h2>Commands</h2>",
-        _commands(found, results),
-        "<h2>Configurations</h2>",
-        _configurations(results),
-    ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(name)} - tacit</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(sections)
-        + "\n</body>\n</html>\n"
+    kept = directory if directory is not None or isinstance(found, Result) else found.directory
+    return render(
+        "report.html",
+        curves=True,
+        title=found.label if isinstance(found, Result) else found.name,
+        version=found.version,
+        scale=None if isinstance(found, Result) else found.scale,
+        notes=_notes(results),
+        judgements=[*_regret(results, log), *_returns(results, log)],
+        privacy=_privacy(results),
+        verifier=_verifier(kept),
+        commands="\n".join(dict.fromkeys([found.command, *(result.config.command() for result in results)])),
+        configurations=[_configuration(result) for result in results],
     )
 
 
-def write_report(found: Result | Comparison, path: str | Path) -> Path:
+def write_report(
+    found: Result | Comparison, path: str | Path, *, log: LogAxes = "none", directory: str | Path | None = None
+) -> Path:
     """Write the page to a file."""
     target = Path(path)
     check_writable(target.parent)
-    page = render_report(found)
+    page = render_report(found, log=log, directory=directory)
     with writing_to(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, page.encode())
@@ -76,47 +90,39 @@ def _notes(results: Sequence[Result]) -> str:
     return " ".join([*([SIMULATION_ONLY] if False in live else []), *([LIVE_ONLY] if True in live else [])])
 
 
-def _regret(results: Sequence[Result]) -> list[str]:
+def _regret(results: Sequence[Result], log: LogAxes) -> list[dict[str, Any]]:
     """Figures and table of the runs that have regret."""
     mine = [result for result in results if not result.returns]
     if not mine:
         return []
-    return [
-        "<h2>Regret</h2>",
-        _image(plot(mine), "Cumulative regret"),
-        _image(plot(mine, per_episode=True), "Regret per episode"),
-        _regret_table(mine),
-        *_against(mine),
+    figures = [
+        figure_of(mine, "Cumulative regret", per_episode=False, log=log),
+        figure_of(mine, "Regret per episode", per_episode=True, log=log),
     ]
+    return [{"title": "Regret", "figures": figures, "table": _regret_table(mine), "against": _against(mine)}]
 
 
-def _returns(results: Sequence[Result]) -> list[str]:
+def _returns(results: Sequence[Result], log: LogAxes) -> list[dict[str, Any]]:
     """Figure and table of the runs in live worlds."""
     mine = [result for result in results if result.returns]
     if not mine:
         return []
-    rows = [(result.config.environment_name, result.label, *return_cells(result)) for result in mine]
-    table = _table(("environment", "run", *RETURN_HEAD), rows, numeric=range(2, 6))
-    return ["<h2>Returns</h2>", _image(plot(mine), "Return per episode"), table, *_against(mine)]
+    table = Table(
+        label="Returns",
+        head=("environment", "run", *RETURN_HEAD),
+        rows=[(result.config.environment_name, result.label, *return_cells(result)) for result in mine],
+        numeric=range(2, 6),
+        simulated=range(2, 6),
+    )
+    figures = [figure_of(mine, "Return per episode", per_episode=True, log=log)]
+    return [{"title": "Returns", "figures": figures, "table": table, "against": _against(mine)}]
 
 
-def _against(results: Sequence[Result]) -> list[str]:
-    lines = [(result.label, line) for result in results if result.against for line in result.against.lines]
-    return [f"<p><b>{html.escape(label)}</b>: {html.escape(line)}</p>" for label, line in lines]
+def _against(results: Sequence[Result]) -> list[tuple[str, str]]:
+    return [(result.label, line) for result in results if result.against for line in result.against.lines]
 
 
-def _image(figure: Figure, words: str) -> str:
-    """The figure as an embedded SVG; the same results give the same bytes."""
-    import matplotlib as mpl
-
-    buffer = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "tacit"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    encoded = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{html.escape(words)}" src="data:image/svg+xml;base64,{encoded}">'
-
-
-def _regret_table(results: Sequence[Result]) -> str:
+def _regret_table(results: Sequence[Result]) -> Table:
     rows = []
     for result in results:
         spread, relative = result.spread(), result.relative_regret
@@ -133,86 +139,66 @@ def _regret_table(results: Sequence[Result]) -> str:
             )
         )
     head = ("environment", "run", "episodes", "seeds", "regret, mean ± std", "least to greatest", "share of uniform's")
-    return _table((*head, "µs per episode"), rows, numeric=range(2, 8))
+    return Table(label="Regret", head=(*head, "µs per episode"), rows=rows, numeric=range(2, 8), simulated=range(4, 7))
 
 
-def _privacy(results: Sequence[Result]) -> str:
+def _privacy(results: Sequence[Result]) -> dict[str, Any]:
     rows = []
     for result in results:
         claim, found = result.claim, result.certificate
         certified = f"{found.epsilon:.4g} at delta {found.delta:g}" if claim.trust != "none" else "nothing"
         promised = f"epsilon {claim.epsilon:g}, delta {claim.delta:g}" if claim.trust != "none" else "nothing"
         rows.append((result.label, claim.trust, claim.notion, promised, certified, found.method))
-    table = _table(("run", "trust", "notion", "claimed", "certified epsilon", "method"), rows)
-    words: dict[str, list[str]] = {}
-    for result in results:
-        words.setdefault(result.privacy_words, []).append(result.label)
-    sentences = "".join(
-        f"<p><b>{html.escape(', '.join(dict.fromkeys(labels)))}</b>: {html.escape(text)}</p>"
-        for text, labels in words.items()
-    )
-    tables: dict[str, list[str]] = {}
-    for result in results:
-        tables.setdefault(result.certificate.render(), []).append(result.label)
-    details = "".join(
-        f"<details><summary>certificate: {html.escape(', '.join(dict.fromkeys(labels)))}</summary>"
-        f"<pre>{html.escape(text)}</pre></details>"
-        for text, labels in tables.items()
-    )
-    return table + sentences + details + _batches(results)
+    head = ("run", "trust", "notion", "claimed", "certified epsilon", "method")
+    return {
+        "table": Table(label="Privacy", head=head, rows=rows),
+        "words": _shared((result.privacy_words, result.label) for result in results),
+        "certificates": _shared((result.certificate.render(), result.label) for result in results),
+        "batches": [(result.label, _batches(result)) for result in results if result.batches],
+    }
 
 
-def _batches(results: Sequence[Result]) -> str:
-    """What every kind of batch promises and costs, for the runs that come in batches of their own."""
-    parts = []
+def _shared(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(labels, text): what several runs say in the same words is said once."""
+    by_text: dict[str, list[str]] = {}
+    for text, label in said:
+        by_text.setdefault(text, []).append(label)
+    return [("; ".join(dict.fromkeys(labels)), text) for text, labels in by_text.items()]
+
+
+def _batches(result: Result) -> Table:
+    """What every kind of batch promises and costs, for a run that comes in batches of its own."""
     head = ("users", "statistic", "batches", "certified epsilon", "noise std", "messages per user", "bytes per user")
-    for result in results:
-        rows = [
-            (
-                f"{batch.users:,}",
-                batch.statistic,
-                f"{batch.batches}",
-                f"{batch.epsilon:.4g}",
-                f"{batch.std:.4g}",
-                f"{batch.messages_per_user:,}",
-                f"{batch.bytes_per_user:,}",
-            )
-            for batch in result.batches
-        ]
-        if rows:
-            summary = html.escape(f"batches: {result.label}")
-            parts.append(f"<details><summary>{summary}</summary>{_table(head, rows)}</details>")
-    return "".join(parts)
+    rows = [
+        (
+            f"{batch.users:,}",
+            batch.statistic,
+            f"{batch.batches}",
+            f"{batch.epsilon:.4g}",
+            f"{batch.std:.4g}",
+            f"{batch.messages_per_user:,}",
+            f"{batch.bytes_per_user:,}",
+        )
+        for batch in result.batches
+    ]
+    return Table(label=f"Batches: {result.label}", head=head, rows=rows)
 
 
-def _commands(found: Result | Comparison, results: Sequence[Result]) -> str:
-    lines = dict.fromkeys([found.command, *(result.config.command() for result in results)])
-    return "<pre>" + html.escape("\n".join(lines)) + "</pre>"
+def _verifier(kept: str | Path | None) -> Mapping[str, str]:
+    if kept is None:
+        words = f"{VERIFIER} DIR is where the result was saved: it was not, or this page does not know where."
+        return {"words": words, "command": "tacit verify DIR"}
+    return {"words": VERIFIER, "command": f"tacit verify {shlex.quote(str(kept))}"}
 
 
-def _configurations(results: Sequence[Result]) -> str:
-    parts = []
-    for result in results:
-        asked = {**result.config.to_dict(), "seeds": _seeds(result.seeds)}
-        resolved = {name: getattr(result.resolved, name) for name in result.resolved.__dataclass_fields__}
-        rows = [(name, str(value)) for name, value in {**asked, **resolved}.items() if value is not None]
-        title = f"{result.config.environment_name}: {result.label}"
-        table = _table(("entry", "value"), rows)
-        parts.append(f"<details><summary>{html.escape(title)}</summary>{table}</details>")
-    return "".join(parts)
+def _configuration(result: Result) -> tuple[str, Table]:
+    asked = {**result.config.to_dict(), "seeds": _seeds(result.seeds)}
+    resolved = {name: getattr(result.resolved, name) for name in result.resolved.__dataclass_fields__}
+    rows = [(name, str(value)) for name, value in {**asked, **resolved}.items() if value is not None]
+    title = f"{result.config.environment_name}: {result.label}"
+    return title, Table(label=f"Configuration, {title}", head=("entry", "value"), rows=rows)
 
 
 def _seeds(seeds: Sequence[int]) -> str:
     together = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
     return f"{seeds[0]} to {seeds[-1]}" if together and len(seeds) > 1 else ", ".join(map(str, seeds))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = ()) -> str:
-    right = set(numeric)
-
-    def cells(values: Sequence[str], tag: str) -> str:
-        kinds = [' class="number"' if i in right else "" for i in range(len(values))]
-        return "".join(f"<{tag}{kind}>{html.escape(value)}</{tag}>" for kind, value in zip(kinds, values, strict=True))
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,137 @@
+"""The curves of a report: plain numbers for the script that draws them, and a picture for readers without scripts."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from tacit.runs.figures import (
+    BAND_WORDS,
+    REFERENCE_STYLES,
+    LogAxes,
+    PerEpisode,
+    line_styles,
+    log_floor,
+    plot,
+    references,
+    series,
+    values_of,
+)
+from tacit.runs.findings import finding
+from tacit.runs.result import Result
+
+__all__ = ["figure_of"]
+
+MOST_SEED_VALUES: Final = 40_000
+"""A figure with more values of single seeds than this holds their means and bands only: a page must stay small."""
+
+DARK: Final[Mapping[str, str]] = {
+    "#0072b2": "#5cb3ea",
+    "#d55e00": "#ff9a4d",
+    "#007a5a": "#3fc49b",
+    "#a0487e": "#e08fc0",
+    "#3d3d3d": "#d0d0d0",
+    "#4a9fd8": "#8fd0ff",
+    "#b8860b": "#e6b840",
+    "#7a7a7a": "#a8a8a8",
+    "#6b6b6b": "#9a9a9a",
+}
+"""The colour of a line on a dark page, by its colour on a light one."""
+
+
+def figure_of(results: Sequence[Result], title: str, *, per_episode: PerEpisode, log: LogAxes) -> dict[str, Any]:
+    """One figure of a page: findings, caption, picture, and the numbers of every panel.
+
+    `log` is how the axes begin; a reader with scripts may change them, and sees values and seeds.
+    """
+    panels: dict[str, list[Result]] = {}
+    for result in results:
+        panels.setdefault(result.config.environment_name, []).append(result)
+    live = any(result.returns for result in results)
+    values = sum(len(result.seeds) * len(result.episodes) for result in results)
+    seeds = values <= MOST_SEED_VALUES and any(len(result.seeds) > 1 for result in results)
+    styles = line_styles(results)
+    y = "return per episode" if live else "regret per episode" if per_episode else "cumulative regret"
+    found = {name: finding(members, per_episode=per_episode) for name, members in panels.items()}
+    drawn = [
+        {"name": name, "y": y, **_panel(members, styles, per_episode=per_episode, seeds=seeds)}
+        for name, members in panels.items()
+    ]
+    left_out = "" if values <= MOST_SEED_VALUES else " Single seeds are left out of this page: see results.parquet."
+    return {
+        "title": title,
+        "panels": [{"name": name, "finding": words} for name, words in found.items()],
+        "caption": f"Lines: mean over the seeds; {BAND_WORDS['std']}. Values have five digits.{left_out}",
+        "alt": " ".join([f"{title} (simulation only).", *(f"{name}: {words}" for name, words in found.items())]),
+        "picture": _picture(results, per_episode=per_episode, log=log),
+        "data": {"log": log, "logs": ["x"] if live else ["x", "y"], "seeds": seeds, "panels": drawn},
+    }
+
+
+def _panel(
+    members: Sequence[Result],
+    styles: Mapping[str, tuple[str, Any, str]],
+    *,
+    per_episode: PerEpisode,
+    seeds: bool,
+) -> dict[str, Any]:
+    lines, lows = [], []
+    for result in members:
+        x, mean, low, high = series(result, band="std", per_episode=per_episode)
+        lows.append(low)
+        many = len(result.seeds) > 1
+        each = values_of(result, per_episode=per_episode)[1] if seeds and many else ()
+        lines.append(
+            {
+                **_stroke(styles[result.label], 1.8),
+                "name": result.label,
+                "x": [int(episode) for episode in x],
+                "mean": _plain(mean),
+                "low": _plain(low) if many else None,
+                "high": _plain(high) if many else None,
+                "numbers": list(result.seeds),
+                "seeds": [_plain(row) for row in each],
+            }
+        )
+    if not any(result.config.learner == "uniform" for result in members):
+        longest = max(members, key=lambda result: result.config.episodes)
+        for name, style, x, y in references(longest, per_episode=per_episode):
+            fixed = {"name": name, "x": [int(episode) for episode in x], "mean": _plain(y)}
+            lines.append(
+                {
+                    **_stroke(REFERENCE_STYLES[style], 1.2),
+                    **fixed,
+                    "low": None,
+                    "high": None,
+                    "numbers": [],
+                    "seeds": [],
+                }
+            )
+    free = any(result.returns for result in members)
+    return {"lines": lines, "floor": log_floor(lows), "free": free, "band": "± one std"}
+
+
+def _stroke(style: tuple[str, Any, str], width: float) -> dict[str, Any]:
+    """Colour, dash and width of a line, for a light and a dark page."""
+    colour, dash, _ = style
+    # Dashes are given in widths of the line.
+    lengths = [] if dash == "-" else [round(width * float(part), 2) for part in dash[1]]
+    return {"colour": colour, "dark": DARK[colour], "dash": lengths, "width": width}
+
+
+def _plain(values: Iterable[float]) -> list[float | None]:
+    """Five digits each; JSON knows neither NaN nor infinity."""
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
+
+
+def _picture(results: Sequence[Result], *, per_episode: PerEpisode, log: LogAxes) -> str:
+    """The figure as an SVG in a data URL; the same results give the same bytes."""
+    import matplotlib as mpl
+
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "tacit"}):
+        plot(results, per_episode=per_episode, log=log).savefig(buffer, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
