@@ -32,16 +32,14 @@ def browser():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     """Two runs with their own checkpoints in one world, one run in another."""
-    runs = [
-        tacit.run(
-            environment="riverswim", learner="psrl", seeds=3, episodes=60, checkpoints=10, workers=1, label=LABEL
-        ),
-        tacit.run(environment="riverswim", learner="uniform", seeds=2, episodes=40, checkpoints=7, workers=1),
-        tacit.run(environment="random-mdp", learner="uniform", seeds=1, episodes=40, checkpoints=7, workers=1),
-    ]
-    found = Comparison(
-        name="two", scale=None, results=tuple(runs), directory=None, version="0", command="tacit compare"
+    psrl = tacit.run(environment="riverswim", learner="psrl", seeds=3, episodes=60, checkpoints=10, workers=1)
+    short = {"learner": "uniform", "episodes": 40, "checkpoints": 7, "workers": 1}
+    runs = (
+        replace(psrl, label=LABEL),
+        tacit.run(environment="riverswim", seeds=2, **short),
+        tacit.run(environment="random-mdp", seeds=1, **short),
     )
+    found = Comparison(name="two", scale=None, results=runs, directory=None, version="0", command="tacit compare")
     return runs, write_report(found, tmp_path_factory.mktemp("report") / "report.html").as_uri()
 
 
@@ -56,9 +54,8 @@ def opened(browser, report):
         page.set_default_timeout(60_000)
         page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on(
-            "request", lambda asked: None if asked.url.startswith(("data:", report[1])) else errors.append(asked.url)
-        )
+        own = ("data:", report[1])
+        page.on("request", lambda asked: None if asked.url.startswith(own) else errors.append(asked.url))
         page.goto(report[1])
         return page
 
