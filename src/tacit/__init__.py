@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tacit.runs.result import Result
     from tacit.runs.runner import run
     from tacit.runs.verify import verify
+    from tacit.service.device import RemoteDevice as Device
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
@@ -38,6 +39,7 @@ __all__ = [
     "Bundle",
     "Certificate",
     "Comparison",
+    "Device",
     "EpisodeMapping",
     "NamedPolicy",
     "PrivacyClaim",
@@ -67,6 +69,7 @@ _HOMES = {
     "Bundle": ("tacit.runs.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
     "Comparison": ("tacit.runs.comparison", "Comparison"),
+    "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
