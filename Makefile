@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test test-slow lint bench bench-peers docs clean
+.PHONY: help install install-dev demo test pytest test-slow lint bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,7 +35,11 @@ install-dev: $(VENV)/.dev
 demo: $(VENV)/.core
 	$(BIN)/tacit demo
 
-test: lint
+# Types are checked beside the tests: mypy keeps one core busy for a minute. Whatever fails, make fails.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 # Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).

@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from tacit._version import __version__
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+    from tacit.environments.estimated import estimate_model
+    from tacit.environments.live import LiveWorld, live
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
@@ -41,6 +44,7 @@ __all__ = [
     "Comparison",
     "Device",
     "EpisodeMapping",
+    "LiveWorld",
     "NamedPolicy",
     "PrivacyClaim",
     "PrivacyUnit",
@@ -52,9 +56,11 @@ __all__ = [
     "certify",
     "compare",
     "data_check",
+    "estimate_model",
     "export_bundle",
     "learn",
     "list_environments",
+    "live",
     "load",
     "load_bundle",
     "make_environment",
@@ -71,6 +77,7 @@ _HOMES = {
     "Comparison": ("tacit.runs.comparison", "Comparison"),
     "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
+    "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
     "PrivacyUnit": ("tacit.accounting.claims", "PrivacyUnit"),
@@ -81,9 +88,11 @@ _HOMES = {
     "certify": ("tacit.accounting.certificate", "certify"),
     "compare": ("tacit.runs.files", "compare"),
     "data_check": ("tacit.study.episodes", "data_check"),
+    "estimate_model": ("tacit.environments.estimated", "estimate_model"),
     "export_bundle": ("tacit.runs.bundle", "export_bundle"),
     "learn": ("tacit.study.learning", "learn"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
+    "live": ("tacit.environments.live", "live"),
     "load": ("tacit.runs.comparison", "load"),
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
@@ -107,3 +116,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "gymnasium" in sys.modules:  # gymnasium.make("tacit:tacit/RiverSwim-v0") comes by here
+    from tacit.ids import register_all
+
+    register_all()

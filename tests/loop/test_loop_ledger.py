@@ -25,13 +25,14 @@ def test_a_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp_path) ->
     )
     parts = assemble(config)
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)
-    simulate(make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=0, ledger=ledger)
+    simulate(make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=0, ledger=ledger, speed="compiled")
     assert len(ledger.entries()) == 1
     assert not ledger.pending()
     came = []
     with pytest.raises(BudgetSpent):
         simulate(
-            make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=1, ledger=ledger, progress=came.append
-        )
+            make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=1, ledger=ledger,
+            progress=came.append, speed="compiled",
+        )  # fmt: skip
     assert came == []
     assert len(ledger.entries()) == 1

@@ -17,7 +17,7 @@ from tacit.learners.fixed import FixedPolicy
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop import worlds
-from tacit.loop.simulate import log_checkpoints, simulate
+from tacit.loop.simulate import COMPILED_FROM, log_checkpoints, simulate
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest
@@ -106,6 +106,31 @@ def test_a_kept_learner_starts_afresh_and_seeds_differ():
     assert first.regret.tobytes() != other.regret.tobytes()
 
 
+class Taken(Exception):
+    """Which way a run went."""
+
+
+@pytest.mark.parametrize(
+    ("speed", "episodes", "way"),
+    [
+        ("auto", COMPILED_FROM - 1, "interpret"), ("auto", COMPILED_FROM, "run_fused"),
+        ("compiled", 2, "run_fused"), ("interpreted", COMPILED_FROM, "interpret"),
+    ],
+)  # fmt: skip
+def test_only_what_is_long_or_asked_to_be_is_compiled(monkeypatch, speed, episodes, way):
+    def stop(name):
+        def taken(*arguments):
+            raise Taken(name)
+
+        return taken
+
+    for name in ("run_fused", "interpret"):
+        monkeypatch.setattr(sys.modules["tacit.loop.simulate"], name, stop(name))
+    shape = shape_of(MDP, staged=True)
+    with pytest.raises(Taken, match=way):
+        simulate(MDP, PSRL(shape=shape), Unprotected(shape=shape), episodes=episodes, seed=0, speed=speed)
+
+
 SCRIPT = """
 import json, sys
 sys.path[:0] = sys.argv[1:3]
@@ -115,7 +140,7 @@ from tacit.privatizers.none import Unprotected
 mdp = small_mdp(7, horizon=3)
 regret = {}
 for label, learner in every_learner(mdp, episodes=40):
-    run = simulate(mdp, learner, Unprotected(shape=learner.shape), episodes=40, seed=5)
+    run = simulate(mdp, learner, Unprotected(shape=learner.shape), episodes=40, seed=5, speed="compiled")
     regret[label] = [value.hex() for value in run.regret.tolist()]
 print(json.dumps(regret))
 """

@@ -20,7 +20,6 @@ from tacit.environments.registry import make
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical
 from tacit.service.crowd import refresh_all, send_all
-from tacit.service.demo import awaited
 from tacit.service.device import RemoteDevice
 from tacit.service.exchange import async_client
 from tacit.service.loopback import Loopback
@@ -89,10 +88,10 @@ def in_process(place, design, keys):
 def through_services(parties):
     """The same people over HTTP."""
     for stage in range(STAGES):
-        awaited(parties, lambda found: (found["worker"]["word"], found["worker"]["stage"]) == ("open", stage))  # noqa: B023
+        parties.until_open(stage)
         assert asyncio.run(one_stage(parties, stage)) == ["counted"] * TARGET
-        awaited(parties, lambda found: len(found["releases"]) > stage)  # noqa: B023
-    return awaited(parties, lambda found: found["worker"]["outcome"] == "finished")
+        parties.until(lambda found: len(found["releases"]) > stage)  # noqa: B023
+    return parties.until(lambda found: found["worker"]["outcome"] == "finished")
 
 
 async def one_stage(parties, stage):

@@ -355,14 +355,23 @@ def test_a_restored_study_gets_no_second_release(databases, place):
     collector.open(study.plan())
     add(collector, range(10, 14), stage=1)
     collector.close()
+    second = collector.release(study.head)
+    study.take(second)
+    collector.open(study.plan())
+    add(collector, range(20, 24), stage=2)
+    collector.close()
+    assert collector.stored() == collector.stored(2) == collector.stored(7) == b""
     copies.restore()
     study = Study(place / "study", database=database_of(study.store))
     before = everything(collector.store)
     with pytest.raises(InvalidInput, match="last release"):
         collector.release(study.head)
     assert everything(collector.store) == before
-    # The release that the copy has not seen is there for it; with it, the study is where it was.
-    assert study.take(first) == "taken"
+    # The releases that the copy has not seen are there for it; with them, the study is where it was.
+    assert (collector.stored(0), collector.stored(1)) == (first, second)
+    for stage in range(2):
+        study.plan()
+        assert study.take(collector.stored(stage)) == "taken"
     study.plan()
     assert study.take(collector.release(study.head)) == "taken"
     assert isinstance(database_of(study.store), SqliteDatabase | PostgresDatabase)

@@ -259,6 +259,13 @@ def _digits_tell(seen: list[Floats], certified: float, delta: float, false_alarm
 
 def worst_pair(probe: Probe) -> tuple[Any, Any]:
     """Of the corners, the two users whose releases are farthest apart, in units of the stated noise."""
+    if "worst pair" not in probe.memory:
+        probe.memory["worst pair"] = _farthest(probe)
+    first, second = probe.memory["worst pair"]
+    return first, second
+
+
+def _farthest(probe: Probe) -> tuple[Any, Any]:
     persons = _corners(probe)
     exact = [_expected(probe, person, persons[0]) for person in persons]
     stated = np.maximum(probe.transcript(persons[0], 0)[1], 1e-12)

@@ -13,7 +13,7 @@ made in which one of them is replaced, and what would be released without noise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,6 +48,8 @@ class Probe:
     secure: bool = False
     query: Any = None
     """What is asked; None: what the probe asks by itself."""
+    memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What this probe found out once and every rule asks for: it depends on nothing but the fields above."""
 
     columns: ClassVar[Mapping[str, int]] = {}
     """The released fields that depend on users, and where their noise variance stands."""
@@ -143,8 +145,9 @@ class Probe:
 
     def split(self, numbers: Floats) -> dict[str, Floats]:
         """The numbers of one release by field."""
-        ends = np.cumsum(list(self.sizes().values()))[:-1]
-        return dict(zip(self.columns, np.split(numbers, ends), strict=True))
+        if "ends" not in self.memory:
+            self.memory["ends"] = np.cumsum(list(self.sizes().values()))[:-1]
+        return dict(zip(self.columns, np.split(numbers, self.memory["ends"]), strict=True))
 
     def moved(self, number: int) -> dict[str, Floats]:
         """By family: the counters [persons, counters] of the first release when each of the persons comes first."""
@@ -155,19 +158,27 @@ class Probe:
         self, person: Any, number: int, *, everybody: bool = False, releases: int | None = None
     ) -> Transcript:
         """Everything that is released of `person`."""
+        return self._released(self._users(person, everybody, releases), number)
+
+    def transcripts(
+        self, person: Any, count: int, *, first: int = 1000, everybody: bool = False, releases: int | None = None
+    ) -> Floats:
+        """[count, releases, numbers]: independent transcripts, all of them of the same users."""
+        users = self._users(person, everybody, releases)
+        return np.array([self._released(users, first + i)[0] for i in range(count)])
+
+    def _users(self, person: Any, everybody: bool, releases: int | None) -> list[Any]:
+        """The users of each release."""
+        count = self.releases if releases is None else releases
+        return [self.given(person, k, everybody=everybody) for k in range(count)]
+
+    def _released(self, given: Sequence[Any], number: int) -> Transcript:
+        """What is released of these users, release by release, with the number-th source of noise."""
         state, noise, shown, stated = self.privatizer.begin(), self.noise(number), [], []
-        for k in range(self.releases if releases is None else releases):
-            users = self.given(person, k, everybody=everybody)
+        for k, users in enumerate(given):
             state, released = self.privatizer.release(state, users, self.asked(k), noise)
             fields = self.fields(released.statistics)
             shown.append(np.concatenate([fields[name] for name in self.columns]))
             variance = [np.full(fields[name].size, fields["variance"][at]) for name, at in self.columns.items()]
             stated.append(np.concatenate(variance))
         return np.array(shown), np.array(stated)
-
-    def transcripts(
-        self, person: Any, count: int, *, first: int = 1000, everybody: bool = False, releases: int | None = None
-    ) -> Floats:
-        """[count, releases, numbers]: independent transcripts."""
-        settings: dict[str, Any] = {"everybody": everybody, "releases": releases}
-        return np.array([self.transcript(person, first + i, **settings)[0] for i in range(count)])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsJson",
+    "DryRun",
     "Out",
     "Workers",
     "command_line",
@@ -34,6 +35,10 @@ __all__ = [
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Workers: TypeAlias = Annotated[int | None, typer.Option(help="Processes; one per core and seed at most by default.")]
+DryRun: TypeAlias = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print estimated time, memory, noise and the certificate, and run nothing."),
+]
 Out: TypeAlias = Annotated[Path | None, typer.Option(help="The directory of the results; resumable.")]
 
 
@@ -73,9 +78,13 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: 
 
 
 def print_results(results: Sequence[Result]) -> None:
-    """The table of a comparison."""
+    """The table of a comparison; live worlds, which have returns and no regret, have one of their own."""
     from tacit.accounting.wording import shown_up
 
+    _print_live([result for result in results if result.returns])
+    results = [result for result in results if not result.returns]
+    if not results:
+        return
     several = len({result.config.environment_name for result in results}) > 1
     rows = []
     for result in results:
@@ -92,6 +101,25 @@ def print_results(results: Sequence[Result]) -> None:
     head = ["run", "trust", "certified ε", "regret (simulation only)", "share of uniform's", "µs/episode"]
     shift = 1 if several else 0
     print_table(["environment", *head] if several else head, rows, numeric=[i + shift for i in (2, 3, 4, 5)])
+
+
+def _print_live(results: Sequence[Result]) -> None:
+    """The returns of live worlds (simulation only), beside the baseline where there is one."""
+    from tacit.accounting.wording import shown_up
+    from tacit.runs.returns_report import RETURN_HEAD, return_cells
+
+    if not results:
+        return
+    compared = any(result.against is not None for result in results)
+    rows = []
+    for result in results:
+        certified = "-" if result.claim.trust == "none" else shown_up(result.certificate.epsilon)
+        against = result.against
+        more = [] if not compared else ["-" if against is None else against.final.words]
+        rows.append([result.config.environment_name, result.label, certified, *return_cells(result), *more])
+    head = ["environment", "run", "certified ε", *RETURN_HEAD, *(["final - baseline"] if compared else [])]
+    say("returns (simulation only), with 95% intervals:")
+    print_table(head, rows, numeric=range(2, len(head)))
 
 
 @contextlib.contextmanager

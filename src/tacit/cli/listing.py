@@ -36,11 +36,11 @@ def _list(
 
 
 def _environments() -> list[dict[str, Any]]:
-    from tacit.environments.registry import list_environments
+    from tacit.environments.registry import list_environments, list_live
 
     return [
         {"name": info.name, "summary": info.summary, "parameters": dict(info.parameters)}
-        for info in list_environments()
+        for info in (*list_environments(), *list_live())
     ]
 
 

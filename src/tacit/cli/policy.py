@@ -88,6 +88,7 @@ def load_named(path: Path) -> tuple[NamedPolicy, str]:
 
 def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     """The policy of a run's bundle, with the names of its environment."""
+    from tacit.environments.live import LiveWorld
     from tacit.environments.registry import make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
@@ -100,7 +101,9 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     if isinstance(policy, LayeredPolicy | GaussianPolicy):
         raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
     environment = make_environment(name) if isinstance(name, str) else None
-    if isinstance(environment, TabularMDP):
+    if isinstance(name, dict) and "live" in name:
+        environment = LiveWorld.from_dict(name["live"])
+    if isinstance(environment, TabularMDP | LiveWorld):
         return NamedPolicy(policy=policy, states=environment.state_names, actions=environment.action_names)
     # A model that was handed over has no names here: states and actions are called by their numbers.
     if isinstance(policy, DeterministicPolicy):

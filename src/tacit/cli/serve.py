@@ -156,6 +156,7 @@ def _enrol(
     json: AsJson = False,
 ) -> None:
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
+    require_count("count", count)
     with service_extra():
         lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tacit.environments.gym import GYMNASIUM_IDS, TabularEnv, register_all
 from tacit.environments.layered import LayeredMDP
+from tacit.environments.live import LiveWorld, live
 from tacit.environments.registry import EnvironmentInfo, list_environments, make
 from tacit.environments.tabular import RewardKind, TabularMDP
 
@@ -14,10 +15,12 @@ __all__ = [
     "GYMNASIUM_IDS",
     "EnvironmentInfo",
     "LayeredMDP",
+    "LiveWorld",
     "RewardKind",
     "TabularEnv",
     "TabularMDP",
     "list_environments",
+    "live",
     "make",
     "register_all",
 ]

@@ -11,37 +11,22 @@ reward that depends on the next state is replaced by its mean over s', which cha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import register, registry
 from numpy.typing import ArrayLike
 
 from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.environments.tabular import RewardKind, TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require_count
+from tacit.ids import GYMNASIUM_IDS, register_all
 
 __all__ = ["GYMNASIUM_IDS", "TabularEnv", "from_gymnasium", "named_env", "register_all"]
 
 Outcome = tuple[float, int, float, bool]  # probability, next state, reward, terminated
 Table = Mapping[int, Mapping[int, Sequence[Outcome]]]
-
-GYMNASIUM_IDS: Mapping[str, str] = MappingProxyType(
-    {
-        "tacit/ContextualBandit-v0": "contextual-bandit",
-        "tacit/EVCharging-v0": "ev-charging",
-        "tacit/HardTree-v0": "hard-tree",
-        "tacit/RandomMDP-v0": "random-mdp",
-        "tacit/Recommender-v0": "recommender",
-        "tacit/RiverSwim-v0": "riverswim",
-        "tacit/Treatment-v0": "treatment",
-        "tacit/TreatmentBandit-v0": "treatment-bandit",
-    }
-)
-"""Of the named environments; registering costs nothing until one of them is made."""
 
 
 class TabularEnv(gymnasium.Env[Any, Any]):
@@ -122,15 +107,8 @@ def named_env(name: str, parameters: str = "", render_mode: str | None = None) -
     return TabularEnv(make(f"{name}:{parameters}" if parameters else name), render_mode=render_mode)
 
 
-def register_all() -> None:
-    """Register every id with Gymnasium; ids that are registered already stay as they are."""
-    for gymnasium_id, name in GYMNASIUM_IDS.items():
-        if gymnasium_id not in registry:
-            register(id=gymnasium_id, entry_point="tacit.environments.gym:named_env", kwargs={"name": name})
-
-
 def from_gymnasium(
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env[Any, Any] | str,
     *,
     horizon: int,
     rho: ArrayLike | None = None,
@@ -146,7 +124,7 @@ def from_gymnasium(
     Parameters
     ----------
     env
-        The environment; its wrappers are ignored (a time limit is replaced by `horizon`).
+        The environment, or its id; its wrappers are ignored (a time limit is replaced by `horizon`).
     horizon
         The number of steps of an episode.
     rho
@@ -156,11 +134,12 @@ def from_gymnasium(
 
     Examples
     --------
-    >>> import gymnasium
-    >>> TabularMDP.from_gymnasium(gymnasium.make("FrozenLake-v1"), horizon=20)
+    >>> from_gymnasium("FrozenLake-v1", horizon=20)
     TabularMDP('FrozenLake-v1', states=16, actions=4, horizon=20, homogeneous, deterministic rewards)
     """
     horizon = require_count("horizon", horizon)
+    if isinstance(env, str):
+        env = _made(env)
     S, A, table = _table(env)
     first = _first_states(env, rho, S)
     endings = _endings(table)
@@ -194,6 +173,13 @@ def from_gymnasium(
     )
 
 
+def _made(name: str) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(name, disable_env_checker=True)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise InvalidInput(f"'{name}' must be a Gymnasium id that can be made: {error}") from error
+
+
 def _table(env: gymnasium.Env[Any, Any]) -> tuple[int, int, Table]:
     """The number of states and actions and the table of the environment, or a refusal that says what is missing."""
     from gymnasium.spaces import Discrete
@@ -201,12 +187,15 @@ def _table(env: gymnasium.Env[Any, Any]) -> tuple[int, int, Table]:
     bare = env.unwrapped
     states, actions = bare.observation_space, bare.action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete) or states.start != 0 or actions.start != 0:
-        raise NotSupported(f"from_gymnasium needs Discrete observations and actions from 0, got {states} and {actions}")
+        raise NotSupported(
+            f"from_gymnasium needs Discrete observations and actions from 0, got {states} and {actions}; "
+            "tacit.live(...) takes others, with a discretiser"
+        )
     table = getattr(bare, "P", None)
     if not isinstance(table, Mapping):
         raise NotSupported(
             f"from_gymnasium needs a table P[s][a] of (probability, next state, reward, terminated), "
-            f"{type(bare).__name__} has none"
+            f"{type(bare).__name__} has none; tacit.live(...) needs no table"
         )
     S, A = int(states.n), int(actions.n)
     for s in range(S):

@@ -2,7 +2,7 @@
 
 A specification is a name, or a name with parameters: `riverswim`, `riverswim:states=4,horizon=6`. Which parameters
 there are, their types and defaults come from the signature of the builder and stand nowhere else.
-Adversaries are written in the same way.
+Adversaries are written in the same way. Live worlds, which have no table, are written `gymnasium:ID,option=value`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
 from tacit.environments.ladders import recommender, treatment
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
+from tacit.environments.live import LIVE_PREFIX, LiveWorld
+from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_spec import live_from_spec
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
@@ -32,13 +35,14 @@ __all__ = [
     "EnvironmentInfo",
     "described",
     "list_environments",
+    "list_live",
     "make",
     "make_environment",
     "make_layered",
     "read_spec",
 ]
 
-Environment = TabularMDP | LossWorld | DoseBandit
+Environment = TabularMDP | LossWorld | DoseBandit | LiveWorld
 Built = TypeVar("Built")
 Values = dict[str, Any]
 
@@ -82,6 +86,8 @@ def make_environment(spec: str) -> Environment:
     """
     if not isinstance(spec, str):
         raise InvalidInput(f"an environment must be named like 'riverswim:states=4,horizon=6', got {spec!r}")
+    if spec.strip().startswith(LIVE_PREFIX):
+        return live_from_spec(spec.strip())
     builder, parameters = read_spec("environment", spec, ENVIRONMENTS)
     try:
         return builder(**parameters)
@@ -112,6 +118,8 @@ def make_layered(spec: str) -> LossWorld:
     found = make_environment(spec)
     if isinstance(found, DoseBandit):
         raise InvalidInput(f"'{spec}' has real-valued actions: an adversary needs states and actions to put losses on")
+    if isinstance(found, LiveWorld):
+        raise InvalidInput(f"'{spec}' has no table: an adversary needs transitions to play against a best policy")
     return loss_world(found)
 
 
@@ -124,6 +132,29 @@ def list_environments() -> tuple[EnvironmentInfo, ...]:
     {'states': 4, 'horizon': 6}
     """
     return described(ENVIRONMENTS)
+
+
+def list_live() -> tuple[EnvironmentInfo, ...]:
+    """The live worlds for which everything is chosen already, and how any other is named.
+
+    >>> [info.name for info in list_live()][:2]
+    ['gymnasium:Blackjack-v1', 'gymnasium:CartPole-v1']
+    """
+    known = [
+        EnvironmentInfo(
+            name=f"{LIVE_PREFIX}{name}",
+            summary=f"Live, no table: {preset.summary}.",
+            parameters=MappingProxyType({"horizon": preset.horizon or 0, "repeat": preset.repeat}),
+        )
+        for name, preset in sorted(PRESETS.items())
+    ]
+    other = EnvironmentInfo(
+        name=f"{LIVE_PREFIX}ID,horizon=...,low=...,high=...",
+        summary="Live, no table: any Gymnasium id with Discrete actions, and bounds of a decision's reward; "
+        "real observations need tacit.live(ID, discretise=...) or discretise=package.module:function,count=...",
+        parameters=MappingProxyType({}),
+    )
+    return (*known, other)
 
 
 def described(table: Mapping[str, Callable[..., object]]) -> tuple[EnvironmentInfo, ...]:

@@ -185,13 +185,13 @@ class TabularMDP:
     @classmethod
     def from_gymnasium(
         cls,
-        env: gymnasium.Env[Any, Any],
+        env: gymnasium.Env[Any, Any] | str,
         *,
         horizon: int,
         rho: ArrayLike | None = None,
         reward_kind: RewardKind = "deterministic",
     ) -> TabularMDP:
-        """The model of a Gymnasium environment with Discrete spaces that exposes its table `P`.
+        """The model of a Gymnasium environment, or id, with Discrete spaces that exposes its table `P`.
 
         States in which an episode ends become absorbing. Rewards become their means r(s, a), also where they depend on
         the next state, rescaled to [0, 1]; see `tacit.environments.gym.from_gymnasium`, which this calls.

@@ -6,6 +6,8 @@
     GameWorld      a layered world where an adversary chooses the losses of every episode
     DoseWorld      contexts, real-valued doses and binary outcomes
 
+Live worlds, which have no table, stand in `tacit.loop.live`.
+
 An environment of another package may be a `World` itself.
 """
 
@@ -33,12 +35,14 @@ from tacit.data.trajectories import (
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
+from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.loop.judges.softmax import DoseJudge, SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
+from tacit.loop.live import LiveCountWorld, LivePathWorld
 from tacit.planning.dynamic import solve, value_of
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.policies import LayeredPolicy, tabular, uniform_policy
@@ -384,6 +388,10 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (TabularMDP, ReturnQuery): ReturnWorld,
     (LossGame, LossQuery): GameWorld,
     (DoseBandit, DoseQuery): DoseWorld,
+    (LiveWorld, Totals): LiveCountWorld,
+    (LiveWorld, BatchQuery): LiveCountWorld,
+    (LiveWorld, SoftmaxQuery): LivePathWorld,
+    (LiveWorld, ReturnQuery): LivePathWorld,
 }
 """Which world an environment is, for a learner that asks such queries."""
 

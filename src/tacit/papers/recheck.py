@@ -86,7 +86,8 @@ def _again(run: Run, seed: int, rows: dict[Any, Any], version: str) -> Rechecked
         parts.world, parts.learner, parts.privatizer, episodes=config.episodes, seed=seed, checkpoints=marks
     )
     episodes, committed = rows[run.label, config.environment_name, seed]
-    again = made.regret[np.isin(marks, episodes)].astype(np.float32)
+    curve = made.regret if made.returns is None else np.array(made.returns.total)
+    again = curve[np.isin(marks, episodes)].astype(np.float32)
     scale = np.maximum(np.abs(committed), np.float32(1e-12))
     return Rechecked(
         run=run.label,

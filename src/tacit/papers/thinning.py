@@ -22,6 +22,7 @@ from tacit.errors import InvalidInput
 from tacit.runs.archive import read_result
 from tacit.runs.comparison import INDEX
 from tacit.runs.result import Result
+from tacit.runs.returns_report import returns_json
 from tacit.runs.storage import RunDirectory, read_json, write_json, writing_to
 
 __all__ = ["environment_of", "main", "thin", "thin_checkpoints"]
@@ -31,9 +32,10 @@ COLUMNS: Final = ("run", "environment", "seed", "episode", "regret")
 
 
 def thin_checkpoints(result: Result, count: int = CHECKPOINTS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """At most `count` of the checkpoints, the last one always, and the regret there."""
+    """At most `count` of the checkpoints, the last one always, and the regret (live: the sum of returns) there."""
     kept = np.unique(np.linspace(0, len(result.episodes) - 1, count).round().astype(np.int64))
-    return result.episodes[kept], result.regret[:, kept]
+    rows = np.array([found.total for found in result.returns]) if result.returns else result.regret
+    return result.episodes[kept], rows[:, kept]
 
 
 def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
@@ -62,9 +64,7 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
             cell |= {"seconds": round(sum(result.seconds), 1)}
             cell |= {"episodes": result.config.episodes, "claimed epsilon": _finite(result.claim.epsilon)}
             cell |= {"certified epsilon": _finite(result.certificate.epsilon), "delta": result.claim.delta}
-            final = result.regret[:, -1]
-            cell |= {"regret": [float(final.mean()), float(final.min()), float(final.max())]}
-            cell |= {"uniform regret": result.uniform_regret * result.config.episodes}
+            cell |= _score(result)
             episodes, regret = thin_checkpoints(result)
             for seed, row in zip(result.seeds, regret, strict=True):
                 columns["run"] += [result.label] * len(episodes)
@@ -85,6 +85,18 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
         for figure in source.glob("*.png"):
             shutil.copyfile(figure, target / figure.name)
     return summary
+
+
+def _score(result: Result) -> dict[str, Any]:
+    """Regret beside that of the uniform policy; in a live world returns, and what stands beside the baseline."""
+    if result.returns:
+        against = result.against
+        return {"returns": returns_json(result), "against": None if against is None else against.to_dict()}
+    final = result.regret[:, -1]
+    return {
+        "regret": [float(final.mean()), float(final.min()), float(final.max())],
+        "uniform regret": result.uniform_regret * result.config.episodes,
+    }
 
 
 def environment_of(cell: dict[str, Any]) -> str:

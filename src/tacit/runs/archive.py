@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def make_header(
         "algorithm": algorithm,
         "command": command,
         "config": config.to_dict(),
-        "resolved": asdict(resolved),
+        "resolved": resolved.to_dict(),
     }
 
 
@@ -129,6 +128,7 @@ def _read(place: RunDirectory) -> Result:
         objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
         policies=place.policies(config.seeds),
+        returns=place.returns(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

@@ -15,9 +15,12 @@ from typing import Any, Final
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
+from tacit.environments.baselines import baseline_policy
+from tacit.environments.live import LiveWorld
 from tacit.learners.contract import require_widths
 from tacit.learners.table import learner_row
 from tacit.loop.worlds import world_of
+from tacit.policies import Policy
 from tacit.protocol import Learner, Privatizer, Query, Totals, World
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.gradients import SoftmaxQuery
@@ -52,6 +55,8 @@ class Assembled:
     config: RunConfig
     unverified: str | None = None
     """Which statements about the learner nobody has checked."""
+    baseline: Policy | None = None
+    """What the run is measured against."""
 
     @property
     def mdp(self) -> Any:
@@ -92,7 +97,7 @@ class Assembled:
 
     @cached_property
     def values(self) -> tuple[float, float]:
-        """Simulation only: the value of an episode under the best policy, and when every action is alike."""
+        """Simulation only: the value of an episode under the best policy, and when every action is alike; else NaN."""
         return self.world.values()
 
 
@@ -111,6 +116,10 @@ def assemble(config: RunConfig) -> Assembled:
     kind = KINDS[row.asks]
     chosen = Chosen(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)
+    baseline = None if config.baseline is None else baseline_policy(environment, config.baseline)
+    if isinstance(environment, LiveWorld):
+        # Devices that send bits round rewards themselves; a curator adds them up as they are.
+        environment = environment.for_run(rounded=config.trust in ("shuffle", "local"), baseline=baseline)
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
     require_widths(learner, name, config.constants)
@@ -120,4 +129,5 @@ def assemble(config: RunConfig) -> Assembled:
         privatizer=kind.fitted(privatizer, learner),
         config=config,
         unverified=row.unverified,
+        baseline=baseline,
     )

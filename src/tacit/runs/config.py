@@ -18,6 +18,7 @@ from tacit.types import Calibration, Constants, Estimator, Trust
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
     from tacit.environments.layered import LayeredMDP
     from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
 
 __all__ = [
@@ -65,8 +66,10 @@ class RunConfig:
     'bucb:pooled=true'
     """
 
-    environment: str | TabularMDP | LayeredMDP = option(
-        "Name with options, for instance riverswim:states=4,horizon=6; in Python also a TabularMDP.", text=str
+    environment: str | TabularMDP | LayeredMDP | LiveWorld = option(
+        "Name with options, for instance riverswim:states=4,horizon=6, or gymnasium:Blackjack-v1 for a world without "
+        "a table; in Python also a TabularMDP or tacit.live(...).",
+        text=str,
     )
     learner: str = option(
         "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines; "
@@ -103,6 +106,12 @@ class RunConfig:
     reports_per_person: int = option(
         "How many users one person may be, at most one per batch: the claim protects all of them together.", 1
     )
+    baseline: str | tuple[Any, ...] | None = option(
+        "What people do already, to measure against: uniform, 'always ACTION', a named policy of the environment or "
+        "policy.json; in Python also a table.",
+        None,
+        text=str,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
 
@@ -113,6 +122,10 @@ class RunConfig:
         foe: object = self.adversary
         if foe is not None and not isinstance(foe, str):
             self._keep("adversary", _losses(foe))
+        if self.baseline is not None:
+            from tacit.environments.baselines import baseline_table
+
+            self._keep("baseline", baseline_table(self.baseline))
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
@@ -168,6 +181,13 @@ class RunConfig:
         return self.environment if isinstance(self.environment, str) else self.environment.name or "custom"
 
     @property
+    def live(self) -> LiveWorld | None:
+        """The live world that was handed over, if one was."""
+        from tacit.environments.live import LiveWorld
+
+        return self.environment if isinstance(self.environment, LiveWorld) else None
+
+    @property
     def adversary_name(self) -> str | None:
         """The specification, or "given" for a table that was handed over."""
         return self.adversary if self.adversary is None or isinstance(self.adversary, str) else "given"
@@ -204,7 +224,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "because"):
+        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "because"):
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -212,7 +232,11 @@ class RunConfig:
             plain.pop("reports_per_person")
         if self.adversary is not None and not isinstance(self.adversary, str):
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
-        if not isinstance(self.environment, str):
+        if self.baseline is not None and not isinstance(self.baseline, str):
+            plain["baseline"] = _lists(self.baseline)
+        if self.live is not None:
+            plain["environment"] = {"live": self.live.to_dict()}
+        elif not isinstance(self.environment, str):
             plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
         return plain
 
@@ -227,7 +251,11 @@ class RunConfig:
             require(key in plain, f"a run must say its {key}", sorted(plain))
         values = dict(plain)
         values["seeds"] = as_seeds(values["seeds"])
-        if isinstance(values["environment"], Mapping):
+        if isinstance(values["environment"], Mapping) and "live" in values["environment"]:
+            from tacit.environments.live import LiveWorld
+
+            values["environment"] = LiveWorld.from_dict(values["environment"]["live"])
+        elif isinstance(values["environment"], Mapping):
             fingerprint = values["environment"].get("fingerprint")
             if model is None or model.fingerprint() != fingerprint:
                 raise InvalidInput(f"this run needs the environment with fingerprint {fingerprint}; hand it over")
@@ -241,6 +269,7 @@ class RunConfig:
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
+        handed = handed or not isinstance(self.baseline, str | None)
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
@@ -308,11 +337,19 @@ def _require_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 def _require_model(given: object) -> None:
     from tacit.environments.layered import LayeredMDP
+    from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
 
-    if not isinstance(given, TabularMDP | LayeredMDP):
+    if not isinstance(given, TabularMDP | LayeredMDP | LiveWorld):
         kind = type(given).__name__
-        raise InvalidInput(f"environment must be a name like 'riverswim:states=4' or a TabularMDP, got {kind}")
+        raise InvalidInput(
+            "environment must be a name like 'riverswim:states=4', a TabularMDP or a live world (tacit.live), "
+            f"got {kind}"
+        )
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _losses(given: object) -> LossTable:
@@ -330,9 +367,10 @@ def run_parameters() -> list[Parameter]:
     """The options of a run as parameters of a function, in their order."""
     from tacit.environments.layered import LayeredMDP
     from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
 
-    models = {"LayeredMDP": LayeredMDP, "LossTable": LossTable, "TabularMDP": TabularMDP}
+    models = {"LayeredMDP": LayeredMDP, "LiveWorld": LiveWorld, "LossTable": LossTable, "TabularMDP": TabularMDP}
     types = get_type_hints(RunConfig, localns=models)
     return [
         Parameter(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
 from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
@@ -18,7 +18,7 @@ from tacit.privatizers.printed_radii import printed_radii
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.released.batches import BatchQuery
-from tacit.runs.kind import Chosen, count_shape, privacy_request, tabular_environment
+from tacit.runs.kind import Chosen, Countable, count_shape, privacy_request, tabular_environment
 
 __all__ = ["BatchKind", "CountKind"]
 
@@ -26,16 +26,16 @@ __all__ = ["BatchKind", "CountKind"]
 class CountKind:
     """Running totals of a tabular environment."""
 
-    def environment(self, chosen: Chosen) -> TabularMDP:
-        """Any tabular environment."""
+    def environment(self, chosen: Chosen) -> Countable:
+        """Any tabular or live environment."""
         return tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+    def privatizer(self, chosen: Chosen, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of the totals that the learner needs."""
         request = privacy_request(chosen, Totals, count_shape(chosen, environment))
         return make_privatizer(replace(request, squares=chosen.row.squares(chosen.options)))
 
-    def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
+    def learner(self, chosen: Chosen, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told the precision of the totals."""
         config = chosen.config
         return chosen.row.build(
@@ -64,11 +64,11 @@ class CountKind:
 class BatchKind:
     """Batches that a learner plans itself."""
 
-    def environment(self, chosen: Chosen) -> TabularMDP:
-        """Any tabular environment."""
+    def environment(self, chosen: Chosen) -> Countable:
+        """Any tabular or live environment."""
         return tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+    def privatizer(self, chosen: Chosen, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
@@ -76,7 +76,7 @@ class BatchKind:
         printed: Any = chosen.options.get("variant", request.variant)
         return make_privatizer(replace(request, variant=printed))
 
-    def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
+    def learner(self, chosen: Chosen, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
         config = chosen.config
         return chosen.row.build(
@@ -97,8 +97,12 @@ class BatchKind:
         return found
 
 
-def _reference(name: str, mdp: TabularMDP) -> Policy:
+def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
+    if not isinstance(mdp, TabularMDP):
+        if name != "uniform":
+            raise NotSupported(f"{mdp.name} has no table, so nobody knows what is {name} there; use 'uniform'")
+        return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
     _, _, greedy = solve(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
     known: Mapping[str, Policy] = {
         "uniform": uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions),

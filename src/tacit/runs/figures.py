@@ -159,7 +159,8 @@ def plot(
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     counts = sorted({len(result.seeds) for result in results})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
-    caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; regret is simulation-only"
+    what = "returns are" if all(result.returns for result in results) else "regret is"
+    caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
     figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
     figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
     for ax, named in zip(axes, ends, strict=True):
@@ -181,6 +182,9 @@ def series(result: Result, *, band: Band, per_episode: PerEpisode) -> tuple[Floa
     """Episode numbers, mean, and lower and upper edge of the band."""
     x = result.episodes.astype(np.float64)
     values = result.regret
+    if result.returns:
+        # A live world has no regret: the return of an episode, averaged between two checkpoints (or so far).
+        values, per_episode = np.array([found.total for found in result.returns]), per_episode or True
     if per_episode == "so far":
         values = values / x  # R_k / k
     elif per_episode:
@@ -222,6 +226,9 @@ def _panel(
     ends: list[tuple[float, float, str, str]] = []
     last = max(members, key=lambda result: result.config.episodes)
     lines = [(result, *series(result, band=band, per_episode=per_episode)) for result in members]
+    live = any(result.returns for result in members)
+    if live:  # returns may be negative, and nothing is to be read off their logarithm
+        log = "x" if "x" in log else "none"
     floor = _floor([line[2] for line in lines]) if "y" in log else -np.inf
     if not any(result.config.learner == "uniform" for result in members):
         for words, style, x, values in _references(last, per_episode=per_episode):
@@ -242,18 +249,25 @@ def _panel(
         ends.append((float(x[-1]), float(mean[-1]), result.label, color))
     ax.set_title(name, loc="left", fontsize=10, color="#222222")
     names = {False: "cumulative regret", True: "regret per episode", "so far": "regret per episode so far, $R_k/k$"}
-    ax.set_ylabel(names[per_episode], color=GREY)
+    ax.set_ylabel("return per episode" if live else names[per_episode], color=GREY)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(colors=GREY, labelsize=8)
     ax.grid(axis="y", color="#e4e4e4", linewidth=0.6, zorder=0)
     ax.set_axisbelow(True)
-    _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]))
+    _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]), free=live)
     return ends
 
 
 def _references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
     """Name, style, episodes and regret of the policies that learn nothing."""
     x = result.episodes.astype(np.float64)
+    if result.returns:
+        measured = float(np.mean([found.uniform.mean for found in result.returns]))
+        lines = [("uniform policy (measured)", "uniform", x, np.full_like(x, measured))]
+        bases = [found.baseline.mean for found in result.returns if found.baseline is not None]
+        if bases:
+            lines.append(("baseline (measured)", "optimal", x, np.full_like(x, float(np.mean(bases)))))
+        return lines
     if not result.losses:
         y = np.full_like(x, result.uniform_regret) if per_episode else result.uniform_regret * x
         return [("uniform policy (expected)", "uniform", x, y)]
@@ -274,7 +288,7 @@ def _floor(means: Sequence[Floats]) -> float:
     return max(float(positive.min()) / 2.0, float(positive.max()) * 1e-7) if len(positive) else 1e-3
 
 
-def _scale(ax: Axes, log: LogAxes, floor: float, first: float, last: float) -> None:
+def _scale(ax: Axes, log: LogAxes, floor: float, first: float, last: float, *, free: bool) -> None:
     def thousands(value: float, _: object) -> str:
         return f"{value:,.6g}"
 
@@ -288,7 +302,8 @@ def _scale(ax: Axes, log: LogAxes, floor: float, first: float, last: float) -> N
         ax.set_yscale("log")
         ax.set_ylim(bottom=floor)
     else:
-        ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+        if not free:
+            ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
         ax.yaxis.set_major_formatter(thousands)
 
 

@@ -12,7 +12,6 @@ from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.registry import make_environment
-from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require
 from tacit.learners.gradient import GradientParameters
 from tacit.learners.gradient import GradientRequest as LearnerRequest
@@ -26,7 +25,7 @@ from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Constants, Learner, Privatizer
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.runs.config import RunConfig
-from tacit.runs.kind import Chosen, privacy_request, refuse_losses, tabular_environment
+from tacit.runs.kind import Chosen, Countable, privacy_request, refuse_losses, tabular_environment
 
 __all__ = ["GradientKind"]
 
@@ -39,18 +38,18 @@ REFERENCE_EPSILON: Final = 1.0
 class GradientKind:
     """Gradients of batches, at softmax policies of a tabular environment or Gaussian ones over doses."""
 
-    def environment(self, chosen: Chosen) -> TabularMDP | DoseBandit:
+    def environment(self, chosen: Chosen) -> Countable | DoseBandit:
         """A tabular environment, or a dose bandit."""
         refuse_losses(chosen)
         given = chosen.config.environment
         found = make_environment(given) if isinstance(given, str) else given
         return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> Privatizer[Any, Any, Any]:
+    def privatizer(self, chosen: Chosen, environment: Countable | DoseBandit) -> Privatizer[Any, Any, Any]:
         """Of gradients at the learner's kind of policy."""
         return make_privatizer(self.request(chosen, environment))
 
-    def request(self, chosen: Chosen, environment: TabularMDP | DoseBandit) -> PrivacyRequest:
+    def request(self, chosen: Chosen, environment: Countable | DoseBandit) -> PrivacyRequest:
         """The privacy that is asked for, with what the gradients are made of."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         shape, _ = _shape(settings, environment)
@@ -71,7 +70,7 @@ class GradientKind:
         return replace(request, trust=trust, users_per_batch=m, gradient=spec)
 
     def learner(
-        self, chosen: Chosen, environment: TabularMDP | DoseBandit, privatizer: Gradients
+        self, chosen: Chosen, environment: Countable | DoseBandit, privatizer: Gradients
     ) -> Learner[Any, Any, Any]:
         """Its step is as large as theory, or the noise, allows."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
@@ -129,7 +128,7 @@ def _baseline(settings: GradientSettings, config: RunConfig, shape: GradientShap
     return 0.5 if shape.horizon == 1 else "released"
 
 
-def _shape(settings: GradientSettings, world: TabularMDP | DoseBandit) -> tuple[GradientShape, Floats]:
+def _shape(settings: GradientSettings, world: Countable | DoseBandit) -> tuple[GradientShape, Floats]:
     if isinstance(world, DoseBandit):
         require(settings.policy == "gaussian", "a dose bandit needs policy=gaussian", given=settings.policy)
         sizes = GradientShape(
@@ -143,7 +142,7 @@ def _shape(settings: GradientSettings, world: TabularMDP | DoseBandit) -> tuple[
     return GradientShape(horizon=H, num_states=S, num_actions=A, staged=settings.staged, dimension=dimension), features
 
 
-def _clip(settings: GradientSettings, world: TabularMDP | DoseBandit) -> float | None:
+def _clip(settings: GradientSettings, world: Countable | DoseBandit) -> float | None:
     """The user's clip; else none where the supremum is exact, and 1 elsewhere (a tuned default, no theorem's)."""
     if settings.clip is not None:
         return settings.clip
@@ -159,7 +158,7 @@ def _theory_step(
     settings: GradientSettings,
     shape: GradientShape,
     features: Floats,
-    world: TabularMDP | DoseBandit,
+    world: Countable | DoseBandit,
     privatizer: Gradients,
     episodes: int,
     barrier: float,
@@ -184,7 +183,7 @@ def _practical_step(
     settings: GradientSettings,
     shape: GradientShape,
     features: Floats,
-    world: TabularMDP | DoseBandit,
+    world: Countable | DoseBandit,
     privatizer: Gradients,
     episodes: int,
     barrier: float,

@@ -1,10 +1,10 @@
 """How a run is put together: what the user chose, and what a kind of queries makes of it.
 
-Totals         running totals        any tabular environment
-BatchQuery     single batches        any tabular environment
+Totals         running totals        any tabular or live environment
+BatchQuery     single batches        any tabular or live environment
 LossQuery      counts and losses     a layered world with an adversary
-SoftmaxQuery   gradients             a tabular environment or a dose bandit
-ReturnQuery    bits about returns    any tabular environment
+SoftmaxQuery   gradients             a tabular or live environment, or a dose bandit
+ReturnQuery    bits about returns    any tabular or live environment
 
 Which trust models answer such queries stands in `tacit.privatizers.table`.
 """
@@ -19,6 +19,7 @@ from tacit.accounting.claims import PrivacyUnit
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
@@ -28,7 +29,11 @@ from tacit.protocol import Learner, Privatizer, Query
 from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig
 
-__all__ = ["Chosen", "Kind", "count_shape", "privacy_request", "refuse_losses", "tabular_environment"]
+__all__ = ["Chosen", "Countable", "Kind", "count_shape", "privacy_request", "refuse_losses", "tabular_environment"]
+
+
+Countable = TabularMDP | LiveWorld
+"""Environments with finitely many states and actions, whose users can be counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +66,8 @@ class Kind(Protocol):
         ...
 
 
-def tabular_environment(chosen: Chosen) -> TabularMDP:
-    """The tabular environment of a run; what only learners of adversarial losses have is refused."""
+def tabular_environment(chosen: Chosen) -> Countable:
+    """The tabular or live environment of a run; what only learners of adversarial losses have is refused."""
     refuse_losses(chosen)
     given = chosen.config.environment
     found = make_environment(given) if isinstance(given, str) else given
@@ -91,7 +96,7 @@ def refuse_losses(chosen: Chosen) -> None:
         raise InvalidInput(f"{what} belong{'' if config.public_losses else 's'} to learners of adversarial losses")
 
 
-def count_shape(chosen: Chosen, mdp: TabularMDP) -> CountShape:
+def count_shape(chosen: Chosen, mdp: Countable) -> CountShape:
     """The sizes of counts in this environment; the learner decides whether steps are kept apart."""
     return CountShape(
         horizon=mdp.horizon,

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.environments.adversaries import make_adversary
 from tacit.environments.layered_worlds import LossGame, loss_world
+from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_layered
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
@@ -34,6 +35,10 @@ class LossKind:
                 "(see 'tacit list adversaries'), or hand over your own losses"
             )
         given = config.environment
+        if isinstance(given, LiveWorld):
+            raise InvalidInput(
+                f"{given.name} has no table: an adversary needs transitions to play in; use another world"
+            )
         world = make_layered(given) if isinstance(given, str) else loss_world(given)
         return LossGame(world=world, adversary=make_adversary(config.adversary, world, config.episodes))
 

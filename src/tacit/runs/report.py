@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tacit.runs.comparison import Comparison
 from tacit.runs.figures import plot
 from tacit.runs.result import Result
+from tacit.runs.returns_report import RETURN_HEAD, return_cells
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["render_report", "write_report"]
 
 SIMULATION_ONLY: Final = "Regret compares with the true optimum and is known in simulations only."
+LIVE_ONLY: Final = "A live world has no table and no known optimum: returns are measured, in simulations only."
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
@@ -39,11 +41,9 @@ def render_report(found: Result | Comparison) -> str:
     scale = "" if isinstance(found, Result) or found.scale is None else f", scale {found.scale}"
     sections = [
         f"<h1>{html.escape(name)}</h1>",
-        f'<p class="note">tacit {html.escape(found.version)}{html.escape(scale)}. {SIMULATION_ONLY}</p>',
-        "<h2>Regret</h2>",
-        _image(plot(results), "Cumulative regret"),
-        _image(plot(results, per_episode=True), "Regret per episode"),
-        _regret_table(results),
+        f'<p class="note">tacit {html.escape(found.version)}{html.escape(scale)}. {_notes(results)}</p>',
+        *_regret(results),
+        *_returns(results),
         "<h2>Privacy</h2>",
         _privacy(results),
         "<h2>Commands</h2>",
@@ -69,6 +69,40 @@ def write_report(found: Result | Comparison, path: str | Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, page.encode())
     return target
+
+
+def _notes(results: Sequence[Result]) -> str:
+    live = {bool(result.returns) for result in results}
+    return " ".join([*([SIMULATION_ONLY] if False in live else []), *([LIVE_ONLY] if True in live else [])])
+
+
+def _regret(results: Sequence[Result]) -> list[str]:
+    """Figures and table of the runs that have regret."""
+    mine = [result for result in results if not result.returns]
+    if not mine:
+        return []
+    return [
+        "<h2>Regret</h2>",
+        _image(plot(mine), "Cumulative regret"),
+        _image(plot(mine, per_episode=True), "Regret per episode"),
+        _regret_table(mine),
+        *_against(mine),
+    ]
+
+
+def _returns(results: Sequence[Result]) -> list[str]:
+    """Figure and table of the runs in live worlds."""
+    mine = [result for result in results if result.returns]
+    if not mine:
+        return []
+    rows = [(result.config.environment_name, result.label, *return_cells(result)) for result in mine]
+    table = _table(("environment", "run", *RETURN_HEAD), rows, numeric=range(2, 6))
+    return ["<h2>Returns</h2>", _image(plot(mine), "Return per episode"), table, *_against(mine)]
+
+
+def _against(results: Sequence[Result]) -> list[str]:
+    lines = [(result.label, line) for result in results if result.against for line in result.against.lines]
+    return [f"<p><b>{html.escape(label)}</b>: {html.escape(line)}</p>" for label, line in lines]
 
 
 def _image(figure: Figure, words: str) -> str:

@@ -1,34 +1,40 @@
 """`Result`: what a run gave, with everything needed to judge it and to make it again.
 
 Regret is the pseudo-regret Σ_k V*(s₁) - V^{π_k}(s₁). It takes the true model to compute, so it exists in simulations
-only; no deployment can report it.
+only; no deployment can report it. In a live world, which has no table, it is NaN, and `returns` stand in its place.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
+from tacit.environments.live import LiveWorld
 from tacit.errors import InvalidInput, require
 from tacit.learners.table import learner_row
 from tacit.loop.judges.games import LossMeasures
+from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.simulate import SeedRun
 from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
+from tacit.runs.against import Against, against_baseline
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.loss_report import adversarial_lines, losses_json
+from tacit.runs.returns_report import return_lines, returns_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,12 +59,22 @@ class Resolved:
     calibration: str
     privatizer: str
     users_per_batch: int
-    optimal_value: float
-    """Simulation only: the value of an episode under the optimal policy."""
-    uniform_value: float
-    """Simulation only: the value of an episode when every action is alike."""
+    optimal_value: float | None
+    """Simulation only: the value of an episode under the optimal policy; None in a live world."""
+    uniform_value: float | None
+    """Simulation only: the value of an episode when every action is alike; None in a live world."""
     settings: dict[str, float | str] | None = None
     """Where losses are adversarial: every constant that was tuned, and the effective support C_M."""
+
+    world: dict[str, Any] | None = None
+    """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; worlds with a table have no description beside their fingerprint."""
+        plain = asdict(self)
+        if self.world is None:
+            plain.pop("world")
+        return plain
 
     @property
     def mechanism(self) -> str | None:
@@ -100,6 +116,8 @@ class Result:
     """Simulation only: one per seed for adversarial losses, else empty."""
     policies: tuple[AnyPolicy | None, ...]
     """The last policy of each seed; None where an older version did not keep it."""
+    returns: tuple[ReturnMeasures, ...]
+    """Simulation only: one per seed in a live world, else empty."""
     experiment: str
     label: str
     version: str
@@ -129,18 +147,26 @@ class Result:
 
     @property
     def uniform_regret(self) -> float:
-        """Simulation only: the expected regret per episode of the uniform policy, that is of learning nothing."""
-        return self.resolved.optimal_value - self.resolved.uniform_value
+        """Simulation only: the expected regret per episode of the uniform policy, of learning nothing; NaN if live."""
+        best, alike = self.resolved.optimal_value, self.resolved.uniform_value
+        return math.nan if best is None or alike is None else best - alike
 
     @property
     def relative_regret(self) -> float | None:
         """Simulation only: the mean final regret as a share of the uniform policy's (None if that has none)."""
+        if self.returns:
+            return None
         scale = self.uniform_regret * self.config.episodes
         if self.losses:
             scale = float(np.mean([found.uniform[-1] for found in self.losses]))
             if scale < 1e-3 * self.config.episodes:
                 return None  # all fixed policies pay the same: there is nothing to learn, only to lose
         return float(self.regret[:, -1].mean()) / scale if scale > 1e-12 else None
+
+    @property
+    def against(self) -> Against | None:
+        """Simulation only: the run beside its baseline, with intervals; None where it has none."""
+        return against_baseline(self)
 
     def spread(self) -> Spread:
         """Simulation only: the final regret over the seeds."""
@@ -171,15 +197,16 @@ class Result:
             *((self.config.choice,) if self.config.choice else ()),
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
-            f"regret (simulation only): {across}{share}",
+            *(return_lines(self) or (f"regret (simulation only): {across}{share}",)),
             *adversarial_lines(self),
+            *(() if self.against is None else self.against.lines),
             f"privacy: {self.privacy_words}",
         )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints: plain values, valid JSON (infinity is written "inf")."""
-        seed_spread = asdict(self.spread())
+        seed_spread, against = asdict(self.spread()), self.against
         return {
             "environment": self.config.world_name,
             "adversary": self.config.adversary_name,
@@ -199,11 +226,12 @@ class Result:
             "unverified": self.unverified,
             "doubt": self.doubt,
             "batches": [batch.to_dict() for batch in self.batches],
-            "regret": {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
-            "checkpoints": [
-                {"episode": int(episode), **asdict(spread_of(column))}
-                for episode, column in zip(self.episodes, self.regret.T, strict=True)
-            ],
+            "regret": None
+            if self.returns
+            else {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
+            "checkpoints": self._checkpoints(),
+            "returns": returns_json(self),
+            "against": None if against is None else against.to_dict(),
             "relative_regret": self.relative_regret,
             "objective": self._objective(),
             "losses": losses_json(self),
@@ -211,10 +239,18 @@ class Result:
             "seconds_per_episode": self.seconds_per_episode,
             "experiment": self.experiment,
             "label": self.label,
-            "resolved": asdict(self.resolved),
+            "resolved": self.resolved.to_dict(),
             "version": self.version,
             "command": self.command,
         }
+
+    def _checkpoints(self) -> list[dict[str, Any]]:
+        """Regret so far, or in a live world the sum of returns so far, over the seeds."""
+        rows = np.array([found.total for found in self.returns]) if self.returns else self.regret
+        return [
+            {"episode": int(episode), **asdict(spread_of(column))}
+            for episode, column in zip(self.episodes, rows.T, strict=True)
+        ]
 
     @property
     def claims(self) -> tuple[PrivacyClaim, ...]:
@@ -228,6 +264,17 @@ class Result:
         names = [field.name for field in fields(Objective)]
         means = {name: float(np.mean([getattr(found, name) for found in self.objectives])) for name in names}
         return {**means, "per_seed": [found.final for found in self.objectives], "simulation_only": True}
+
+    def to_pandas(self) -> Any:
+        """One row per seed and checkpoint, as a pandas DataFrame with the columns of results.parquet."""
+        from tacit.runs.showing import frame_of
+
+        return frame_of([self])
+
+    def _repr_html_(self) -> str:
+        from tacit.runs.showing import result_html
+
+        return result_html(self)
 
     def plot(
         self,
@@ -262,6 +309,7 @@ class Result:
                 objective=self.objectives[i] if self.objectives else None,
                 losses=self.losses[i] if self.losses else None,
                 policy=self.policies[i],
+                returns=self.returns[i] if self.returns else None,
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]
@@ -290,9 +338,10 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         calibration=parts.privatizer.calibration,
         privatizer=parts.privatizer.name,
         users_per_batch=parts.largest_batch or config.users_per_batch,
-        optimal_value=parts.values[0],
-        uniform_value=parts.values[1],
+        optimal_value=_known(parts.values[0]),
+        uniform_value=_known(parts.values[1]),
         settings=parts.settings,
+        world={**parts.mdp.to_dict(), "gymnasium": gymnasium.__version__} if isinstance(parts.mdp, LiveWorld) else None,
     )
 
 
@@ -314,9 +363,14 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         objectives=tuple(run.objective for run in ordered if run.objective is not None),
         losses=tuple(run.losses for run in ordered if run.losses is not None),
         policies=tuple(run.policy for run in ordered),
+        returns=tuple(run.returns for run in ordered if run.returns is not None),
         experiment=experiment,
         label=label,
         version=__version__,
         algorithm=fingerprint_of(parts),
         command=command,
     )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.ldp_rts import ReturnRequest
 from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Learner, Privatizer
 from tacit.released.returns import ReturnQuery
-from tacit.runs.kind import Chosen, count_shape, privacy_request, tabular_environment
+from tacit.runs.kind import Chosen, Countable, count_shape, privacy_request, tabular_environment
 
 __all__ = ["ReturnKind"]
 
@@ -18,17 +17,17 @@ __all__ = ["ReturnKind"]
 class ReturnKind:
     """One bit about everybody's return."""
 
-    def environment(self, chosen: Chosen) -> TabularMDP:
-        """Any tabular environment."""
+    def environment(self, chosen: Chosen) -> Countable:
+        """Any tabular or live environment."""
         return tabular_environment(chosen)
 
-    def privatizer(self, chosen: Chosen, environment: TabularMDP) -> Privatizer[Any, Any, Any]:
+    def privatizer(self, chosen: Chosen, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of bits, whoever is in which group."""
         if chosen.config.batch is not None:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         return make_privatizer(privacy_request(chosen, ReturnQuery, count_shape(chosen, environment)))
 
-    def learner(self, chosen: Chosen, environment: TabularMDP, privatizer: Any) -> Learner[Any, Any, Any]:
+    def learner(self, chosen: Chosen, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told the noise of one bit."""
         config = chosen.config
         return chosen.row.build(

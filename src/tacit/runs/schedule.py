@@ -26,9 +26,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.compiling import announce, seconds_compiling, tell_of
+from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
-from tacit.loop.simulate import Progress, SeedRun, log_checkpoints, simulate
+from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -105,10 +106,15 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
 
 @lru_cache(maxsize=64)
 def _compile(config: RunConfig) -> None:
-    """Compile the fused loop of users who come one by one, so that no seed's seconds contain it."""
+    """Compile what users who come one by one need at the speed of this run, so that no seed's seconds contain it."""
     parts = assemble(config)
+    if isinstance(parts.mdp, LiveWorld):
+        return  # its users come from Python: there is no fused loop
     if isinstance(parts.learner, KernelLearner) and parts.privatizer.kernel is not None:
-        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=parts.learner.least, seed=0)
+        speed: Speed = "compiled" if config.episodes >= COMPILED_FROM else "interpreted"
+        # Two rounds: what the users of the last one report is released to nobody.
+        few = min(2 * parts.learner.least, config.episodes)
+        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=few, seed=0, speed=speed)
 
 
 def _run_here(

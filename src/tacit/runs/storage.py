@@ -7,6 +7,7 @@
     timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
+    returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
     environment.npz  the model, where it was handed over and has no name
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, TacitError
+from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
 from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
 
@@ -47,6 +49,7 @@ __all__ = [
     "check_writable",
     "complete_files",
     "read_json",
+    "seed_rows",
     "write_json",
     "write_whole",
     "writing_to",
@@ -71,17 +74,18 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
 
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
     "timing.json",
     "policies.json",
+    "returns.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, MODEL, RESULTS)
-"""The files of a finished run that have digests; a run without a model of its own lacks that one."""
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, MODEL, RESULTS)
+"""The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
 TEMPORARY: Final = ".tmp-"
 
 
@@ -162,11 +166,13 @@ class RunDirectory:
             details["objective"] = asdict(run.objective)
         if run.losses is not None:
             details["losses"] = asdict(run.losses)
+        if run.returns is not None:
+            details["returns"] = run.returns.to_dict()
         if run.policy is not None:
             details["policy"] = policy_to_dict(run.policy)
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
-            write_whole(part, _parquet_bytes(_rows(run, labels)))
+            write_whole(part, _parquet_bytes(seed_rows(run, labels)))
 
     def finish(self, seeds: Sequence[int]) -> None:
         """Join the parts in the order of the seeds."""
@@ -181,6 +187,9 @@ class RunDirectory:
                 left_by_a_kill.unlink(missing_ok=True)
             policies = {seed: kept.pop("policy") for seed, kept in details.items() if "policy" in kept}
             write_json(self.path / POLICIES, policies, indent=None)
+            returns = {seed: kept.pop("returns") for seed, kept in details.items() if "returns" in kept}
+            if returns:
+                write_json(self.path / RETURNS, returns, indent=None)
             write_json(self.path / TIMING, details)
             rows = _parquet_bytes(pa.concat_tables(parts))
             kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
@@ -189,10 +198,18 @@ class RunDirectory:
             write_whole(self.path / RESULTS, rows)
 
     def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Seed, episode and regret of every row."""
+        """Seed, episode and regret of every row; NaN in a live world, where nobody knows it."""
         table = _read_parquet(self.path / RESULTS)
-        seed, episode, regret = (table.column(name).to_numpy() for name in ("seed", "episode", "regret"))
-        return seed, episode, regret
+        seed, episode = (table.column(name).to_numpy() for name in ("seed", "episode"))
+        known = "regret" in table.column_names
+        return seed, episode, table.column("regret").to_numpy() if known else np.full(len(seed), np.nan)
+
+    def returns(self, seeds: Sequence[int]) -> tuple[ReturnMeasures, ...]:
+        """What users of a live world earned, seed by seed; empty elsewhere."""
+        if not (self.path / RETURNS).is_file():
+            return ()
+        kept = read_json(self.path / RETURNS)
+        return tuple(ReturnMeasures.from_dict(kept[str(seed)]) for seed in seeds)
 
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""
@@ -300,14 +317,19 @@ def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+    """The rows of a seed in the long format."""
     import pyarrow as pa
 
     count = len(run.episodes)
     varying = {"seed": [run.seed] * count, "episode": run.episodes, "regret": run.regret}
-    constant = {name: [labels[name]] * count for name in COLUMNS if name not in varying}
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
-    return pa.table({name: {**constant, **varying}[name] for name in COLUMNS}, schema=schema)
+    columns = dict(COLUMNS)
+    if run.returns is not None:  # the sum of all returns so far stands where regret would
+        columns["return"] = columns.pop("regret")
+        varying["return"] = np.array(run.returns.total)
+    constant = {name: [labels[name]] * count for name in columns if name not in varying}
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in columns.items()])
+    return pa.table({name: {**constant, **varying}[name] for name in columns}, schema=schema)
 
 
 def _parquet_bytes(table: pa.Table) -> bytes:

@@ -24,7 +24,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.accounting.composition import epsilon_of
 from tacit.environments.registry import make
-from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.errors import UnknownName, require, require_count
 from tacit.policies.named import NamedPolicy
 from tacit.service.demo_people import Lived, Slice, live_stage
 from tacit.service.loopback import Loopback
@@ -32,11 +32,9 @@ from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.demo import ACTIONS, STATES
 from tacit.study.design import StudyDesign, plan_study
 
-__all__ = ["STAGES", "ServiceDemo", "awaited", "run_service_demo"]
+__all__ = ["STAGES", "ServiceDemo", "run_service_demo"]
 
 STAGES: Final = 3
-PATIENCE: Final = 300.0
-"""Seconds that one step of the parties may take."""
 Say = Callable[[str], None]
 
 
@@ -106,7 +104,7 @@ def run_service_demo(
                 _stage(parties, pool, workers, number, credentials[number * target :][:target], seed, design, tell)
                 for number in range(count)
             )
-            status = awaited(parties, lambda found: found["worker"]["outcome"] == "finished")
+            status = parties.until(lambda found: found["worker"]["outcome"] == "finished")
             require(status["worker"]["word"] == "served", "a study must end with a policy", status["worker"]["word"])
             exported = json.loads(parties.internal("learner").get("/v1/policy"))
     sent, seconds = sum(row["reports"] for row in rows), sum(row["seconds"] for row in rows)
@@ -132,7 +130,7 @@ def _stage(
     tell: Say,
 ) -> dict[str, Any]:
     """One stage: devices act and report, the stage is closed, the learner takes its release."""
-    awaited(parties, lambda found: found["worker"]["word"] == "open" and found["worker"]["stage"] == number)
+    parties.until_open(number)
     begun = time.monotonic()
     parts = [
         Slice(
@@ -149,7 +147,7 @@ def _stage(
     answers = sum((Counter(part.answers) for part in lived), Counter[str]())
     shuffler = parties.internal("shuffler")
     reports = int(json.loads(shuffler.post(f"/v1/stages/{number}/close"))["reports"])
-    found = awaited(parties, lambda found: len(found["releases"]) > number or bool(found["quarantined"]))
+    found = parties.until(lambda found: len(found["releases"]) > number or bool(found["quarantined"]))
     require(not found["quarantined"], "a release of honest people must not be quarantined", "one that is")
     mean = sum(part.returns for part in lived) / max(1, sum(part.people for part in lived))
     spent = epsilon_of(design.parts().channels[number].events_at(reports), design.delta)
@@ -186,19 +184,6 @@ def _options(database: str | None) -> dict[str, dict[str, Any]]:
         for party, entries in found.items():
             entries["database"] = f"{database}{'&' if '?' in database else '?'}schema=demo_{mark}_{party}"
     return found
-
-
-def awaited(parties: Loopback, when: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The learner's status once it is so, or an error that says where the learner is."""
-    learner, end = parties.internal("learner"), time.monotonic() + PATIENCE
-    while True:
-        found = learner.json("/v1/status")
-        if when(found):
-            return found
-        worker = found["worker"]
-        if worker["outcome"] == "refused" or time.monotonic() > end:
-            raise InvalidInput(f"the learner must go on, got {worker['outcome']}: {worker['word']}")
-        time.sleep(0.1)
 
 
 @contextmanager

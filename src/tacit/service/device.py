@@ -24,7 +24,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,6 +35,7 @@ from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
 from tacit.service.device_state import DeviceState, keep, recall
 from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
+from tacit.service.pins import Pins
 from tacit.service.sealing.documents import KeysDocument, Party
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
@@ -56,29 +57,6 @@ WAITING: Final = "waiting"
 LARGEST_KEYS: Final = 2**24
 LOTS: Final = random.SystemRandom().random
 BYTES: Final = {"content-type": "application/octet-stream"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
-    """Public Ed25519 keys that the person has from elsewhere; what they did not sign is not believed."""
-
-    learner: Path
-    shuffler: Path
-    mixer: Path | None = None
-    """Pinned where a second shuffler stands in the row: then every message is sealed to it, too."""
-    issuer: Path | None = None
-
-    @classmethod
-    def of(cls, files: Mapping[str, str | Path]) -> Pins:
-        """The pins in these files, by party.
-
-        >>> Pins.of({"learner": "learner.pem", "shuffler": "shuffler.pem"}).issuer is None
-        True
-        """
-        known = {"learner", "shuffler"} <= set(files) <= {"learner", "shuffler", "mixer", "issuer"}
-        hint = "and mixer or issuer, where the study has them"
-        require(known, "keys of learner and shuffler must be pinned", sorted(files), hint)
-        return cls(**{party: Path(file) for party, file in files.items()})
 
 
 class RemoteDevice:

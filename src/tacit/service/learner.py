@@ -57,6 +57,7 @@ class LearnerService:
         self.config, self.drain = config, Drain()
         self.log = Log("learner") if log is None else log
         self.meters = Meters("learner")
+        _require_whole(config)
         self.study = open_study(config)
         self._peers = {name: _peer(getattr(config, name)) for name in ("shuffler", "mixer", "issuer")}
         shuffler = self._peers["shuffler"]
@@ -135,7 +136,6 @@ class LearnerService:
         config = self.config
         if not config.sealed:
             return None
-        require(config.keys.sealing is not None, "a learner of sealed messages must have keys.sealing", "none")
         assert config.keys.sealing is not None and config.keys.sign is not None  # noqa: S101, PT018 - for the types
         ring = _ring(config.keys.sealing, self.study.study)
         return BatchOpener(
@@ -152,13 +152,10 @@ class LearnerService:
 
     def _mixer_link(self) -> MixerLink | None:
         mixer, pinned = self._peers["mixer"], self.config.keys.mixer
-        require((mixer is None) == (pinned is None), "a mixer and keys.mixer must be given together", "one of them")
         return None if mixer is None or pinned is None else MixerLink(mixer, pinned)
 
     def _issuer_link(self, shuffler: Peer) -> IssuerLink | None:
         config, issuer = self.config, self._peers["issuer"]
-        whole = config.tokens == (issuer is not None) == (config.keys.issuer is not None)
-        require(whole, "tokens, issuer and keys.issuer must be given together", "some of them")
         if issuer is None:
             return None
         assert config.keys.issuer is not None  # noqa: S101 - for the types
@@ -195,8 +192,6 @@ def party(config: LearnerConfig) -> Party:
 def open_study(config: LearnerConfig) -> Study:
     """The study in the directory of a configuration, begun if there is none; it must be that of the design."""
     keys, url = config.keys, database_url(config)
-    require(keys.sign is not None, "a learner must have keys.sign", "none", "make it: tacit keys new")
-    require(keys.shuffler is not None, "a learner must have keys.shuffler, the public key of the shuffler", "none")
     design = None if config.design is None else _design(config.design)
     layers = 0 if not config.sealed else 1 if config.mixer is None else 2
     if not database_at(config.directory, url).exists("study"):
@@ -216,6 +211,20 @@ def open_study(config: LearnerConfig) -> Study:
     require(same, "a study must be that of its design", "another design")
     require(study.layers == layers, f"this study seals messages in {study.layers} layers", layers)
     return study
+
+
+def _require_whole(config: LearnerConfig) -> None:
+    """Refuse a configuration that lacks something, before anything is made."""
+    keys = config.keys
+    require(keys.sign is not None, "a learner must have keys.sign", "none", "make it: tacit keys new")
+    require(keys.shuffler is not None, "a learner must have keys.shuffler, the public key of the shuffler", "none")
+    whole = config.tokens == (config.issuer is not None) == (keys.issuer is not None)
+    require(whole, "tokens, issuer and keys.issuer must be given together", "some of them")
+    paired = (config.mixer is None) == (keys.mixer is None)
+    require(paired, "a mixer and keys.mixer must be given together", "one of them")
+    require(config.mixer is None or config.sealed, "a mixer is for sealed messages", "messages that are not sealed")
+    sealing = not config.sealed or keys.sealing is not None
+    require(sealing, "a learner of sealed messages must have keys.sealing", "none")
 
 
 def _design(path: Path) -> Any:

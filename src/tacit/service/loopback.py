@@ -7,13 +7,14 @@
 Every party has a directory, keys, a secret and a configuration of its own, as in a deployment, and listens on loopback
 at ports that the kernel chose. What it does not give is what a deployment is for: here one operator sees everything.
 
-B1  Whatever ends the block ends the processes: they are asked (SIGTERM), then killed, and waited for.
+B1  Whatever ends the block, or this process, ends the others: they are asked (SIGTERM), then killed, and waited for.
 B2  A party that is started again finds its state in its directory; its address may have changed, so those who talk to
     it are configured again.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import secrets
@@ -21,7 +22,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -42,6 +43,8 @@ ORDER: Final = ("shuffler", "issuer", "learner")
 """Parties in the order in which they are started: whoever is talked to comes first."""
 START_SECONDS: Final = 60.0
 END_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 300.0
+"""Seconds that one step of the parties may take."""
 Plain = Mapping[str, Any]
 
 
@@ -115,6 +118,8 @@ class Loopback:
 
     def start(self, *parties: str) -> None:
         """Start these parties, or all of them, and wait until they listen."""
+        atexit.unregister(self.stop)
+        atexit.register(self.stop)
         for party in parties or self.parties:
             require(self._gone(party), f"the {party} must not run already", "a running one")
             home = self.home(party)
@@ -131,6 +136,22 @@ class Loopback:
                 )
             self.addresses[party] = self._awaited(party, ready)
 
+    def until(self, when: Callable[[dict[str, Any]], bool], seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """The learner's status once it is so; a learner that is refused, or takes too long, is an error."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.internal("learner").json("/v1/status")
+            if when(found):
+                return found
+            worker = found["worker"]
+            if worker["outcome"] == "refused" or time.monotonic() > end:
+                raise InvalidInput(f"the learner must go on, got {worker['outcome']}: {worker['word']}")
+            time.sleep(0.05)
+
+    def until_open(self, stage: int) -> None:
+        """Wait until devices can report in a stage."""
+        self.until(lambda found: (found["worker"]["word"], found["worker"]["stage"]) == ("open", stage))
+
     def kill(self, party: str) -> None:
         """Kill a party at once (SIGKILL)."""
         self.processes[party].kill()
@@ -138,6 +159,7 @@ class Loopback:
 
     def stop(self) -> None:
         """End all parties (B1)."""
+        atexit.unregister(self.stop)
         for peer in self._peers.values():
             peer.close()
         self._peers.clear()

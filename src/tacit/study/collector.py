@@ -280,13 +280,15 @@ class Collector:
 
     # what can be known
 
-    def stored(self) -> bytes:
-        """What was released for the last question, if it was."""
+    def stored(self, stage: int | None = None, question: int = 0) -> bytes:
+        """What was released for the last question, or for the one that is named, if it was."""
+        one = "" if stage is None else "WHERE question.stage = ? AND question.number = ?"
         with self.store.reading() as connection:
             row = connection.execute(
-                """SELECT outbox.bytes FROM question
+                f"""SELECT outbox.bytes FROM question
                    LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
-                   ORDER BY question.stage DESC, question.number DESC LIMIT 1"""
+                   {one} ORDER BY question.stage DESC, question.number DESC LIMIT 1""",  # noqa: S608 - a constant
+                () if stage is None else (stage, question),
             ).fetchone()
         return b"" if row is None or row[0] is None else bytes(row[0])
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -281,7 +281,7 @@ class BufferedToeplitz(_Factorization):
     @property
     def params(self) -> BufferedParams:
         """The parameters of the kernels."""
-        weights = buffer_weights(self.poles, self.zeros)
+        weights = _weights(self.poles, self.zeros).copy()
         return BufferedParams(self.releases, float(self.sigma), np.array(self.poles), weights)
 
     step = staticmethod(buffered_step)
@@ -337,3 +337,9 @@ def _small_norms() -> Floats:
     norms = np.cumsum(square_root_coefficients(_SERIES_FROM) ** 2)
     norms.setflags(write=False)
     return norms
+
+
+@lru_cache(maxsize=256)
+def _weights(poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
+    """The weights of the buffers of a mechanism whose rates were checked; every release asks for them."""
+    return buffer_weights(poles, zeros)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import Self
 
@@ -147,15 +148,7 @@ class Shuffle:
 
     def transport(self) -> Transport:
         """How the messages of this batch travel."""
-        return Transport(
-            kind=self.messages,
-            num_counters=self.spec.num_counters,
-            slots=self.spec.slots,
-            users=self.bit_noise.users,
-            bits_per_user=self.bit_noise.bits_per_user,
-            probability=self.bit_noise.probability,
-            overflow_prob=self.overflow_prob,
-        )
+        return _transport(self.messages, self.spec, self.bit_noise, self.overflow_prob)
 
     def cost(self) -> MessageCost:
         """Messages and bytes per user."""
@@ -202,3 +195,17 @@ class Shuffle:
                 "round each user's rewards first, or say constant_rewards=True"
             )
         return self.spec.counters(exact.transitions, exact.visits, rewards)
+
+
+@lru_cache(maxsize=1024)
+def _transport(kind: MessageKind, spec: ReleaseSpec, bit_noise: BitNoise, overflow_prob: float) -> Transport:
+    """How the messages of a batch travel; remembered, because every device of a batch asks."""
+    return Transport(
+        kind=kind,
+        num_counters=spec.num_counters,
+        slots=spec.slots,
+        users=bit_noise.users,
+        bits_per_user=bit_noise.bits_per_user,
+        probability=bit_noise.probability,
+        overflow_prob=overflow_prob,
+    )

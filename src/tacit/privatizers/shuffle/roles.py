@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import Unsupportable, require
+from tacit.errors import InvalidInput, Unsupportable, require
 from tacit.mechanisms.exact import bernoulli, bernoulli_each, fair_bits, permutation
 from tacit.privatizers.shuffle.messages import Messages, Transport
 from tacit.privatizers.shuffle.noise import BitNoise
@@ -77,17 +77,14 @@ def encode(
     S, A, H = spec.num_states, spec.num_actions, spec.horizon
     states, actions = np.asarray(trajectory.states), np.asarray(trajectory.actions)
     rewards = np.asarray(trajectory.rewards, dtype=np.float64)
-    require(
-        states.dtype.kind in "iu" and actions.dtype.kind in "iu",
-        "states and actions must be integers",
-        (states.dtype.name, actions.dtype.name),
-    )
+    if states.dtype.kind not in "iu" or actions.dtype.kind not in "iu":
+        raise InvalidInput(f"states and actions must be integers, got {(states.dtype.name, actions.dtype.name)!r}")
     require(actions.shape == (H,) and rewards.shape == (H,), f"actions and rewards must have shape ({H},)", "another")
     lengths = (H + 1,) if spec.needs_last_state else (H, H + 1)
     require(states.ndim == 1 and len(states) in lengths, f"states must have a length in {lengths}", states.shape)
     # Out-of-range values are clipped, so that no user can move more counters than `families()` says.
-    s = np.clip(states.astype(np.int64), 0, S - 1)
-    a = np.clip(actions.astype(np.int64), 0, A - 1)
+    s = np.minimum(np.maximum(states.astype(np.int64), 0), S - 1)
+    a = np.minimum(np.maximum(actions.astype(np.int64), 0), A - 1)
     ones = spec.labels(s, a, rounded_rewards(rewards, noise).astype(np.int64))
     return pack(transport, ones, coins(transport.noise_bits, transport.probability, noise))
 

@@ -178,10 +178,9 @@ class ReleaseSpec:
         array([6], dtype=uint32)
         """
         found = []
-        for block in self._blocks():
-            h = np.array(block.layers, dtype=np.int64)
+        for block, h, first in _steps(self):
             # Row-major over [layer, s, a] and then s' or r, as the blocks are laid out.
-            cell = (np.arange(len(h)) * self.num_states + states[h]) * self.num_actions + actions[h]
+            cell = (first + states[h]) * self.num_actions + actions[h]
             if block.name == "transitions":
                 cell = cell * self.num_states + states[h + 1]
             elif block.name == "outcomes":
@@ -249,3 +248,13 @@ def _layout(spec: ReleaseSpec) -> tuple[_Block, ...]:
         blocks.append(_Block(name, getattr(spec, name), shape, start))
         start = blocks[-1].stop
     return tuple(blocks)
+
+
+@cache
+def _steps(spec: ReleaseSpec) -> tuple[tuple[_Block, Ints, Ints], ...]:
+    """For each block that has any: the layers h, and where the states of each of them begin; remembered likewise."""
+    return tuple(
+        (block, np.array(block.layers, dtype=np.int64), np.arange(len(block.layers)) * spec.num_states)
+        for block in _layout(spec)
+        if block.layers
+    )

@@ -27,6 +27,7 @@ except ImportError as error:  # pragma: no cover - the extras are there where te
 __all__ = ["PostgresConnection", "Where", "close_all", "connecting", "engine_of", "errors_of"]
 
 WAIT_SECONDS: Final = 60
+CONNECTS: Final = 10
 POOL: Final = 4
 MORE: Final = 16
 SCHEMES: Final = ("postgresql", "postgresql+psycopg")
@@ -105,8 +106,14 @@ def engine_of(where: Where, schema: str) -> sqlalchemy.Engine:
     """The engine of this process for a schema."""
     name = (os.getpid(), where.url, schema)
     if name not in _ENGINES:
+        patience = {} if "connect_timeout" in sqlalchemy.make_url(where.url).query else {"connect_timeout": CONNECTS}
         engine = sqlalchemy.create_engine(
-            where.url, pool_size=POOL, max_overflow=MORE, pool_pre_ping=True, pool_timeout=WAIT_SECONDS
+            where.url,
+            connect_args=patience,
+            pool_size=POOL,
+            max_overflow=MORE,
+            pool_pre_ping=True,
+            pool_timeout=WAIT_SECONDS,
         )
 
         @sqlalchemy.event.listens_for(engine, "connect")
@@ -117,7 +124,8 @@ def engine_of(where: Where, schema: str) -> sqlalchemy.Engine:
             raw.execute(f"SET lock_timeout = '{WAIT_SECONDS}s'".encode())
             raw.execute(f'SET search_path = "{schema}"'.encode())
 
-        _ENGINES[name] = engine
+        # Of two threads that make one at once, the second uses the engine of the first.
+        return _ENGINES.setdefault(name, engine)
     return _ENGINES[name]
 
 

@@ -1,0 +1,263 @@
+"""Sensitive: users of a live world, who act step by step in an environment that has no table.
+
+Two ways to play, one meaning. Single environments step one user after the other; a vector environment steps many at
+once and is taken for batches where there is one. In both every user plays exactly one episode of a fresh start, who
+has ended is padded (state "ended", reward 0, actions as the policy chooses there) and who has not is cut at the
+horizon. Which users come together never depends on what happened to them: nobody is favoured for being quick.
+
+All coins are those of the run: the environment is seeded once, from the world's generator, and goes on from there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.arrays import Floats, Ints
+from tacit.data.counts import ExactCounts, count_trajectories, join_counts
+from tacit.data.trajectories import Trajectories
+from tacit.environments.live import LiveWorld, scaled
+from tacit.errors import InvalidInput, require, require_count
+from tacit.policies import DeterministicPolicy, Policy
+
+__all__ = ["LiveCounts", "LiveTrajectories", "Measured", "Players", "count_live", "join_live"]
+
+WIDTH: Final = 250
+"""How many environments of a vector environment step together."""
+LEAST: Final = 32
+"""Batches of fewer users are played in a single environment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Simulation only: what the simulator saw of some users, in the environment's own unit."""
+
+    returns: Floats
+    """[users]: sums of rewards, as they were, neither clipped nor scaled."""
+    clipped: int
+    """How many rewards of decisions lay outside the declared bounds."""
+    decisions: int
+    """How many decisions were made before episodes ended."""
+    seed: int
+    """Of the run they came in."""
+
+    def __repr__(self) -> str:
+        return f"Measured({len(self.returns)} users)"  # never their contents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveTrajectories(Trajectories):
+    """Trajectories of a live world: rewards in [0, 1], and beside them what only the simulator sees."""
+
+    measured: Measured
+
+    def __repr__(self) -> str:
+        return f"LiveTrajectories({len(self.actions)} users)"  # never their contents
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LiveCounts(ExactCounts):
+    """Counts of a live world, and beside them what only the simulator sees."""
+
+    measured: Measured
+
+    def __repr__(self) -> str:
+        return f"LiveCounts({self.users} users)"  # never their contents
+
+
+class Players:
+    """Whoever plays in a live world during one run: its environments, seeded once."""
+
+    def __init__(self, world: LiveWorld, *, seed: int) -> None:
+        self._world, self._seed = world, seed
+        self._single: Any = None
+        self._many: Any = None
+        self._wide = world.vector is not False
+
+    def play(self, policy: Policy, users: int, coins: np.random.Generator) -> LiveTrajectories:
+        """Let so many users follow the policy, one episode each."""
+        world, users = self._world, require_count("users", users)
+        H, S, A = world.horizon, world.num_states, world.num_actions
+        table = policy.probabilities(A)
+        require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the world", table.shape)
+        states = np.full((users, H + 1), world.ended, dtype=np.int64)
+        actions, rewards = np.zeros((users, H), dtype=np.int64), np.zeros((users, H))
+        lengths = np.zeros(users, dtype=np.int64)
+        chooser = Chooser(policy, A)
+        if users >= LEAST and self._vector(coins) is not None:
+            for first in range(0, users, WIDTH):
+                part = slice(first, min(first + WIDTH, users))
+                self._together(chooser, states[part], actions[part], rewards[part], lengths[part], coins)
+        else:
+            self._one_by_one(chooser, states, actions, rewards, lengths, coins)
+        if not world.ends and int(lengths.min()) < H:
+            raise InvalidInput(f"{world.name} ended before the horizon of {H}; say ends=True, so that it is padded")
+        _pad(chooser, actions, lengths, world.ended, coins)
+        outside = (rewards < world.low) | (rewards > world.high)
+        measured = Measured(rewards.sum(axis=1), int(outside.sum()), int(lengths.sum()), self._seed)
+        return LiveTrajectories(states, actions, scaled(world, rewards), measured)
+
+    def _one_by_one(
+        self, chooser: Chooser, states: Ints, actions: Ints, rewards: Floats, lengths: Ints, coins: np.random.Generator
+    ) -> None:
+        world = self._world
+        seed: int | None = None
+        if self._single is None:
+            self._single, seed = world.make(), _seed(coins)
+        reset, step = self._single.reset, self._single.step
+        find, first, repeat, H = world.discretiser.state, world.first_action, world.repeat, world.horizon
+        for i in range(len(actions)):
+            observation, _ = reset(seed=seed)
+            seed = None
+            s, h, over = find(observation), 0, False
+            while h < H and not over:
+                a = chooser.one(h, s, coins)
+                states[i, h], actions[i, h] = s, a
+                total = 0.0
+                for _ in range(repeat):
+                    observation, reward, terminated, truncated, _ = step(first + a)
+                    total += float(reward)
+                    if terminated or truncated:
+                        over = True
+                        break
+                rewards[i, h] = total
+                h += 1
+                if not over:
+                    s = find(observation)
+            lengths[i] = h
+            # The state after the last decision: "ended", unless the episode was cut.
+            if not over or not world.ends:
+                states[i, h] = s if not over else find(observation)
+
+    def _together(
+        self, chooser: Chooser, states: Ints, actions: Ints, rewards: Floats, lengths: Ints, coins: np.random.Generator
+    ) -> None:
+        """All at once; who has ended, and whoever fills the vector up, is stepped on and not looked at."""
+        world, (many, seed), users = self._world, self._many, len(actions)
+        observations, _ = many.reset(seed=seed)
+        self._many = (many, None)
+        alive = np.ones(WIDTH, dtype=np.bool_)
+        find = world.discretiser.states
+        now = find(observations)
+        for h in range(world.horizon):
+            chosen = chooser.many(h, np.where(alive, now, 0), coins)
+            decide = alive.copy()
+            total = np.zeros(WIDTH)
+            for _ in range(world.repeat):
+                observations, reward, terminated, truncated, _ = many.step(world.first_action + chosen)
+                total += np.where(alive, reward, 0.0)
+                alive &= ~(np.asarray(terminated) | np.asarray(truncated))
+                if not alive.any():
+                    break
+            mine = decide[:users]
+            states[mine, h], actions[mine, h] = now[:users][mine], chosen[:users][mine]
+            rewards[mine, h], lengths[mine] = total[:users][mine], h + 1
+            if not alive.any() and world.ends:
+                return
+            now = find(observations)
+            # The state after this decision: "ended" stays where it was written.
+            kept = alive[:users] if world.ends else np.ones(users, dtype=np.bool_)
+            states[kept, h + 1] = now[:users][kept]
+
+    def _vector(self, coins: np.random.Generator) -> Any:
+        """The vector environment, made and seeded when it is first needed; None where there is none."""
+        if self._wide and self._many is None:
+            made = self._world.make_vector(WIDTH)
+            self._wide = made is not None
+            self._many = None if made is None else (made, _seed(coins))
+        return self._many
+
+    def close(self) -> None:
+        """Let the environments go."""
+        if self._single is not None:
+            self._single.close()
+        if self._many is not None:
+            self._many[0].close()
+
+
+class Chooser:
+    """A policy as users follow it: one action, or a row of them."""
+
+    def __init__(self, policy: Policy, num_actions: int) -> None:
+        self._fixed = isinstance(policy, DeterministicPolicy)
+        if isinstance(policy, DeterministicPolicy):
+            self._rows: Any = policy.actions.tolist()
+            self._array: Any = np.asarray(policy.actions, dtype=np.int64)
+            return
+        table = policy.probabilities(num_actions)
+        sums = np.cumsum(table, axis=2)
+        # Rounding must not lead to an action that is never taken: the last possible one takes the rest.
+        last = num_actions - 1 - np.argmax(table[:, :, ::-1] > 0.0, axis=2)
+        sums[np.arange(num_actions) >= last[:, :, np.newaxis]] = 1.0
+        self._rows, self._array = sums.tolist(), sums
+
+    def one(self, h: int, s: int, coins: np.random.Generator) -> int:
+        """The action of one user."""
+        row = self._rows[h][s]
+        # The first action whose cumulative probability exceeds a uniform number.
+        return int(row) if self._fixed else bisect_right(row, coins.random())
+
+    def many(self, h: int, states: Ints, coins: np.random.Generator) -> Ints:
+        """The actions of several users."""
+        rows = self._array[h, states]
+        if self._fixed:
+            return np.asarray(rows, dtype=np.int64)
+        return np.asarray((rows <= coins.random(len(states))[:, np.newaxis]).sum(axis=1), dtype=np.int64)
+
+
+def count_live(world: LiveWorld, users: LiveTrajectories, coins: np.random.Generator) -> LiveCounts:
+    """Counts of these users; where the world says so, everybody's device rounds every reward to 0 or 1 first."""
+    if world.rounded:
+        bits = (coins.random(users.rewards.shape) < users.rewards).astype(np.float64)
+        users = replace(users, rewards=bits)
+    return _live_counts(count_trajectories(users, world.num_states, world.num_actions), users.measured)
+
+
+def join_live(parts: Sequence[LiveCounts]) -> LiveCounts:
+    """The counts of users who followed several policies."""
+    return _live_counts(join_counts(list(parts)), join_measured([part.measured for part in parts]))
+
+
+def join_measured(parts: Sequence[Measured]) -> Measured:
+    """What was seen of several groups, one after the other."""
+    returns = np.concatenate([part.returns for part in parts])
+    clipped, decisions = sum(part.clipped for part in parts), sum(part.decisions for part in parts)
+    return Measured(returns, clipped, decisions, parts[0].seed)
+
+
+def join_trajectories(parts: Sequence[LiveTrajectories]) -> LiveTrajectories:
+    """Users of several groups, one after the other."""
+    return LiveTrajectories(
+        np.concatenate([part.states for part in parts]),
+        np.concatenate([part.actions for part in parts]),
+        np.concatenate([part.rewards for part in parts]),
+        join_measured([part.measured for part in parts]),
+    )
+
+
+def _live_counts(counts: ExactCounts, measured: Measured) -> LiveCounts:
+    return LiveCounts(
+        transitions=counts.transitions,
+        visits=counts.visits,
+        rewards=counts.rewards,
+        starts=counts.starts,
+        users=counts.users,
+        binary=counts.binary,
+        groups=counts.groups,
+        measured=measured,
+    )
+
+
+def _pad(chooser: Chooser, actions: Ints, lengths: Ints, ended: int, coins: np.random.Generator) -> None:
+    """Who has ended goes on choosing, as the policy says in the state "ended"; it changes nothing."""
+    for h in range(int(lengths.min(initial=actions.shape[1])), actions.shape[1]):
+        padded = np.flatnonzero(lengths <= h)
+        actions[padded, h] = chooser.many(h, np.full(len(padded), ended), coins)
+
+
+def _seed(coins: np.random.Generator) -> int:
+    return int(coins.integers(2**31))

@@ -1,0 +1,353 @@
+"""Worlds without a table: whatever steps like Gymnasium is a source of users.
+
+A `LiveWorld` is the public description of such a world, fixed before anybody comes: which environment, which
+discretiser, how many decisions, how many of its steps one decision lasts, between which bounds rewards lie. Nothing of
+it is learned from data, and nothing in it is true in the sense in which a `TabularMDP` is: no optimum is known, so
+there is no regret, only returns with intervals.
+
+    reward     a decision's sum of rewards, clipped to the declared bounds [low, high] and scaled to [0, 1]
+    padding    an episode that ends early goes on in the state "ended", where every action earns 0 and changes nothing
+    cut        an episode that has not ended after the last decision is left there
+    rounding   under shuffle and local trust devices round each reward to 0 or 1, with its scaled value as probability
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from tacit.environments.discretise import Discretiser, discretiser_from_dict, discretiser_of
+from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.policies import Policy, policy_from_dict, policy_to_dict
+
+__all__ = ["EVALUATION", "LIVE_PREFIX", "LiveWorld", "live", "scaled"]
+
+LIVE_PREFIX: Final = "gymnasium:"
+"""How a live world is named where environments are: `gymnasium:Blackjack-v1`."""
+EVALUATION: Final = 2_000
+"""Fresh episodes with which a policy is measured, unless somebody chooses another number."""
+ENDED: Final = "ended"
+ENTRIES: Final = ("source", "made_by_function", "options", "horizon", "repeat", "discretiser", "rewards", "ends",
+                  "stationary", "evaluation", "vector")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveWorld:
+    """A Gymnasium environment as a source of users: its public description, which makes the environment on demand.
+
+    Built by `live`, which fills in what is known about an id and checks the whole against the environment's spaces.
+    """
+
+    source: str
+    """A Gymnasium id, or `package.module:function` of a function that makes the environment."""
+    made_by_function: bool
+    options: tuple[tuple[str, Any], ...]
+    """What the environment is made with, by name."""
+    horizon: int
+    repeat: int
+    """How many steps of the environment one decision lasts."""
+    discretiser: Discretiser
+    low: float
+    high: float
+    num_actions: int
+    first_action: int
+    ends: bool
+    """Whether episodes may end before the horizon; then there is a state more, "ended"."""
+    stationary: bool
+    """The public declaration that transitions and rewards do not depend on the step."""
+    evaluation: int
+    vector: bool | None
+    """True, False, or None: vector environments where the environment brings its own."""
+    policies: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = ()
+    """Named policies, actions[h][s] each: what people do already."""
+    rounded: bool = field(default=True, compare=False)
+    """Whether counts are made of rewards that were rounded to 0 or 1; the trust model of a run decides."""
+    baseline: Policy | None = field(default=None, compare=False)
+    """The policy that a run is measured against; the run decides."""
+
+    @property
+    def num_states(self) -> int:
+        """The states of the discretiser, and "ended" where episodes may end."""
+        return self.discretiser.size + int(self.ends)
+
+    @property
+    def ended(self) -> int:
+        """The number of the state of an episode that has ended."""
+        return self.discretiser.size
+
+    @property
+    def name(self) -> str:
+        """The id, or the name of the function."""
+        return self.source
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Those of the discretiser, then "ended"."""
+        return (*self.discretiser.names(), *((ENDED,) if self.ends else ()))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The numbers of the actions, as the environment has them."""
+        return tuple(str(self.first_action + a) for a in range(self.num_actions))
+
+    @property
+    def reward_scale(self) -> float:
+        """One decision is worth `reward_scale * r + reward_offset` in the environment's own unit."""
+        return self.high - self.low
+
+    @property
+    def reward_offset(self) -> float:
+        """The lower bound of a decision's reward."""
+        return self.low
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values of everything that is public about it."""
+        return {
+            "source": self.source,
+            "made_by_function": self.made_by_function,
+            "options": {name: list(v) if isinstance(v, tuple) else v for name, v in self.options},
+            "horizon": self.horizon,
+            "repeat": self.repeat,
+            "discretiser": self.discretiser.to_dict(),
+            "rewards": [self.low, self.high],
+            "ends": self.ends,
+            "stationary": self.stationary,
+            "evaluation": self.evaluation,
+            "vector": self.vector,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> LiveWorld:
+        """The world that `to_dict` wrote, checked against its environment again."""
+        require(set(plain) == set(ENTRIES), f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
+        return _build(
+            source=str(plain["source"]),
+            by_function=bool(plain["made_by_function"]),
+            options=dict(plain["options"]),
+            horizon=plain["horizon"],
+            repeat=plain["repeat"],
+            discretise=discretiser_from_dict(plain["discretiser"]),
+            rewards=tuple(plain["rewards"]),
+            ends=plain["ends"],
+            stationary=plain["stationary"],
+            evaluation=plain["evaluation"],
+            vector=plain["vector"],
+        )
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hexadecimal, of the public description; the environment itself is known by its id only."""
+        plain = {"live": 1, **self.to_dict()}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+    def make(self) -> gymnasium.Env[Any, Any]:
+        """A fresh environment."""
+        return make_source(self.source, dict(self.options), by_function=self.made_by_function)
+
+    def make_vector(self, width: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """So many environments that step together: the environment's own way, or else one after the other if asked.
+
+        None where single environments are to be stepped.
+        """
+        spec = None if self.made_by_function else gymnasium.spec(self.source)
+        own = spec is not None and spec.vector_entry_point is not None
+        if self.vector is False or (self.vector is None and not own):
+            return None
+        if own:
+            mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+            made = gymnasium.make_vec(self.source, num_envs=width, vectorization_mode=mode, **dict(self.options))
+        else:
+            made = gymnasium.vector.SyncVectorEnv([self.make for _ in range(width)])
+        # Only then is the observation after the last step that step's own, and not the next episode's first.
+        next_step = made.metadata.get("autoreset_mode") == gymnasium.vector.AutoresetMode.NEXT_STEP
+        return made if next_step else None
+
+    def policy_table(self, name: str) -> tuple[tuple[int, ...], ...] | None:
+        """The named policy of this world, or None."""
+        return dict(self.policies).get(name)
+
+    def for_run(self, *, rounded: bool, baseline: Policy | None) -> LiveWorld:
+        """The same world as one run uses it."""
+        return replace(self, rounded=rounded, baseline=baseline)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through the description: a copy in another process makes its own environments.
+        baseline = None if self.baseline is None else policy_to_dict(self.baseline)
+        return _rebuild, (self.to_dict(), self.rounded, baseline)
+
+    def __repr__(self) -> str:
+        sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
+        return f"LiveWorld({self.source!r}, {sizes}, rewards in [{self.low:g}, {self.high:g}])"
+
+
+def live(
+    environment: str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]],
+    *,
+    horizon: int | None = None,
+    rewards: tuple[float, float] | None = None,
+    discretise: Discretiser | None = None,
+    repeat: int | None = None,
+    ends: bool = True,
+    stationary: bool | None = None,
+    evaluation: int = EVALUATION,
+    vector: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> LiveWorld:
+    """A Gymnasium environment as a source of users, for every learner and trust model; it needs no table.
+
+    Parameters
+    ----------
+    environment
+        An id, an environment made from one, or a function that makes one and can be imported.
+    horizon
+        How many decisions an episode has; it is cut there, and padded if it ends before.
+    rewards
+        Public bounds of the reward of one decision; they must contain 0, which padding earns. Rewards outside are
+        clipped, and the share of those is reported (simulation only).
+    discretise
+        The public rule from observations to states; spaces of whole numbers need none.
+    repeat
+        How many steps of the environment one decision lasts; its reward is their sum.
+    ends
+        Whether episodes may end before the horizon. False saves a state and is refused when it turns out to be wrong.
+    stationary
+        The public declaration that transitions and rewards do not depend on the step; False by default.
+    evaluation
+        How many fresh episodes measure a policy.
+    vector
+        Whether to step many environments together; by default where the environment brings its own way to do so.
+    options
+        What the environment is made with.
+
+    Horizon, bounds, discretiser, repeat and declaration of the ids in `tacit list environments` are known.
+
+    Examples
+    --------
+    >>> live("Blackjack-v1")
+    LiveWorld('Blackjack-v1', states=29, actions=2, horizon=4, rewards in [-1, 1])
+    >>> live("FrozenLake-v1", horizon=20, options={"is_slippery": False}).num_states
+    17
+    """
+    chosen = dict(options or {})
+    by_function = False
+    if isinstance(environment, str):
+        source = environment
+        by_function = ":" in source and not is_id(source)
+    elif isinstance(environment, gymnasium.Env):
+        source, chosen = source_of(environment, chosen)
+    elif callable(environment):
+        source, by_function = name_of(environment), True
+    else:
+        raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
+    known = PRESETS.get(source, LivePreset())
+    return _build(
+        source=source,
+        by_function=by_function,
+        options=chosen,
+        horizon=known.horizon if horizon is None else horizon,
+        repeat=known.repeat if repeat is None else repeat,
+        discretise=known.discretiser if discretise is None else discretise,
+        rewards=_scaled_bounds(known, repeat) if rewards is None else rewards,
+        ends=ends,
+        stationary=known.stationary if stationary is None else stationary,
+        evaluation=evaluation,
+        vector=vector,
+    )
+
+
+def _build(
+    *,
+    source: str,
+    by_function: bool,
+    options: Mapping[str, Any],
+    horizon: int | None,
+    repeat: int,
+    discretise: Discretiser | None,
+    rewards: tuple[float, float] | None,
+    ends: bool,
+    stationary: bool,
+    evaluation: int,
+    vector: bool | None,
+) -> LiveWorld:
+    """Check everything against the spaces of the environment."""
+    if horizon is None:
+        raise InvalidInput(
+            f"a live world must have a horizon, the number of decisions of an episode: give {source} one, horizon=20 "
+            f"(or '{LIVE_PREFIX}{source},horizon=20')"
+        )
+    if rewards is None:
+        raise InvalidInput(
+            f"a live world must have public bounds for the reward of one decision: give {source} some, "
+            f"rewards=(-1.0, 1.0) (or '{LIVE_PREFIX}{source},low=-1,high=1'); they are never taken from data"
+        )
+    low, high = (require_real("a bound of rewards", bound) for bound in rewards)
+    require(low < high, "the lower bound of rewards must be below the upper one", rewards)
+    require(low <= 0.0 <= high, "the bounds of rewards must contain 0, which an ended episode earns", rewards)
+    kept = plain_options(options)
+    made = make_source(source, dict(kept), by_function=by_function)
+    actions = made.action_space
+    if not isinstance(actions, gymnasium.spaces.Discrete):
+        raise NotSupported(
+            f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance in a "
+            "gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
+        )
+    rule = discretiser_of(made.observation_space, source) if discretise is None else discretise
+    require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(discretise).__name__)
+    made.close()
+    for what, flag in (("ends", ends), ("stationary", stationary)):
+        require(isinstance(flag, bool), f"{what} must be True or False", flag)
+    require(vector is None or isinstance(vector, bool), "vector must be True, False or None", vector)
+    known = PRESETS.get(source)
+    H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
+    named = {} if known is None or rule != known.discretiser else known.policies
+    tables = tuple((name, _at_every_step(row, H, rule.size + int(ends), A)) for name, row in named.items())
+    return LiveWorld(
+        source=source,
+        made_by_function=by_function,
+        options=kept,
+        horizon=H,
+        repeat=each,
+        discretiser=rule,
+        low=low,
+        high=high,
+        num_actions=A,
+        first_action=int(actions.start),
+        ends=ends,
+        stationary=stationary,
+        evaluation=require_count("evaluation", evaluation, least=2),
+        vector=vector,
+        policies=tables,
+    )
+
+
+def _scaled_bounds(known: LivePreset, repeat: int | None) -> tuple[float, float] | None:
+    """The preset's bounds are those of its own decisions; of longer ones nobody has said anything."""
+    return known.rewards if repeat is None or repeat == known.repeat else None
+
+
+def _at_every_step(row: tuple[int, ...], H: int, S: int, A: int) -> tuple[tuple[int, ...], ...]:
+    """A stationary policy over the discretiser's states as a table; who has ended takes the first action."""
+    padded = (*row, *(0,) * (S - len(row)))
+    require(len(padded) == S and max(padded) < A, "a named policy must fit its world", (len(row), S))
+    return (padded,) * H
+
+
+def _rebuild(plain: dict[str, Any], rounded: bool, baseline: dict[str, Any] | None) -> LiveWorld:
+    policy: Any = None if baseline is None else policy_from_dict(baseline)
+    return LiveWorld.from_dict(plain).for_run(rounded=rounded, baseline=policy)
+
+
+def scaled(world: LiveWorld, rewards: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Rewards of decisions in [0, 1]: clip((x - low) / (high - low)).
+
+    >>> scaled(live("Blackjack-v1"), np.array([-1.0, 0.0, 1.5])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return np.clip((rewards - world.low) / (world.high - world.low), 0.0, 1.0)

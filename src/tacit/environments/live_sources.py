@@ -1,0 +1,82 @@
+"""Sources of live worlds: an id, an environment that was made from one, or a function that makes one, by its name.
+
+A run must be able to make its environment anew, in any process and at any time, so nothing is kept but names and plain
+options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+
+from tacit.environments.discretise import by_name
+from tacit.errors import InvalidInput, NotSupported, require
+
+__all__ = ["is_id", "make_source", "name_of", "plain_options", "source_of"]
+
+_HANDED: dict[str, Callable[..., Any]] = {}
+"""Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
+
+
+def make_source(source: str, options: dict[str, Any], *, by_function: bool) -> gymnasium.Env[Any, Any]:
+    """A fresh environment."""
+    if by_function:
+        maker = _HANDED[source] if source in _HANDED else by_name(source)
+        made = maker(**options)
+    else:
+        try:
+            made = gymnasium.make(source, disable_env_checker=True, **options)
+        except (gymnasium.error.Error, ModuleNotFoundError, TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"'{source}' must be a Gymnasium id that can be made: {error}; ids of another package are written "
+                "'package:Id-v0' or registered by importing it"
+            ) from error
+    if not isinstance(made, gymnasium.Env):
+        raise InvalidInput(f"{source} must make a gymnasium.Env, got {type(made).__name__}")
+    return made
+
+
+def source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The id and options of an environment that was handed over; it is made anew from them for every run."""
+    spec = environment.spec
+    hint = "hand over its id, or a function that makes it and can be imported (def make(): ...)"
+    if spec is None:
+        raise NotSupported(f"{type(environment).__name__} was not made from an id, so no run could repeat it: {hint}")
+    if spec.additional_wrappers:
+        raise NotSupported(f"{spec.id} has wrappers of its own, so its id alone would not repeat it: {hint}")
+    require(not options, "options belong to an id; an environment that was handed over has its own", sorted(options))
+    kept = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    return spec.id, kept
+
+
+def name_of(maker: Callable[..., Any]) -> str:
+    """`package.module:function`; the function is remembered here, since those of a prompt cannot be imported."""
+    module, name = getattr(maker, "__module__", None), getattr(maker, "__qualname__", None)
+    if not module or not name or "<" in name:
+        raise InvalidInput(
+            "a function that makes environments must have a name that can be imported, got a nameless one"
+        )
+    _HANDED[f"{module}:{name}"] = maker
+    return f"{module}:{name}"
+
+
+def is_id(source: str) -> bool:
+    """Whether `module:name` is an id of a package, `package:Id-v0`, and no function."""
+    name = source.partition(":")[2]
+    return name.rpartition("-v")[2].isdigit()
+
+
+def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Options that can be kept with a result: numbers, texts, truth values, lists of them."""
+    found = []
+    for name, value in sorted(options.items()):
+        kept = tuple(value) if isinstance(value, list | tuple) else value
+        parts = kept if isinstance(kept, tuple) else (kept,)
+        plain = all(part is None or isinstance(part, bool | int | float | str) for part in parts)
+        require(
+            plain, f"the option {name} must be a number, a text, a truth value or a list of them", type(value).__name__
+        )
+        found.append((name, kept))
+    return tuple(found)

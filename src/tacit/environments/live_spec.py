@@ -1,0 +1,76 @@
+"""How a live world is written in one line: `gymnasium:ID,option=value,...`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tacit.environments.discretise import Function
+from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, live
+from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.errors import InvalidInput, UnknownName, require
+
+__all__ = ["live_from_spec"]
+
+SPEC_OPTIONS: Final = ("horizon", "repeat", "low", "high", "stationary", "ends", "evaluation", "discretise", "count")
+
+
+def live_from_spec(spec: str) -> LiveWorld:
+    """The live world that `gymnasium:ID,option=value,...` names.
+
+    >>> live_from_spec("gymnasium:CartPole-v1,horizon=10").horizon
+    10
+    >>> live_from_spec("gymnasium:Blackjack-v1,horizn=3")
+    Traceback (most recent call last):
+    ...
+    tacit.errors.UnknownName: unknown option of a live world 'horizn': did you mean 'horizon'? Known: ...
+    """
+    source, *listed = (part.strip() for part in spec.removeprefix(LIVE_PREFIX).split(","))
+    require(bool(source), "a live world must be named like 'gymnasium:Blackjack-v1'", spec)
+    given: dict[str, str] = {}
+    for item in listed:
+        key, equals, text = (part.strip() for part in item.partition("="))
+        require(bool(equals and text), "an option of a live world must be written name=value", item)
+        if key not in SPEC_OPTIONS:
+            raise UnknownName("option of a live world", key, SPEC_OPTIONS)
+        require(key not in given, f"each option of a live world must be given once, got {key} twice", item)
+        given[key] = text
+    known = PRESETS.get(source, LivePreset())
+    bounds = known.rewards
+    if "low" in given or "high" in given:
+        both = "low" in given and "high" in given
+        require(both, "low and high, the bounds of a decision's reward, belong together", spec)
+        bounds = (_number(given, "low"), _number(given, "high"))
+    discretiser = None
+    if "discretise" in given:
+        require("count" in given, "a function that discretises must come with the count of its states", spec)
+        discretiser = Function(function=given["discretise"], count=_whole(given, "count"))
+    return live(
+        source,
+        horizon=_whole(given, "horizon") if "horizon" in given else None,
+        rewards=bounds if "low" in given else None,
+        discretise=discretiser,
+        repeat=_whole(given, "repeat") if "repeat" in given else None,
+        ends=_truth(given, "ends", default=True),
+        stationary=_truth(given, "stationary", default=known.stationary),
+        evaluation=_whole(given, "evaluation") if "evaluation" in given else EVALUATION,
+    )
+
+
+def _whole(given: Mapping[str, str], name: str) -> int:
+    text = given[name]
+    require(text.lstrip("-").isdigit(), f"{name} must be a whole number", text)
+    return int(text)
+
+
+def _number(given: Mapping[str, str], name: str) -> float:
+    try:
+        return float(given[name])
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a number, got '{given[name]}'") from error
+
+
+def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name, str(default).lower())
+    require(text in ("true", "false"), f"{name} must be true or false", text)
+    return text == "true"

@@ -1,0 +1,36 @@
+"""The Gymnasium ids of the named environments, registered without loading any of them.
+
+`import tacit` registers them where Gymnasium is loaded already, so `gymnasium.make("tacit:tacit/RiverSwim-v0")` works
+alone: Gymnasium imports what stands before the colon. `import tacit.environments` registers them always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["GYMNASIUM_IDS", "register_all"]
+
+GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "tacit/ContextualBandit-v0": "contextual-bandit",
+        "tacit/EVCharging-v0": "ev-charging",
+        "tacit/HardTree-v0": "hard-tree",
+        "tacit/RandomMDP-v0": "random-mdp",
+        "tacit/Recommender-v0": "recommender",
+        "tacit/RiverSwim-v0": "riverswim",
+        "tacit/Treatment-v0": "treatment",
+        "tacit/TreatmentBandit-v0": "treatment-bandit",
+    }
+)
+"""Of the named environments; registering costs nothing until one of them is made."""
+
+
+def register_all() -> None:
+    """Register every id with Gymnasium; ids that are registered already stay as they are."""
+    from gymnasium.envs.registration import register, registry
+
+    for gymnasium_id, name in GYMNASIUM_IDS.items():
+        if gymnasium_id not in registry:
+            register(id=gymnasium_id, entry_point="tacit.environments.gym:named_env", kwargs={"name": name})
