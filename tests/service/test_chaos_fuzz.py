@@ -55,3 +55,23 @@ def test_huge_slow_and_broken_requests(parties):
     assert hung["hanging_after"] >= size["slow"] // 2
     assert hung["statuses"] == {"201": size["honest"]}
     assert parties.alive("shuffler")
+
+
+def test_a_long_body_behind_its_head_is_no_long_head(parties):
+    """Head and body arrive in one piece that is longer than a head may be; a head of that length is refused."""
+    import socket
+    from urllib.parse import urlsplit
+
+    from tacit.service.connections import LARGEST_HEAD
+
+    def status(data):
+        with socket.create_connection((where.hostname, where.port), timeout=30.0) as line:
+            line.sendall(data)
+            return int(line.recv(4096)[9:12])
+
+    where = urlsplit(parties.addresses["shuffler"]["internal"])
+    secret = (parties.home("shuffler") / "bearer").read_text().strip()
+    body = b"[" + b" " * LARGEST_HEAD + b"]"
+    head = f"PUT /v1/keys/learner HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {secret}\r\n"
+    assert status(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body) == 409
+    assert status(f"{head}x: {'y' * LARGEST_HEAD}\r\n\r\n".encode()) == 400
