@@ -1,9 +1,9 @@
 """Hostile bytes: mutated bodies, huge and slow ones, broken HTTP; while honest people are counted as always.
 
-    mutants     straight into the shuffler's application, in a process of their own, whose memory is measured
-    huge        64 MB, announced or in chunks: refused before it is read
-    slow        200 sockets whose bodies never end, and 200 whose heads never do
-    garbage     requests that are not HTTP
+mutants     straight into the shuffler's application, in a process of their own, whose memory is measured
+huge        64 MB, announced or in chunks: refused before it is read
+slow        200 sockets whose bodies never end, and 200 whose heads never do
+garbage     requests that are not HTTP
 """
 
 from __future__ import annotations
@@ -298,7 +298,8 @@ def arriving(parties: Parties) -> int:
     """How many bodies the shuffler says are on their way."""
     with contextlib.closing(parties.internally("shuffler")) as wire:
         found = wire.ask("GET", "/metrics")
-    assert found is not None and found.status == 200
+    assert found is not None
+    assert found.status == 200
     return int(float(re.findall(r"^tacit_shuffler_bodies_arriving (\S+)", found.body.decode(), re.M)[0]))
 
 

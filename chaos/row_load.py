@@ -210,7 +210,8 @@ def _sustained(name: str, found: dict[str, Any], rate: float, seconds: float) ->
     return row(
         name,
         f">= {rate:.0f} reports/s for {seconds:.0f} s, 0 lost, 0 5xx, p99 <= {1e3 * LATENCY:.0f} ms",
-        f"{found['per_second']:.0f}/s, {found['lost']} lost, {found['server_errors']} 5xx, p99 {found['p99_ms']:.0f} ms",
+        f"{found['per_second']:.0f}/s, {found['lost']} lost, {found['server_errors']} 5xx, "
+        f"p99 {found['p99_ms']:.0f} ms",
         wrong == 0 and fast,
         f"{found['cpu_us_per_report']:.0f} us of CPU per report, load average {found['load_average']}",
         **found,

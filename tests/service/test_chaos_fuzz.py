@@ -23,6 +23,7 @@ def test_a_fault_among_the_mutants_would_be_found(monkeypatch):
 
     from chaos import studies
     from chaos.parties import fast_directory
+
     from tacit.service import shuffler
 
     real = shuffler.open_envelope

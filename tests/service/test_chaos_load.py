@@ -7,8 +7,8 @@ import contextlib
 import socket
 
 import pytest
-
 from chaos import row_load
+
 from tacit.service.config import Limits, Listen
 from tacit.service.running import DOORS, Listener, _bound, _doors, _Server, _settings
 
