@@ -1,4 +1,4 @@
-"""Hostile bytes at the scale of every day: a hundred thousand mutants, huge and slow bodies, requests that are no HTTP."""
+"""Hostile bytes at a small scale: a hundred thousand mutants, huge and slow bodies, requests that are no HTTP."""
 
 from __future__ import annotations
 

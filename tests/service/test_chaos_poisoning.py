@@ -20,7 +20,7 @@ def test_a_lie_about_one_counter_is_quarantined_every_time(name):
 
 @pytest.mark.statistical
 def test_weaker_lies_are_found_as_often_as_their_size_says():
-    """One message more of 2% is found nearly always, of 1% rarely: with 100 runs the bounds fail by chance below 1e-6."""
+    """One message more of 2% is found nearly always, of 1% rarely; the bounds fail by chance below 1e-6."""
     assert row_poisoning.found_lies("one message more on one counter, 2%", RUNS, seed=17) >= 80
     assert row_poisoning.found_lies("one message more on one counter, 1%", RUNS, seed=17) <= 50
 
