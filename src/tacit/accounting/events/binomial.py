@@ -56,7 +56,7 @@ class BinomialEvent(Event):
     shift: int
 
     def __post_init__(self) -> None:
-        require_count("bits", self.bits)
+        require_count("bits", self.bits, most=2**63 - 1)
         require_real("probability of a noise bit", self.probability, low=0.0, high=1.0, open_low=True)
         require_real("shift", self.shift, low=-1, high=1)
 
