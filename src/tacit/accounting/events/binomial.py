@@ -40,8 +40,7 @@ __all__ = [
     "least_probability",
 ]
 
-MOST_BITS: Final = 2**63 - 1
-
+MOST_BITS = 2**63 - 1
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
 MOST_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
 MOST_OUTCOMES = 2**23  # beyond, blocks are summed by a formula instead of outcome by outcome
