@@ -40,7 +40,7 @@ SHARE = {"open": 0.8, "issuer": 0.1, "sealed": 0.1}
 """How mutants are shared among studies: open to anybody, with tokens, with sealed messages."""
 HUGE = 64 * 2**20
 LATENCY = 1.0
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 # mutants, in a process of their own

@@ -62,7 +62,7 @@ def shuffling(**options: Any) -> Iterator[Parties]:
 
 def await_open(parties: Parties) -> None:
     """Wait until the shuffler takes reports."""
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + 180.0
     while status(parties, "shuffler")["state"] != "open":
         if time.monotonic() > end:
             raise RuntimeError("no stage was opened")

@@ -153,10 +153,10 @@ def through_services(people: int, colluders: int) -> dict[str, Any]:
     design = studies.sealed(1, people, least=people)
     with studies.registered(), fast_directory() as folder, Parties.new(folder / "study", design) as parties:
         parties.start()
-        until(lambda: status(parties, "shuffler")["state"] == "open", 60.0)
+        until(lambda: status(parties, "shuffler")["state"] == "open", 180.0)
         answers = _report(parties, design.parts().channels[0], people, colluders)
         state = status(parties, "learner")
-        end = time.monotonic() + 60.0
+        end = time.monotonic() + 180.0
         while not (state["quarantined"] or state["releases"]) and time.monotonic() < end:
             time.sleep(0.05)
             state = status(parties, "learner")

@@ -109,13 +109,13 @@ def lived(trust: str, people: int) -> Seen:
         parties.start("shuffler")
         parties.skew = 0.0
         parties.start(*(party for party in parties.parties if party != "shuffler"))
-        until(lambda: status(parties, "shuffler")["state"] == "open", 60.0)
+        until(lambda: status(parties, "shuffler")["state"] == "open", 180.0)
         first = time.time() + SKEW - 1.0
         secrets: dict[str, list[bytes]] = {"id": [], "token": [], "credential": []}
         for number, credential in enumerate(credentials):
             _live(parties, credential, LIVES[number % len(LIVES)], tokens, seen, secrets)
         seen.times = Times(first, time.time() + SKEW + 1.0)
-        until(lambda: status(parties, "learner")["releases"] or status(parties, "learner")["quarantined"], 60.0)
+        until(lambda: status(parties, "learner")["releases"] or status(parties, "learner")["quarantined"], 180.0)
         words = {"address": [ADDRESS, FORWARDED], "agent": [AGENT], "time": [WRITTEN]}
         seen.canaries = {name: [word.encode() for word in some] for name, some in words.items()} | secrets
         if not tokens:
@@ -162,7 +162,7 @@ def _live(
             token = device._wallet.token(device.kept.stage)
             secrets["token"] += [token[8:40], token[40:72]]
             secrets["credential"].append(credential.encode())
-        answer = device.send(within=60.0)
+        answer = device.send(within=180.0)
     seen.answers[answer] = seen.answers.get(answer, 0) + 1
     waited = [one for one in asked if one[1] not in ("/v1/keys/issuer",)]
     seen.shapes.add(tuple(waited))
