@@ -64,7 +64,7 @@ def figure_of(results: Sequence[Result], title: str, *, per_episode: PerEpisode,
     return {
         "title": title,
         "panels": [{"name": name, "finding": words} for name, words in found.items()],
-        "caption": f"Lines: mean over the seeds; {BAND_WORDS['std']}. Values have five digits.{left_out}",
+        "caption": f"Lines: mean over the seeds; {BAND_WORDS['std']}. Values are rounded.{left_out}",
         "alt": " ".join([f"{title} (simulation only).", *(f"{name}: {words}" for name, words in found.items())]),
         "picture": _picture(results, per_episode=per_episode, log=log),
         "data": {"log": log, "logs": ["x"] if live else ["x", "y"], "seeds": seeds, "panels": drawn},
