@@ -8,7 +8,7 @@
 import { claimFrom } from "./claim.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
 import { atMost, count, doubleFraction, entries, fraction } from "./fields.js";
-import { isObject } from "./json.js";
+import { isObject, isWhole } from "./json.js";
 
 const COMMON = ["kind", "claim", "shape", "target", "least"];
 const SIZES = ["horizon", "num_states", "num_actions"];
@@ -144,9 +144,10 @@ function central(common, plain) {
   const short = [states, actions, levels].every((size) => size < LARGEST_LABEL);
   require(short, `states, actions and levels must be below ${LARGEST_LABEL}`, "more");
   require(Number.isInteger(Math.log2(levels)), "levels must be a power of two", levels);
-  const unit = count("unit", plain.unit);
-  require(unit % levels === 0, `levels must divide the unit ${unit}`, levels);
-  count("variance", plain.variance);
+  // The curator's own numbers, which have more bits than a device needs to look at.
+  const whole = [plain.unit, plain.variance].every((one) => isWhole(one) && one > 0);
+  require(whole, "unit and variance must be whole numbers above 0", "others");
+  require(BigInt(plain.unit) % BigInt(levels) === 0n, "levels must divide the unit", levels);
   require(common.claim.perStage === 1, "a person must report at most once per stage", common.claim.perStage);
   if (common.kind === "central-totals") {
     count("releases", plain.releases);
