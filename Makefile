@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest test-slow lint bench bench-peers docs clean
+.PHONY: help install install-dev demo test pytest test-slow lint bench bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test-slow    the same with what is only slow: every golden row, long sweeps"
 	@echo "make lint         ruff and mypy --strict only"
 	@echo "make bench        speed ratios, printed and written to benchmarks/results"
+	@echo "make chaos        faults and loads against the services, on loopback, written to chaos/results"
 	@echo "make bench-peers  the environment of the peers that 'make bench' then measures too"
 	@echo "make docs         build the documentation with warnings as errors"
 
@@ -53,6 +54,10 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+# Real processes on loopback, killed, restored, replayed and flooded; bounded in number and time.
+chaos: $(VENV)/.dev
+	$(BIN)/python -m chaos
 
 bench-peers: $(VENV)/.dev
 	$(PYTHON) -m venv .venv-peers

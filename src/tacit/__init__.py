@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.runs.result import Result
     from tacit.runs.runner import run
     from tacit.runs.verify import verify
+    from tacit.service.device import RemoteDevice as Device
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
@@ -41,6 +42,7 @@ __all__ = [
     "Bundle",
     "Certificate",
     "Comparison",
+    "Device",
     "EpisodeMapping",
     "LiveWorld",
     "NamedPolicy",
@@ -73,6 +75,7 @@ _HOMES = {
     "Bundle": ("tacit.runs.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
     "Comparison": ("tacit.runs.comparison", "Comparison"),
+    "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
     "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),

@@ -146,7 +146,7 @@ print(len(compiled), code)
 def test_the_first_command_of_the_readme_compiles_nothing(tmp_path):
     """With an empty cache: it took 17 seconds of a processor once, all but two of them for the compiler."""
     private = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
-    words = ["run", "--environment", "riverswim", *private, "--episodes", "2000", "--seeds", "2"]
+    words = ["run", "--environment", "riverswim", *private, "--episodes", "20000", "--seeds", "2"]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *words, "--workers", "1"],
         env={"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "PATH": ""},

@@ -159,6 +159,19 @@ def test_worlds_that_are_handed_over_are_kept_with_their_discretiser(tmp_path):
     assert "tacit.run(environment=live_worlds:Pair" in again.command
 
 
+def test_policies_of_live_worlds_are_exported_with_their_names(tmp_path):
+    options = {"learner": "bucb", "episodes": 300, "workers": 1, **PRIVATE["central"]}
+    for number, environment in enumerate((BLACKJACK, live("Blackjack-v1", evaluation=100))):
+        result = tacit.run(environment=environment, **options)
+        path = tacit.export_bundle(result, tmp_path / f"{number}.json")
+        found = tacit.load_bundle(path, unsigned=True)
+        assert np.array_equal(found.policy.probabilities(2), result.policy.probabilities(2))
+        assert found.certificate == result.certificate
+        shown = CliRunner().invoke(app, ["policy", "show", str(path)])
+        assert shown.exit_code == 0, shown.output
+        assert "ended" in shown.output
+
+
 @pytest.mark.slow
 def test_processes_change_nothing():
     options = {"environment": BLACKJACK, "learner": "bucb", "episodes": 600, "seeds": 2}

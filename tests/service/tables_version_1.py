@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["COLLECTOR", "JOURNAL", "STUDY"]
+import contextlib
+import sqlite3
+from pathlib import Path
+
+__all__ = ["COLLECTOR", "JOURNAL", "STUDY", "aged"]
 
 
 JOURNAL = (
@@ -222,3 +226,29 @@ STUDY = (
         "append-only'); END"
     ),
 )
+
+TABLES = {"collector": COLLECTOR + JOURNAL, "study": STUDY}
+
+
+def aged(path: Path, kind: str) -> None:
+    """The same rows in the tables of version 1, in the place of a database of today."""
+    now = path.with_suffix(".now")
+    path.rename(now)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("ATTACH ? AS now", (str(now),))
+        for statement in TABLES[kind]:
+            if statement.startswith("CREATE TABLE"):
+                old.execute(statement)
+        for (table,) in old.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
+            columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+            if table != "sqlite_sequence":
+                old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}")  # noqa: S608
+        old.execute("DELETE FROM main.meta WHERE name = 'sealed'")
+        old.execute("UPDATE main.meta SET value = CAST(value AS INTEGER) WHERE name = 'reports'")
+        for statement in TABLES[kind]:
+            if not statement.startswith("CREATE TABLE"):
+                old.execute(statement)
+        old.execute("DETACH now")
+        old.execute("PRAGMA user_version = 1")
+    for left in path.parent.glob(f"{now.name}*"):
+        left.unlink()

@@ -42,6 +42,22 @@ def test_a_lease_has_one_holder(world):
     assert second.token == first.token + 1
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_waiting(world):
+    """An end that no holder could have set by this clock is no end; who held the lease is fenced all the same."""
+    store, clock = world.collector().store, Clock()
+    before = Lease.take(store, "release", holder="a", seconds=60, clock=clock)
+    assert before is not None
+    clock.now -= 60
+    assert Lease.take(store, "release", holder="b", seconds=60, clock=clock) is None
+    clock.now -= 1
+    after = Lease.take(store, "release", holder="b", seconds=60, clock=clock)
+    assert after is not None
+    assert after.token == before.token + 1
+    with pytest.raises(InvalidInput, match="taken over"):
+        before.renew()
+    assert Lease.take(store, "release", holder="c", seconds=60, clock=clock) is None
+
+
 def test_whoever_was_overtaken_writes_nothing(world):
     collector, clock = world.opened(), Clock()
     add(collector, range(4))

@@ -9,10 +9,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-import tables_version_1 as version_1
 from database_tools import DESIGN, add, again, closed, database_of, everything
 from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory
+from tables_version_1 import aged
 from typer.testing import CliRunner
 
 from tacit.cli.app import app
@@ -28,7 +28,6 @@ from tacit.study.wire import Release
 
 __all__ = ["closed"]
 
-TABLES = {"collector": version_1.COLLECTOR + version_1.JOURNAL, "study": version_1.STUDY}
 WIDE = FakeDesign(kind="test-stamped", labels=240)
 
 
@@ -36,30 +35,6 @@ WIDE = FakeDesign(kind="test-stamped", labels=240)
 def place():
     with fast_directory() as folder:
         yield Path(folder)
-
-
-def aged(path: Path, kind: str) -> None:
-    """The same rows in the tables of version 1, in the place of a database of today."""
-    now = path.with_suffix(".now")
-    path.rename(now)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.execute("ATTACH ? AS now", (str(now),))
-        for statement in TABLES[kind]:
-            if statement.startswith("CREATE TABLE"):
-                old.execute(statement)
-        for (table,) in old.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
-            columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
-            if table != "sqlite_sequence":
-                old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}")  # noqa: S608
-        old.execute("DELETE FROM main.meta WHERE name = 'sealed'")
-        old.execute("UPDATE main.meta SET value = CAST(value AS INTEGER) WHERE name = 'reports'")
-        for statement in TABLES[kind]:
-            if not statement.startswith("CREATE TABLE"):
-                old.execute(statement)
-        old.execute("DETACH now")
-        old.execute("PRAGMA user_version = 1")
-    for left in path.parent.glob(f"{now.name}*"):
-        left.unlink()
 
 
 def rows_of(path: Path) -> list[str]:

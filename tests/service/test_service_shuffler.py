@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import time
 
 import pytest
+import sealed_world
 from shuffler_world import BEARER, Place, slug, talking
 from study_fakes import MARK, FakeDesign, bundle_of
+from token_tools import HandMade
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import new_keys
+from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.tokens.people import open_name
+from tacit.service.tokens.token import LENGTH
 from tacit.study.parts import Head
+from tacit.study.sealed import Manifest
+from tacit.study.study import Study
 from tacit.study.wire import Release
 
 
@@ -442,3 +449,55 @@ def test_a_collector_keeps_to_what_it_began_with(tmp_path):
         place.file.write_text(text.replace(before, after))
         with pytest.raises(InvalidInput, match=words):
             play(place, lambda talk: talk.state())
+
+
+def test_a_sealed_stage_with_tokens_is_handed_over_as_files(tmp_path):
+    """Batch and tokens are what the release says, in parts if asked; a token counts once, of its stage only."""
+    design = sealed_world.design()
+    place = Place(tmp_path, design, config='people = "issuer"\nsealed = true')
+    issuer = HandMade(tmp_path / "issuer", study=place.study)
+    issuer.open(0)
+    place.file.write_text(place.file.read_text().replace("keys/learner/public.pem", "issuer/public.pem", 2))
+    text = place.file.read_text().replace('learner = "issuer/public.pem"', 'learner = "keys/learner/public.pem"')
+    place.file.write_text(text)
+    study = Study.new(tmp_path / "study", design, key=place.learner, seed=0, sealed=1)
+    bundle, learner = study.plan(), SecretKey.new()
+    reports = [sealed_world.sealed_report(one, learner) for one in sealed_world.answers(bundle, seed=3)]
+
+    async def scene(talk):
+        async def send(report, token):
+            return await talk.devices.post("/v1/reports", content=place.envelope(report, token))
+
+        await talk.learner.put("/v1/stages/0/questions/0", content=bundle)
+        first = issuer.token(0)
+        assert slug(await send(reports[0], first)) == "not-open"  # the issuer's keys have not arrived
+        assert (await talk.learner.put("/v1/keys/issuer", content=issuer.document)).status_code == 201
+        assert slug(await send(reports[0], first[:-1] + bytes([first[-1] ^ 1]))) == "token"
+        assert slug(await send(reports[0], open_name("somebody"))) == "token"
+        issuer.open(1)
+        assert slug(await send(reports[0], issuer.token(1))) == "token"
+        raced = await asyncio.gather(*(send(report, first) for report in reports))
+        assert sorted(one.status_code for one in raced) == [201] + [409] * 7
+        assert {slug(one) for one in raced if one.status_code == 409} == {"twice"}
+        place_of_first = [one.status_code for one in raced].index(201)
+        tokens = [first]
+        for number, report in enumerate(reports):
+            if number != place_of_first:
+                tokens.append(issuer.token(0))
+                assert (await send(report, tokens[-1])).status_code == 201
+        await talk.made.windows.once()
+        release = Release.parse((await talk.release()).content)
+        manifest = Manifest.parse(release.payload)
+        batch = await talk.learner.get("/v1/stages/0/batch")
+        assert hashlib.sha256(batch.content).digest() == manifest.digest
+        assert len(batch.content) == manifest.count * manifest.size
+        part = await talk.learner.get("/v1/stages/0/batch", headers={"range": "bytes=100-"})
+        assert (part.status_code, part.content) == (206, batch.content[100:])
+        beyond = await talk.learner.get("/v1/stages/0/batch", headers={"range": f"bytes={2**40}-"})
+        assert (beyond.status_code, slug(beyond)) == (416, "range")
+        kept = (await talk.learner.get("/v1/stages/0/tokens")).content
+        assert hashlib.sha256(kept).digest() == manifest.tokens
+        assert sorted(tokens) == [kept[start : start + LENGTH] for start in range(0, len(kept), LENGTH)]
+        assert (await talk.devices.get("/v1/stages/0/batch")).status_code == 404
+
+    play(place, scene)

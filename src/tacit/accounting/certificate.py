@@ -19,6 +19,7 @@ from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
+from tacit.notebook import block, facts
 
 __all__ = [
     "CURVE_DELTAS",
@@ -209,6 +210,19 @@ class Certificate:
             others=self.others,
         )
         return found if self.terms is None else found.under(self.terms)
+
+    def _repr_html_(self) -> str:
+        claim = self.claim
+        rows = [
+            ("claim", f"{claim.notion}: epsilon {shown_up(claim.epsilon)}, delta {claim.delta:g}", False),
+            ("unit", f"{claim.unit.describe()}, {claim.neighbours}", False),
+            ("certified", f"epsilon {shown_up(self.epsilon)} at delta {self.delta:g} ({self.method})", False),
+            ("verdict", self.verdict, False),
+            ("collusion", self.collusion, False),
+            *(("warning", warning, False) for warning in self.warnings),
+        ]
+        simulated = self.terms is not None and not self.release and claim.trust != "none"
+        return block("privacy certificate" + (f": {SIMULATION}" if simulated else ""), facts(rows))
 
     def render(self) -> str:
         """The certificate as a plain text table."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsJson",
+    "DryRun",
     "Out",
     "Workers",
     "command_line",
@@ -34,6 +35,10 @@ __all__ = [
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Workers: TypeAlias = Annotated[int | None, typer.Option(help="Processes; one per core and seed at most by default.")]
+DryRun: TypeAlias = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print estimated time, memory, noise and the certificate, and run nothing."),
+]
 Out: TypeAlias = Annotated[Path | None, typer.Option(help="The directory of the results; resumable.")]
 
 

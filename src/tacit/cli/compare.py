@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, print_results, resumable, say, tell
-from tacit.errors import InvalidInput, UnknownName
+from tacit.cli.common import AsJson, DryRun, Out, Workers, command_line, print_json, print_results, resumable, say, tell
+from tacit.errors import InvalidInput, UnknownName, naming, require_count
 
 if TYPE_CHECKING:
     from tacit.papers.catalogue import Scale
-    from tacit.runs.comparison import Comparison
+    from tacit.runs.comparison import Comparison, Run
     from tacit.runs.figures import Band, LogAxes
 
 __all__ = ["register"]
@@ -31,6 +31,7 @@ def _compare(
     workers: Workers = None,
     band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
     log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
+    dry_run: DryRun = False,
     json: AsJson = False,
 ) -> None:
     """Run the comparison that a TOML file describes: one table, one figure, resumable."""
@@ -40,6 +41,9 @@ def _compare(
 
     check_choices(band, log)
     name, runs = read_comparison(file)
+    if dry_run:
+        _estimate(runs, workers, json=json)
+        return
     directory = Path("tacit-results") / file.stem if out is None else out
     with resumable(directory):
         comparison = run_comparison(
@@ -54,6 +58,25 @@ def _compare(
     figure = directory / "regret.png"
     comparison.plot(figure, band=cast("Band", band), log=cast("LogAxes", log), title=name)
     _show(comparison, [figure], json=json)
+
+
+def _estimate(runs: tuple[Run, ...], workers: int | None, *, json: bool) -> None:
+    """What every run of a comparison would take and give."""
+    from tacit.runs.estimate import estimate
+
+    if workers is not None:
+        require_count("workers", workers)
+    found = []
+    for run in runs:
+        with naming(f"run '{run.label}' on {run.config.environment_name}"):
+            found.append((run.label, estimate(run.config, workers=workers)))
+    if json:
+        print_json({"dry_run": True, "runs": [{"label": label, **one.to_json()} for label, one in found]})
+        return
+    for label, one in found:
+        say(f"{label}:")
+        for line in "\n".join(one.lines()).splitlines():
+            say(f"  {line}")
 
 
 def _reproduce(

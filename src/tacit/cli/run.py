@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import MISSING
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.common import AsJson, Out, Workers, command_line, print_json, resumable, say, tell
+from tacit.cli.common import AsJson, DryRun, Out, Workers, command_line, print_json, resumable, say, tell
 from tacit.errors import LARGEST_SEED, require_count
+
+if TYPE_CHECKING:
+    from tacit.runs.config import RunConfig
 
 __all__ = ["register"]
 
@@ -24,7 +27,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _run(
-    context: typer.Context, first_seed: int, workers: int | None, out: Path | None, json: bool, options: dict[str, Any]
+    context: typer.Context,
+    first_seed: int,
+    workers: int | None,
+    out: Path | None,
+    dry_run: bool,
+    json: bool,
+    options: dict[str, Any],
 ) -> None:
     from tacit.runs.config import MOST_SEEDS, RunConfig
     from tacit.runs.runner import Cell, run_cells
@@ -32,6 +41,9 @@ def _run(
     count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
     first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
     config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
+    if dry_run:
+        _estimate(config, workers, json=json)
+        return
     cell = Cell(label=config.label, config=config, directory=out)
     with resumable(out):
         (result,) = run_cells(
@@ -50,12 +62,27 @@ def _run(
     say(f"saved in {out}" if out is not None else "not saved; --out DIR keeps it")
 
 
+def _estimate(config: RunConfig, workers: int | None, *, json: bool) -> None:
+    from tacit.runs.estimate import estimate
+
+    if workers is not None:
+        require_count("workers", workers)
+    found = estimate(config, workers=workers)
+    if json:
+        print_json(found.to_json())
+        return
+    for line in found.lines():
+        say(line)
+
+
 def _with_options() -> Any:
     """The command as a function that has every option of a run in its signature, as typer reads it."""
 
-    def command(context: typer.Context, first_seed: int, workers: Any, out: Any, json: bool, **options: Any) -> None:
+    def command(
+        context: typer.Context, first_seed: int, workers: Any, out: Any, dry_run: bool, json: bool, **options: Any
+    ) -> None:
         """Simulate a learner in an environment, once per seed, and print its regret and its privacy certificate."""
-        _run(context, first_seed, workers, out, json, options)
+        _run(context, first_seed, workers, out, dry_run, json, options)
 
     first_seed = Annotated[int, typer.Option(help="Seeds count from here.")]
     keyword = Parameter.KEYWORD_ONLY
@@ -65,6 +92,7 @@ def _with_options() -> Any:
         Parameter("first_seed", keyword, default=0, annotation=first_seed),
         Parameter("workers", keyword, default=None, annotation=Workers),
         Parameter("out", keyword, default=None, annotation=Out),
+        Parameter("dry_run", keyword, default=False, annotation=DryRun),
         Parameter("json", keyword, default=False, annotation=AsJson),
     ]
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, say, tell
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.errors import LARGEST_SEED, NotSupported, require_count
 
 __all__ = ["register", "service_extra"]
@@ -86,19 +86,49 @@ def _mixer(config: Config) -> None:
 
 @serve.command("demo")
 def _demo(
-    out: Annotated[Path, typer.Option(help="A new directory for the files of the parties.")] = Path("tacit-serve-demo"),
+    people: Annotated[int, typer.Option(help="How many simulated people take part.")] = 2000,
     trust: Annotated[str, typer.Option(help="central, shuffle or local.")] = "shuffle",
-    devices: Annotated[int, typer.Option(help="How many simulated devices take part.")] = 2000,
+    epsilon: Annotated[float, typer.Option(help="What a person may lose.")] = 2.0,
+    database: Annotated[str | None, typer.Option(help="postgresql://...; SQLite files by default.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="A new directory to keep the files of the parties in; none are kept by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Moves the people; the noise cannot be seeded.")] = 0,
     json: AsJson = False,
 ) -> None:
-    """Start all parties on loopback with simulated devices, and end with a learned policy."""
-    require_count("devices", devices)
+    """Start shuffler, issuer and learner on loopback with simulated devices, and end with a learned policy."""
+    require_count("people", people)
     require_count("seed", seed, 0, LARGEST_SEED)
     with service_extra():
-        demo: Any = importlib.import_module("tacit.service.demo")
-        found = demo.run_service_demo(out, trust=trust, devices=devices, seed=seed, say=None if json else tell)
-    print_json(found) if json else say(str(found["line"]))
+        from tacit.service.demo import run_service_demo
+
+        found = run_service_demo(
+            keep,
+            trust=trust,
+            epsilon=epsilon,
+            people=people,
+            seed=seed,
+            database=database,
+            say=None if json else tell,
+        )
+    if json:
+        print_json(found.to_dict())
+        return
+    steps = [f"step {h}" for h in range(found.design.horizon)]
+    print_table(["state", *steps], [list(row) for row in found.policy.table()])
+    say(found.certificate.render())
+    rows = [
+        [
+            str(row["stage"]),
+            str(row["reports"]),
+            *(f"{row[name]:.3f}" for name in ("epsilon", "mean_return", "seconds")),
+        ]
+        for row in found.stages
+    ]
+    head = ["stage", "reports", "epsilon of a report", "mean return (simulation only)", "seconds"]
+    print_table(head, rows, numeric=range(len(head)))
+    counted = sum(row["reports"] for row in found.stages)
+    say(f"{counted} reports, {found.per_second:.0f} per second while devices sent; {found.seconds:.0f} seconds in all")
 
 
 @serve.command("migrate")
@@ -126,6 +156,7 @@ def _enrol(
     json: AsJson = False,
 ) -> None:
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
+    require_count("count", count)
     with service_extra():
         lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.notebook import block, grid
 from tacit.policies.tables import DeterministicPolicy, Policy, policy_from_dict, policy_to_dict, tabular
 
 __all__ = ["POLICY_FORMAT", "POLICY_VERSION", "NamedPolicy"]
@@ -109,6 +110,10 @@ class NamedPolicy:
         return tuple(
             (state, *(self._words(shown[h, s]) for h in range(self.horizon))) for s, state in enumerate(self.states)
         )
+
+    def _repr_html_(self) -> str:
+        title = "policy by name" + (" (KILLED: its fall-back answers)" if self.killed else "")
+        return block(title, grid(["state", *(f"step {h}" for h in range(self.horizon))], self.table()))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""

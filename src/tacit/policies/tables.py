@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, UnknownName, require
+from tacit.notebook import block, grid
 
 __all__ = [
     "AnyPolicy",
@@ -49,6 +50,10 @@ class DeterministicPolicy:
         )
         return np.eye(num_actions)[self.actions]
 
+    def _repr_html_(self) -> str:
+        rows = [[f"state {s}", *(str(a) for a in column)] for s, column in enumerate(self.actions.T.tolist())]
+        return block("deterministic policy: action by state and step", grid(_steps(len(self.actions)), rows))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StochasticPolicy:
@@ -70,6 +75,13 @@ class StochasticPolicy:
         require(self.table.shape[2] == num_actions, f"the policy must have {num_actions} actions", self.table.shape[2])
         return self.table
 
+    def _repr_html_(self) -> str:
+        rows = [
+            [f"state {s}", *(", ".join(f"{a}: {p:.0%}" for a, p in enumerate(at) if p > 0.0) for at in column)]
+            for s, column in enumerate(self.table.transpose(1, 0, 2).tolist())
+        ]
+        return block("stochastic policy: actions by state and step", grid(_steps(len(self.table)), rows))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayeredPolicy:
@@ -83,6 +95,11 @@ class LayeredPolicy:
         whole = len(self.flat) % self.actions == 0
         require(whole, f"a layered policy must have {self.actions} actions in every state", len(self.flat))
 
+    def _repr_html_(self) -> str:
+        table = self.flat.reshape(-1, self.actions).tolist()
+        rows = [[f"state {x}", *(f"{p:.0%}" for p in row)] for x, row in enumerate(table)]
+        return block("layered policy", grid(["", *(f"action {a}" for a in range(self.actions))], rows))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPolicy:
@@ -91,6 +108,14 @@ class GaussianPolicy:
     theta: NDArray[np.float64]
     means: NDArray[np.float64]
     deviation: float
+
+    def _repr_html_(self) -> str:
+        rows = [[f"state {s}", f"{mean:.4g}"] for s, mean in enumerate(self.means.tolist())]
+        return block(f"Gaussian policy, standard deviation {self.deviation:.4g}", grid(["", "mean dose"], rows))
+
+
+def _steps(horizon: int) -> list[str]:
+    return ["", *(f"step {h}" for h in range(horizon))]
 
 
 Policy = DeterministicPolicy | StochasticPolicy

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit._version import __version__
+from tacit.callbacks import Callback
 from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
 from tacit.runs.result import Result
 from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
+from tacit.runs.showing import comparison_html, frame_of
 from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json, write_json, writing_to
 
 if TYPE_CHECKING:
@@ -82,6 +84,13 @@ class Comparison:
         """Draw all runs in one figure (simulation only); see `tacit.runs.figures.plot`."""
         return plot(self.results, path, band=band, per_episode=per_episode, log=log, title=title)
 
+    def to_pandas(self) -> Any:
+        """The rows of all runs, one below the other, as a pandas DataFrame."""
+        return frame_of(self.results)
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values: the name and every run as `Result.to_json` gives it."""
         return {
@@ -104,6 +113,7 @@ def run_comparison(
     progress: bool = False,
     notify: Notify = silent,
     borrow: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Comparison:
     """Run what is missing of a comparison and return all of it; nothing is written before every run was validated.
 
@@ -128,7 +138,7 @@ def run_comparison(
         if all(RunDirectory(root / place).finished for place in places):
             notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
             notify = silent
-    results = run_cells(cells, experiment=name, workers=workers, progress=progress, notify=notify)
+    results = run_cells(cells, experiment=name, workers=workers, progress=progress, notify=notify, callbacks=callbacks)
     if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
         notify(words)
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.callbacks import Callback, all_callbacks
 from tacit.errors import InvalidInput, UnknownName, naming, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
@@ -65,7 +66,12 @@ def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
 
 
 def compare(
-    path: str | Path, *, out: str | Path | None = None, workers: int | None = None, progress: bool = False
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Comparison:
     """Run the comparison that a TOML file describes.
 
@@ -75,12 +81,13 @@ def compare(
         The file; see this module for its form.
     out
         A directory to keep the runs in, resumable; None: they are not kept.
-    workers, progress
+    workers, progress, callbacks
         As in `tacit.run`.
     """
+    made = all_callbacks(callbacks)
     name, runs = read_comparison(path)
     command = f"tacit compare {shlex.quote(str(path))}"
-    return run_comparison(runs, name=name, out=out, command=command, workers=workers, progress=progress)
+    return run_comparison(runs, name=name, out=out, command=command, workers=workers, progress=progress, callbacks=made)
 
 
 def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:

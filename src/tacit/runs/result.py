@@ -265,6 +265,17 @@ class Result:
         means = {name: float(np.mean([getattr(found, name) for found in self.objectives])) for name in names}
         return {**means, "per_seed": [found.final for found in self.objectives], "simulation_only": True}
 
+    def to_pandas(self) -> Any:
+        """One row per seed and checkpoint, as a pandas DataFrame with the columns of results.parquet."""
+        from tacit.runs.showing import frame_of
+
+        return frame_of([self])
+
+    def _repr_html_(self) -> str:
+        from tacit.runs.showing import result_html
+
+        return result_html(self)
+
     def plot(
         self,
         path: str | Path | None = None,

@@ -15,6 +15,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
 
+from tacit.callbacks import Callback, Checkpoint, all_callbacks
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
@@ -23,6 +24,7 @@ from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.estimate import require_memory
 from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result, resolve, result_of
@@ -46,7 +48,15 @@ class Cell:
     directory: Path | None = None
 
 
-def run(*, workers: int | None = None, out: str | Path | None = None, progress: bool = False, **options: Any) -> Result:
+def run(
+    *,
+    workers: int | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    on_checkpoint: Callable[[Checkpoint], object] | None = None,
+    callbacks: Sequence[Callback] = (),
+    **options: Any,
+) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
     The options are those of `RunConfig`:
@@ -76,7 +86,8 @@ def run(*, workers: int | None = None, out: str | Path | None = None, progress: 
             raise TypeError(f"run() needs the option {item.name!r}")
     config = RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))})
     cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
-    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress)
+    made = all_callbacks(callbacks, on_checkpoint)
+    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress, callbacks=made)
     return result
 
 
@@ -99,6 +110,7 @@ def run_cells(
     progress: bool = False,
     notify: Notify = _log.warning,
     command: str | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[Result, ...]:
     """Run what is missing of these cells, on one pool of processes, and return all of them.
 
@@ -114,6 +126,8 @@ def run_cells(
         Told what was found in the directories.
     command
         The command line to record; None: the one that makes each cell alone.
+    callbacks
+        Told every row when its seed is finished, in this process (`tacit.callbacks`).
     """
     headers = check_cells(cells, experiment=experiment, workers=workers, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
@@ -127,14 +141,40 @@ def run_cells(
         runs[task.cell][task.seed] = seed_run
         if cell.directory is not None:
             RunDirectory(cell.directory).write_seed(seed_run, _labels(cell, experiment))
+        for point in _points(cell, seed_run) if callbacks else ():
+            for callback in callbacks:
+                callback.on_checkpoint(point)
 
+    for callback in callbacks:
+        callback.on_begin([cell.label for cell in cells])
     total = sum(task.config.episodes for task in tasks)
     what = f"{len(tasks)} seed{'s' if len(tasks) > 1 else ''}"
     with progress_bar(total, what, show=progress) as advanced:
         run_tasks(tasks, workers=workers, finished=finished, advanced=advanced)
-    return tuple(
+    results = tuple(
         _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
     )
+    for callback in callbacks:
+        callback.on_end(results)
+    return results
+
+
+def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
+    """The rows of a seed as callbacks see them."""
+    config = cell.config
+    names = {"run": cell.label, "environment": config.environment_name, "learner": config.learner}
+    live = seed_run.returns
+    return [
+        Checkpoint(
+            **names,
+            trust=config.trust,
+            seed=seed_run.seed,
+            episode=int(episode),
+            regret=float(seed_run.regret[i]) if live is None else None,
+            returns=None if live is None else float(live.total[i]),
+        )
+        for i, episode in enumerate(seed_run.episodes)
+    ]
 
 
 def check_cells(
@@ -149,6 +189,7 @@ def check_cells(
     for cell in cells:
         with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
             headers.append(_header(cell, experiment, command))
+    require_memory([cell.config for cell in cells], workers=workers)
     for cell in cells:
         handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
         if handed and cell.directory is not None:

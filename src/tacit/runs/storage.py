@@ -49,6 +49,7 @@ __all__ = [
     "check_writable",
     "complete_files",
     "read_json",
+    "seed_rows",
     "write_json",
     "write_whole",
     "writing_to",
@@ -171,7 +172,7 @@ class RunDirectory:
             details["policy"] = policy_to_dict(run.policy)
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
-            write_whole(part, _parquet_bytes(_rows(run, labels)))
+            write_whole(part, _parquet_bytes(seed_rows(run, labels)))
 
     def finish(self, seeds: Sequence[int]) -> None:
         """Join the parts in the order of the seeds."""
@@ -316,7 +317,8 @@ def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+    """The rows of a seed in the long format."""
     import pyarrow as pa
 
     count = len(run.episodes)

@@ -132,7 +132,7 @@ class Limits(Part, frozen=True, kw_only=True):
     keep_alive_seconds: WholeSeconds = 15
     drain_seconds: WholeSeconds = 20
     """How long a process that was asked to end may take."""
-    backlog: Count = 1024
+    backlog: Count = 4096
 
 
 class _Party(Part, frozen=True, kw_only=True):

@@ -1,14 +1,17 @@
 """Connections that send no whole request: uvicorn's protocol with a deadline and a size for the head of a request.
 
 uvicorn gives an idle connection as long as it likes until the first head has arrived, and its faster parser takes heads
-of any size. Both are bounded here; nothing else is changed.
+of any size. Both are bounded here, and so is the number of connections: uvicorn's own limit answers 503 without saying
+when to come back, and counts requests that have been answered. Nothing else is changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from tacit.service.problems import MEDIA_TYPE, PROBLEMS
@@ -19,8 +22,8 @@ LARGEST_HEAD: Final = 64 * 1024
 _Base: Any = AutoHTTPProtocol
 
 
-def bounded_protocol(seconds: float) -> Any:
-    """A protocol class whose connections have so many seconds for the head of a request."""
+def bounded_protocol(seconds: float, connections: int, retry: int) -> Any:
+    """A protocol class: so many seconds for the head of a request, so many connections at once."""
 
     class Bounded(_Base):  # type: ignore[misc]
         """One connection."""
@@ -30,6 +33,9 @@ def bounded_protocol(seconds: float) -> Any:
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
+            if len(self.connections) > connections:
+                self._refuse("overloaded", f"retry-after: {retry}\r\n")
+                return
             self._wait()
 
         def data_received(self, data: bytes) -> None:
@@ -49,9 +55,15 @@ def bounded_protocol(seconds: float) -> Any:
             super().connection_lost(exc)
 
         def send_400_response(self, msg: str) -> None:
-            title = PROBLEMS["malformed"].title
-            body = f'{{"type":"urn:tacit:problem:malformed","title":"{title}","status":400}}'.encode()
-            head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
+            self._refuse("malformed", "")
+
+        def _refuse(self, slug: str, header: str) -> None:
+            """Answer with a problem before a request was read, and close."""
+            problem = PROBLEMS[slug]
+            plain = {"type": f"urn:tacit:problem:{slug}", "title": problem.title, "status": problem.status}
+            body = msgspec.json.encode(plain)
+            status = f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n"
+            head = f"{status}content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n{header}"
             self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
             self.transport.close()
 

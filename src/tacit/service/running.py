@@ -137,7 +137,7 @@ def _settings(limits: Limits, listener: Listener) -> uvicorn.Config:
     seconds: Any = limits.drain_seconds
     return uvicorn.Config(
         listener.app,
-        http=bounded_protocol(limits.read_seconds),
+        http=bounded_protocol(limits.read_seconds, limits.connections, limits.retry_seconds),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -146,7 +146,6 @@ def _settings(limits: Limits, listener: Listener) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        limit_concurrency=limits.connections,
         backlog=limits.backlog,
         timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=seconds,

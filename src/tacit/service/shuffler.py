@@ -32,6 +32,7 @@ from tacit.service.problems import ANSWERS, Refused
 from tacit.service.relay import Kept, Relay, ring_of
 from tacit.service.running import Listener, Party
 from tacit.service.sealing.envelope import EnvelopeRefused, open_envelope
+from tacit.service.sizes import largest_envelope
 from tacit.service.tokens.people import People, TokenHolders, people_of
 from tacit.service.tokens.token import Refusal
 from tacit.service.web import Drain, application, health_route, json_response, said
@@ -115,6 +116,9 @@ def shuffler(
     ring = ring_of(config.directory, collector.study, config.keys.sealing)
     relay = Relay(collector, config.keys, ring, people)
     limits = config.limits
+    room = largest_envelope(collector.channels, config.layers)
+    hint = f"set limits.body = {room}"
+    require(limits.body >= room, f"limits.body must let the reports of this study in, {room} bytes", limits.body, hint)
     writer = Writer(
         collector,
         queue=limits.queue,

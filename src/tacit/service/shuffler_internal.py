@@ -16,9 +16,10 @@ D2  Steps run in the writer's thread, so they come after the reports that were t
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -38,6 +39,7 @@ __all__ = ["internal_app"]
 
 BYTES: Final = "application/octet-stream"
 LONGEST_HEAD: Final = 200
+RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, number DESC LIMIT 1"
 
 
@@ -68,11 +70,11 @@ def internal_app(made: Shuffler) -> ASGIApp:
 
     async def batch(request: Request) -> Response:
         (stage,) = _numbers(request)
-        return await _file(lambda: made.collector.batch_file(stage))
+        return await _file(request, lambda: made.collector.batch_file(stage))
 
     async def tokens(request: Request) -> Response:
         (stage,) = _numbers(request)
-        return await _file(lambda: made.collector.tokens_file(stage))
+        return await _file(request, lambda: made.collector.tokens_file(stage))
 
     async def void(request: Request) -> Response:
         (stage,) = _numbers(request)
@@ -193,8 +195,12 @@ def _put(request: Request, new: bool) -> Response:
     return json_response({"new": new}, 201 if new else 200)
 
 
-async def _file(find: Callable[[], Path]) -> Response:
-    path: Any = await asyncio.to_thread(find)
+async def _file(request: Request, find: Callable[[], Path]) -> Response:
+    """A file as it is on the disk, or the rest of it."""
+    path = await asyncio.to_thread(find)
     if not path.is_file():
         raise Refused("not-found")
+    begin = RANGE.fullmatch(request.headers.get("range", ""))
+    if begin is not None and int(begin[1]) >= path.stat().st_size:
+        raise Refused("range")
     return FileResponse(path, media_type=BYTES, headers={"cache-control": "no-store"})

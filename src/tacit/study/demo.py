@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from tacit.study.device import Device
 from tacit.study.record import export_policy
 from tacit.study.study import Study
 
-__all__ = ["DemoResult", "run_demo"]
+__all__ = ["ACTIONS", "STATES", "DemoResult", "live", "run_demo"]
 
 STAGES: Final = 5
 AWAY, COVERED = 0.04, 0.02
@@ -35,6 +35,14 @@ AWAY, COVERED = 0.04, 0.02
 STATES: Final = ("upstream", "shallows", "rapids", "downstream")
 ACTIONS: Final = ("drift", "swim")
 Say = Callable[[str], None]
+
+
+class Acting(Protocol):
+    """A device that tells a person what to do."""
+
+    def act(self, step: int, state: int | str) -> str:
+        """The action to take at a step in a state."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +148,7 @@ def _reports(
         if lot < AWAY + COVERED:
             report = device.cover()
         else:
-            lived = _live(device, world, rng)
+            lived = live(device, world, rng)
             returns.append(float(sum(lived["rewards"])))
             report = device.report(lived)
         path = folder / f"{name}.tcr"
@@ -153,7 +161,7 @@ def _reports(
             yield again.cover(), name
 
 
-def _live(device: Device, world: TabularMDP, rng: np.random.Generator) -> dict[str, list[Any]]:
+def live(device: Acting, world: TabularMDP, rng: np.random.Generator) -> dict[str, list[Any]]:
     """One simulated person's episode, as the device sees it."""
     P, r = np.array(world.stage_P), np.array(world.stage_r)
     s = int(rng.choice(len(STATES), p=np.array(world.rho)))

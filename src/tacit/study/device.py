@@ -112,7 +112,7 @@ class Device:
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
-        bundle = self._asked()
+        bundle = self.asked()
         return self._report(None if self.kept["report"] is not None else trajectory_from(bundle, trajectory))
 
     def cover(self) -> bytes:
@@ -123,7 +123,12 @@ class Device:
         """The report of this stage, if there is one."""
         return b"" if self.kept["report"] is None else base64.b64decode(self.kept["report"])
 
-    def _asked(self) -> Bundle:
+    def forget(self) -> None:
+        """Drop the bytes of this stage's report, which has ended; none is made in its place (D2)."""
+        if self.kept["report"]:
+            self._keep({**self.kept, "report": ""})
+
+    def asked(self) -> Bundle:
         """The bundle, if it asks something."""
         bundle = self._accepted()
         require(not bundle["kill"], "a study that was ended must not be answered", "a bundle that ends it")
@@ -131,7 +136,7 @@ class Device:
         return bundle
 
     def _report(self, trajectory: Trajectory | None) -> bytes:
-        bundle = self._asked()
+        bundle = self.asked()
         if self.kept["report"] is not None:
             return base64.b64decode(self.kept["report"])
         assert bundle.channel is not None  # noqa: S101 - for the types

@@ -4,6 +4,8 @@ F1  A lease that runs has one holder. Taking it over after its end gives the nex
 F2  Fenced: inside of `fenced`, every step of this thread begins, under the writers' lock, by looking whether its token
     is still the last one. A holder that slept through the end of its lease and was overtaken writes nothing, however
     wrong its clock is; clocks decide only how long others wait.
+F3  Nobody waits longer than twice `seconds`: an end that is further away was written by a clock that has been set back
+    since, and counts as over. Clocks of two machines that differ by less than `seconds` do not take a lease away.
 
     lease = Lease.take(store, "release", holder="worker 1", seconds=60)     # None: somebody else has it
     with lease.fenced():
@@ -51,7 +53,7 @@ class Lease:
         with store.step("lease") as connection:
             now = int(clock())
             row = connection.execute("SELECT token, until FROM lease WHERE name = ?", (name,)).fetchone()
-            if row is not None and row[1] > now:
+            if row is not None and now < row[1] <= now + 2 * seconds:  # F3
                 return None
             token = 1 if row is None else row[0] + 1
             connection.execute(

@@ -1,0 +1,80 @@
+"""Shufflers that break one promise each: a harness that does not find them would find nothing else either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import study_histories
+
+import tacit.service.shuffler
+import tacit.service.shuffler_internal
+import tacit.service.windows
+import tacit.study.batch_files
+from chaos.preloaded import see
+from tacit.study.collector import Collector
+from tacit.study.sealed import message_size
+from tacit.study.wire import Release
+
+MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in")
+SHUFFLERS = ("forged manifest", "forged release", "duplicated message", "another stage's messages")
+"""Shufflers that a learner must not believe."""
+
+
+def become(mutant: str, views: Path) -> None:
+    """Make the shuffler of this process a mutant."""
+    if mutant in SHUFFLERS:
+        _dishonest(mutant, views)
+        return
+    kinds: dict[str, Any] = {
+        "publish first": study_histories.PublishesFirst,
+        "person twice": study_histories.Twice,
+        "no minimum": study_histories.NoMinimum,
+        "closed lets in": study_histories.LetsIn,
+    }
+    kind = kinds[mutant]
+    if mutant == "publish first":
+        kind.show = staticmethod(lambda data: see(views, data))
+    if mutant == "no minimum":
+        look = tacit.service.windows.look
+
+        def careless(collector: Any) -> Any:
+            found = look(collector)
+            return None if found is None else replace(found, least=1)
+
+        for module in (tacit.service.windows, tacit.service.shuffler_internal):
+            module.look = careless  # type: ignore[attr-defined]
+    tacit.service.shuffler.Collector = kind  # type: ignore[misc]
+
+
+def _dishonest(mutant: str, views: Path) -> None:
+    """A shuffler that hands other messages over than it took in."""
+    if mutant.startswith("forged"):
+        release = Collector.release
+
+        def forged(self: Collector, head: Any) -> bytes:
+            given = Release.parse(release(self, head))
+            if mutant == "forged release":
+                return replace(given, head=replace(given.head, number=given.head.number + 1)).encode()
+            return replace(given, payload=bytes([*given.payload[:-1], given.payload[-1] ^ 1])).encode()
+
+        Collector.release = forged  # type: ignore[method-assign]
+        return
+    bodies = tacit.study.batch_files._bodies
+
+    def others(connection: Any, stage: int, channel: Any, layers: int) -> Iterator[bytes]:
+        kept = views.parent / "kept-bodies"
+        found = list(bodies(connection, stage, channel, layers))
+        if mutant == "duplicated message":
+            size = message_size(channel, layers)
+            found[1] = found[0][:size] + found[1][size:]
+        elif not kept.exists():
+            kept.write_bytes(b"".join(found))
+        else:
+            old, size = kept.read_bytes(), len(found[0])
+            found = [old[place * size : (place + 1) * size] for place in range(len(found))]
+        yield from found
+
+    tacit.study.batch_files._bodies = others

@@ -1,0 +1,82 @@
+"""SIGKILL of any process, again and again, while 24 writers report."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections import Counter
+from typing import Any
+
+from chaos.clients import Writers
+from chaos.worlds import World, bad, row, world
+
+SCALES = {"ci": {"kills": 4, "writers": 24}, "chaos": {"kills": 50, "writers": 24}}
+TARGET, LEAST = 36, 18
+
+
+def run(scale: str = "chaos", seed: int = 17) -> list[dict[str, Any]]:
+    """All rows of this module."""
+    size = SCALES[scale]
+    return [plain(**size, seed=seed)]
+
+
+def plain(kills: int, writers: int, seed: int) -> dict[str, Any]:
+    """Shuffler and learner of a study without noise."""
+    coins = random.Random(seed)  # noqa: S311 - whom to kill when
+    stages, people = 3 * kills + 4, (3 * kills + 4) * TARGET
+    done: Counter[str] = Counter()
+    with world(stages=stages, target=TARGET, least=LEAST, labels=people) as it:
+        it.parties.start()
+        it.await_stage(0)
+        going = True
+
+        def jobs() -> Any:
+            for _ in range(people):
+                if not going:
+                    return
+                yield it.person()
+
+        def told(sent: Any, reply: Any, tries: int) -> None:
+            done["sent again"] += tries - 1
+            if it.told(sent, reply) not in ("counted", "again"):
+                time.sleep(0.05)  # the stage is full or over: wait for the next one
+
+        crowd = Writers(it.parties.public("shuffler"), jobs(), told, number=writers, seconds=120.0)
+        crowd.start()
+        with contextlib.closing(it.parties.publicly("shuffler")) as wire:
+            for number in range(kills):
+                _wander(it, wire, coins.uniform(0.0, 0.4))
+                party = it.parties.parties[number % 2] if number < 2 else coins.choice(it.parties.parties)
+                it.parties.kill(party)
+                it.parties.start(party)
+                done[f"killed {party}"] += 1
+                it.look(wire)
+            _wander(it, wire, 0.5)
+        going = False
+        crowd.join()
+        found = it.audit()
+        released = len(list(it.parties.views.iterdir()))
+    acknowledged = it.book.total
+    measured = sum(found.values())
+    lively = released >= 1 and acknowledged >= kills
+    return row(
+        f"SIGKILL of shuffler and learner under {writers} writers",
+        f"{kills} kills: acknowledged and lost, counted twice, two views, unpaid: 0",
+        measured,
+        measured == 0 and lively,
+        f"{acknowledged} reports acknowledged, {released} stages released",
+        findings=bad(found),
+        acknowledged=acknowledged,
+        released=released,
+        answers=dict(it.book.tally),
+        **done,
+    )
+
+
+def _wander(it: World, wire: Any, seconds: float) -> None:
+    """Follow the stages for a while."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        it.look(wire)
+        time.sleep(0.02)

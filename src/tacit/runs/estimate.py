@@ -1,0 +1,221 @@
+"""`--dry-run`: what a run would take and give (time, memory, noise, certificate), and the refusal when memory won't do.
+
+Memory of one process, in bytes; L is H where steps are kept apart and 1 where they are pooled:
+
+    C = L S A (S + 2)                                 counters: transitions, visits, rewards
+    world = 3 · 8 · (rows of P) A S                   P and its alias table
+    process = BASE + world + 4 · 8 C + 3 · (state + belief + 8 C · batches)
+
+state and belief are what privatizer and learner really begin with; batches are those that a learner keeps; the factor 3
+is for the copies that a round makes. **The rule: a run is refused before anything is written if its processes together
+need more than `SHARE` of the memory that is available** (/proc/meminfo, and the control group's limit where there is
+one); where nobody knows how much that is, nothing is refused. It is an estimate from above.
+
+Time comes from a pilot of a few users, whose result is thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.accounting.certificate import Certificate
+from tacit.errors import InvalidInput, TacitError
+from tacit.learners.contract import KernelLearner
+from tacit.loop.simulate import simulate
+from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.config import RunConfig
+
+__all__ = ["SHARE", "Estimate", "available_memory", "estimate", "memory_of", "require_memory"]
+
+BASE: Final = 200 * 2**20
+"""What an interpreter with tacit in it needs."""
+SHARE: Final = 0.9
+"""The most of the available memory that runs may need."""
+PILOT: Final = 500
+"""Users of a pilot, where they come one by one; four times as many where a learner plans batches."""
+SMALL: Final = 2**20
+"""Counters below which nobody has to look closer."""
+GIB: Final = float(2**30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run would take, and what it would give."""
+
+    config: RunConfig
+    processes: int
+    memory: int
+    """Bytes of one process."""
+    available: int | None
+    seconds: float | None
+    """Of one seed; None: no pilot could be run."""
+    pilot: int
+    """How many users the pilot had."""
+    noise: dict[str, float]
+    """Standard deviation of the noise in each released family, at its largest."""
+    certificate: Certificate
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            "dry_run": True,
+            **plain,
+            "config": self.config.to_dict(),
+            "because": self.config.because,
+            "certificate": self.certificate.to_dict(),
+        }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        seeds = len(self.config.seeds)
+        everything = self.memory * self.processes
+        free = "how much is available is not known" if self.available is None else f"{_size(self.available)} available"
+        if self.seconds is None:
+            time = "time: unknown"
+        else:
+            rounds = math.ceil(seeds / self.processes)
+            total = f"{_span(self.seconds * rounds)} in all on {self.processes} process{'es' * (self.processes > 1)}"
+            time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot} users)"
+        noise = ", ".join(f"{name} {std:.4g}" for name, std in self.noise.items()) or "none"
+        return [
+            *([self.config.choice] if self.config.choice else []),
+            (
+                f"{self.config.learner} on {self.config.environment_name}, trust {self.config.trust}, "
+                f"{self.config.episodes:,} episodes, {seeds} seed{'s' if seeds > 1 else ''}"
+            ),
+            time,
+            f"memory: about {_size(self.memory)} per process, {_size(everything)} in all ({free})",
+            f"noise (standard deviation): {noise}",
+            self.certificate.render(),
+        ]
+
+
+def estimate(config: RunConfig, *, workers: int | None = None) -> Estimate:
+    """What a run of this configuration would take and give; nothing is kept of the pilot.
+
+    >>> found = estimate(RunConfig(environment="riverswim", learner="uniform", episodes=100, seeds=(0,)))
+    >>> found.noise["transitions"], found.processes
+    (0.0, 1)
+    """
+    parts, free = assemble(config), available_memory()
+    processes = _processes(len(config.seeds), workers)
+    memory = memory_of(parts)
+    _refuse(config.label, memory * processes, free)
+    seconds, pilot = _pilot(parts, config)
+    return Estimate(
+        config=config,
+        processes=processes,
+        memory=memory,
+        available=free,
+        seconds=seconds,
+        pilot=pilot,
+        noise={name: float(std) for name, std in parts.privatizer.noise_std().items()},
+        certificate=parts.certificate,
+    )
+
+
+def require_memory(configs: Sequence[RunConfig], *, workers: int | None) -> None:
+    """Raise where what may run at once needs more than `SHARE` of the memory that is available."""
+    tasks = sum(len(config.seeds) for config in configs)
+    free = available_memory()
+    for config in configs:
+        _refuse(config.label, memory_of(assemble(config)) * _processes(tasks, workers), free)
+
+
+def memory_of(parts: Assembled) -> int:
+    """Bytes that one process needs for a seed, by the rule of this module."""
+    shape: Any = parts.learner.shape
+    sizes = [getattr(shape, name, None) for name in ("horizon", "num_states", "num_actions")]
+    if not all(isinstance(size, int | np.integer) for size in sizes):
+        return BASE + 3 * (_bytes(parts.privatizer.begin()) + _bytes(parts.learner.begin()))
+    H, S, A = (int(size) for size in sizes if size is not None)
+    C = (H if shape.staged else 1) * S * A * (S + 2)
+    world = 3 * 8 * int(getattr(parts.mdp, "stage_P", np.zeros(0)).size)
+    batches = len(getattr(parts.learner, "batches", None) or ())
+    found = BASE + world + 4 * 8 * C + 3 * 8 * C * batches
+    least = found + 3 * 2 * 8 * C  # a state and a belief of C numbers each
+    if C < SMALL or least > SHARE * (available_memory() or math.inf):  # too small to matter, or refused already
+        return least
+    try:
+        return max(least, found + 3 * (_bytes(parts.privatizer.begin()) + _bytes(parts.learner.begin())))
+    except MemoryError:  # it cannot even begin
+        return max(least, available_memory() or 0) + 3 * 8 * C
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still have; None where nobody says."""
+    group = Path("/sys/fs/cgroup")
+    most, used = _number(group / "memory.max"), _number(group / "memory.current")
+    found = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024), None if most is None else most - (used or 0)]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _number(path: Path, name: str = "", unit: int = 1) -> int | None:
+    """The number in the first line of a file of the kernel that begins with `name`."""
+    try:
+        lines = [line.removeprefix(name) for line in path.read_text().splitlines() if line.startswith(name)]
+        return int(lines[0].split()[0]) * unit
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _refuse(label: str, needed: int, free: int | None) -> None:
+    if free is not None and needed > SHARE * free:
+        raise InvalidInput(
+            f"{label} must fit into {SHARE:.0%} of the available memory, {_size(free)}: it needs about "
+            f"{_size(needed)}; choose a smaller world, pooled counts or fewer workers"
+        )
+
+
+def _processes(tasks: int, workers: int | None) -> int:
+    from tacit.runs.schedule import default_workers
+
+    return default_workers(tasks) if workers is None else min(workers, tasks)
+
+
+def _pilot(parts: Assembled, config: RunConfig) -> tuple[float | None, int]:
+    """Seconds of one seed and the users of the pilot they come from."""
+    learner = parts.learner
+    if isinstance(learner, KernelLearner) and parts.privatizer.kernel is not None:
+        each = learner.least
+        users = max(each, min(config.episodes, PILOT) // each * each)
+        # Two rounds compile everything: what the users of the last one report is released to nobody.
+        simulate(parts.mdp, learner, parts.privatizer, episodes=min(2 * each, config.episodes), seed=0)
+        spent = simulate(parts.mdp, learner, parts.privatizer, episodes=users, seed=0).seconds
+        return spent / users * config.episodes, users
+    users = min(config.episodes, 4 * PILOT)
+    try:
+        small = assemble(replace(config, episodes=users, seeds=(0,)))
+        spent = simulate(small.mdp, small.learner, small.privatizer, episodes=users, seed=0).seconds
+    except TacitError:  # so few users make no batches
+        return None, 0
+    # Batches grow geometrically, and planning after each of them takes most of the time.
+    return spent * (1.0 + math.log2(config.episodes / users)), users
+
+
+def _bytes(value: Any) -> int:
+    """Of all arrays in a nested state."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, tuple | list):
+        return sum(map(_bytes, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return sum(_bytes(getattr(value, field.name)) for field in fields(value))
+    return 0
+
+
+def _size(number: int) -> str:
+    return f"{number / GIB:,.1f} GiB" if number >= GIB else f"{number / 2**20:,.0f} MiB"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120.0:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60.0:.3g} min" if seconds < 7200.0 else f"{seconds / 3600.0:.3g} h"

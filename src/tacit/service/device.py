@@ -1,0 +1,367 @@
+"""Devices over HTTP: a person's side of a study behind services, in every trust model.
+
+    device = RemoteDevice(directory, shuffler=url, pins=Pins(...), credential=...)
+    device.refresh()                     keys and bundle, fetched and verified
+    device.act(step, state) ...          offline
+    device.report(trajectory)            frozen on the disk; or device.cover()
+    device.send()                        the same bytes until there is an answer
+
+The offline core is `tacit.study.device.Device` with its refusals (D1-D4); this adds what the network needs.
+
+E1  Keys are believed if their party's pinned key signed them, for this study, with a serial that does not go back;
+    whatever is refused changes nothing.
+E2  What is sent was frozen before: report, inner seals, id and envelope are on the disk when the first byte leaves. A
+    crash anywhere, and any number of tries, give the shuffler the same report; noise is drawn once.
+E3  Under shuffle trust every message is sealed to the learner, in an order of its own: the shuffler that mixes cannot
+    read. Under all trust models the envelope is sealed to the shuffler: nobody between can.
+E4  A final refusal is kept as its word and the bytes are dropped; a stage that is over drops them, too.
+E5  The device never talks to the learner: bundle and keys come through the shuffler, signed by the learner.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from tacit.errors import InvalidInput, require, require_real
+from tacit.policies import AnyPolicy
+from tacit.protocol import Noise
+from tacit.service.device_state import DeviceState, keep, recall
+from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
+from tacit.service.pins import Pins
+from tacit.service.sealing.documents import KeysDocument, Party
+from tacit.service.sealing.envelope import seal_envelope
+from tacit.service.sealing.messages import seal_body
+from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
+from tacit.study.bundle import LARGEST_BUNDLE, Bundle
+from tacit.study.device import Device
+from tacit.study.wire import Report
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tacit.service.tokens.wallet import Wallet
+
+__all__ = ["WAITING", "Pins", "RemoteDevice"]
+
+Result = TypeVar("Result")
+WAITING: Final = "waiting"
+"""There is no answer yet; the frozen bytes are there for the next `send`."""
+LARGEST_KEYS: Final = 2**24
+LOTS: Final = random.SystemRandom().random
+BYTES: Final = {"content-type": "application/octet-stream"}
+
+
+class RemoteDevice:
+    """A person's device that talks to the shuffler and, where there are tokens, to the issuer."""
+
+    def __init__(
+        self,
+        directory: str | Path | None,
+        *,
+        shuffler: str,
+        pins: Pins | Mapping[str, str | Path],
+        issuer: str | None = None,
+        credential: str | None = None,
+        name: str | None = None,
+        cap: float = math.inf,
+        floor: int = 1,
+        noise: Noise | None = None,
+        coins: np.random.Generator | None = None,
+        backoff: Backoff | None = None,
+        over: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        lots: Callable[[], float] = LOTS,
+    ) -> None:
+        """A device in a directory (None: it forgets with the process) that trusts the pinned keys.
+
+        `pins` are public keys that the person has from elsewhere, as `Pins` or by party: {"learner": file, ...}.
+        `credential` is what the study knows the person by: shown to the issuer where there is one, else to the
+        shuffler. A `name` instead is for studies that are open to anybody (demonstrations). `cap` and `floor` are the
+        person's own limits; `noise` and `coins` are as in `tacit.study.device.Device`.
+        """
+        pinned = pins if isinstance(pins, Pins) else Pins.of(pins)
+        require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
+        require(issuer is None or credential is not None, "an issuer needs a credential", "none")
+        require(
+            (issuer is None) == (pinned.issuer is None), "an issuer and its pinned key belong together", "one of them"
+        )
+        self.core = Device(directory, cap=cap, floor=floor, key=pinned.learner, noise=noise, coins=coins)
+        self.shuffler, self.issuer = (None if url is None else url.rstrip("/") for url in (shuffler, issuer))
+        self.pins, self.credential = pinned, credential
+        self._badge = b"" if issuer is not None else _badge(credential, name)
+        self.backoff = Backoff() if backoff is None else backoff
+        self._over, self._sleep, self._clock, self._lots = over, sleep, clock, lots
+        found = recall(self.core.directory)
+        self.kept = found if self.core.bundle is None else found.at(self.core.bundle["stage"])
+        self._documents: dict[str, KeysDocument] = {}
+        self._purse: Wallet | None = None
+
+    # offline
+
+    @property
+    def bundle(self) -> Bundle | None:
+        """The bundle that is followed, if one was accepted."""
+        return self.core.bundle
+
+    @property
+    def asks(self) -> bool:
+        """Whether this stage wants a report."""
+        return self.core.bundle is not None and self.core.bundle.channel is not None
+
+    @property
+    def answer(self) -> str:
+        """How the report of this stage ended, or nothing yet."""
+        return self.kept.answer
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """The policy of this person in this stage."""
+        return self.core.policy
+
+    def act(self, step: int, state: int | str) -> str:
+        """The action to take at a step (from 0) in a state, by name or number."""
+        return self.core.act(step, state)
+
+    def report(self, trajectory: Any) -> None:
+        """Freeze the report of this stage (E2); one that is frozen stays as it is."""
+        self._freeze(lambda: self.core.report(trajectory))
+
+    def cover(self) -> None:
+        """Freeze a report that says nothing, of the same length."""
+        self._freeze(self.core.cover)
+
+    # over the network
+
+    def refresh(self) -> Bundle:
+        """Fetch and verify bundle and keys; refused ones change nothing (E1)."""
+        return self._conversed(self.refreshing())
+
+    def join(self) -> bool:
+        """Ask the issuer for the token of this stage, ahead of the report; whether it is there.
+
+        Whoever joins and sends at different times gives issuer and shuffler nothing to compare.
+        """
+        return self._conversed(self.joining())
+
+    def send(self, within: float | None = None) -> str:
+        """Send the frozen report until there is an answer, or until so many seconds are over ("waiting").
+
+        "counted" and "again" are good ends; "late" is a stage that is over; everything else is why it was refused.
+        """
+        return self._conversed(self.sending(within))
+
+    def refreshing(self) -> Exchange[Bundle]:
+        """`refresh` as an exchange."""
+        headers = {"if-none-match": self.kept.tag} if self.kept.tag and self.bundle is not None else {}
+        reply = yield Ask("GET", f"{self.shuffler}/v1/bundle", headers=headers, most=LARGEST_BUNDLE)
+        if reply is not None and reply.status == 304 and self.bundle is not None:
+            bundle = self.bundle
+        else:
+            bundle = self.core.accept(_content(reply, "a bundle"))
+        tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
+        self._keep(replace(self.kept.at(bundle["stage"]), tag=tag))
+        if self.issuer is not None:
+            self._wallet.forget(bundle["stage"])
+        if bundle.channel is not None:
+            for party in self._parties(bundle):
+                yield from self._fetching(party)
+        return bundle
+
+    def joining(self) -> Exchange[bool]:
+        """`join` as an exchange."""
+        self._asked()
+        if self.issuer is None or self.kept.answer:
+            return True
+        yield from self._joining()
+        return self._wallet.token(self.kept.stage) != b""
+
+    def sending(self, within: float | None = None) -> Exchange[str]:
+        """`send` as an exchange."""
+        end = math.inf if within is None else self._clock() + require_real("within", within, low=0.0)
+        attempt = 0
+        while not self.kept.answer:
+            require(
+                self.kept.report != b"", "a report must be frozen before it is sent", "none", "report or cover first"
+            )
+            after = 0.0
+            if not self.kept.envelope:
+                after = yield from self._enveloping()
+            if self.kept.envelope:
+                reply = yield Ask("POST", f"{self.shuffler}/v1/reports", content=self.kept.envelope, headers=BYTES)
+                answer = understood(reply)
+                after = answer.after
+                if answer.next in ("done", "refused", "over"):
+                    self._end(answer.word)
+                elif answer.next == "rekey" and (yield from self._rekeyed()):
+                    continue
+            if not self.kept.answer:
+                seconds = self.backoff.seconds(attempt, after=after, lot=self._lots())
+                if self._clock() + seconds >= end:
+                    return WAITING
+                yield Pause(seconds)
+                attempt += 1
+        return self.kept.answer
+
+    # inside
+
+    def _freeze(self, make: Callable[[], bytes]) -> None:
+        if self.kept.answer or self.kept.report:
+            return
+        bundle = self._asked()
+        plain = make()  # the core has frozen it: a crash from here on draws nothing again
+        sealed = self._sealed(bundle, plain)
+        self._keep(replace(self.kept, report=sealed))
+        if self.issuer is None:
+            self._envelop(self._badge)
+
+    def _asked(self) -> Bundle:
+        bundle = self.core.asked()
+        for party in self._parties(bundle):
+            self._document(party)
+        return bundle
+
+    def _sealed(self, bundle: Bundle, plain: bytes) -> bytes:
+        """The report as the collector counts it: under shuffle trust its messages are sealed (E3)."""
+        channel = bundle.channel
+        if channel is None or channel.TRUST != "shuffle":
+            return plain
+        report = Report.parse(plain)
+        mixer = None if self.pins.mixer is None else self._document("mixer").active
+        learner = self._document("learner").active
+        body = seal_body(channel, report.body, study=report.study, stage=report.stage, learner=learner, mixer=mixer)
+        return Report(study=report.study, stage=report.stage, id=report.id, body=body).encode()
+
+    def _envelop(self, token: bytes) -> None:
+        """Freeze the bytes that are sent (E2)."""
+        bundle = self._asked()
+        key = self._document("shuffler").active
+        envelope = seal_envelope(self.kept.report, token, study=bundle.study, key=key)
+        self._keep(replace(self.kept, envelope=envelope))
+
+    def _enveloping(self) -> Generator[Ask | Pause, Reply | None, float]:
+        """Freeze an envelope, with a token where tokens are asked for; else the seconds to wait, at least."""
+        if self.issuer is None:
+            self._envelop(self._badge)
+            return 0.0
+        after = yield from self._joining()
+        if not self.kept.answer and self._wallet.token(self.kept.stage):
+            self._envelop(self._wallet.token(self.kept.stage))
+        return after
+
+    def _joining(self) -> Generator[Ask | Pause, Reply | None, float]:
+        """Ask the issuer for the token of this stage, unless it is there; the seconds to wait if it is not."""
+        wallet, stage = self._wallet, self.kept.stage
+        if wallet.token(stage):
+            return 0.0
+        if wallet.keys is None or stage not in wallet.keys.stages:
+            reply = yield Ask("GET", f"{self.shuffler}/v1/keys/issuer", most=LARGEST_KEYS)
+            if reply is None or reply.status != 200:
+                return 0.0 if reply is None else retry_after(reply.headers)
+            if stage not in wallet.accept(reply.content).stages:
+                return 0.0
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self.credential}"}
+        reply = yield Ask("POST", f"{self.issuer}/v1/tokens", content=wallet.request(stage), headers=headers)
+        if reply is None:
+            return 0.0
+        if reply.status in (200, 201):
+            wallet.finish(stage, reply.content)
+            return 0.0
+        word = problem_of(reply)
+        if word in FINAL or word in ("late", "unauthorized"):
+            self._end(word)
+        return retry_after(reply.headers)
+
+    def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
+        """Whether the shuffler has another key by now: then a new envelope goes around the same report."""
+        before = self._document("shuffler").active
+        yield from self._fetching("shuffler")
+        if self._document("shuffler").active == before:
+            return False
+        self._envelop(self._badge if self.issuer is None else self._wallet.token(self.kept.stage))
+        return True
+
+    def _end(self, word: str) -> None:
+        self._keep(self.kept.ended(word))
+        self.core.forget()
+        if self.issuer is not None:
+            self._wallet.forget(self.kept.stage + 1)
+
+    @property
+    def _wallet(self) -> Wallet:
+        """Where tokens are kept; there is one from the first bundle on."""
+        if self._purse is None:
+            bundle = self.core.bundle
+            assert bundle is not None  # noqa: S101 - tokens are asked for a stage
+            assert self.pins.issuer is not None  # noqa: S101 - checked when the device was made
+            from tacit.service.tokens.wallet import Wallet
+
+            self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
+        return self._purse
+
+    def _parties(self, bundle: Bundle) -> tuple[Party, ...]:
+        """Whose keys a report of this bundle needs."""
+        sealed = bundle.channel is not None and bundle.channel.TRUST == "shuffle"
+        mixed = sealed and self.pins.mixer is not None
+        return ("shuffler", *(("learner",) if sealed else ()), *(("mixer",) if mixed else ()))
+
+    def _fetching(self, party: Party) -> Generator[Ask | Pause, Reply | None, None]:
+        """Fetch, verify and keep a document of keys (E1); nobody's answer leaves the one that was kept."""
+        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{party}")
+        if party in self.kept.documents and (reply is None or reply.status >= 500):
+            return
+        data = _content(reply, f"the keys of the {party}")
+        found = self._read(party, data, self._document(party) if party in self.kept.documents else None)
+        self._keep(replace(self.kept, documents={**self.kept.documents, party: data.decode()}))
+        self._documents[party] = found
+
+    def _document(self, party: Party) -> KeysDocument:
+        """The keys of a party as they were kept."""
+        if party not in self._documents:
+            text = self.kept.documents.get(party)
+            if text is None:
+                raise InvalidInput(f"a device must have the keys of the {party} before it reports; call refresh first")
+            self._documents[party] = self._read(party, text.encode(), None)
+        return self._documents[party]
+
+    def _read(self, party: Party, data: bytes, seen: KeysDocument | None) -> KeysDocument:
+        bundle = self.core.bundle
+        assert bundle is not None  # noqa: S101 - keys are read after a bundle was accepted
+        pinned = {"learner": self.pins.learner, "shuffler": self.pins.shuffler, "mixer": self.pins.mixer}[party]
+        assert pinned is not None  # noqa: S101 - a mixer is asked for where it is pinned
+        return KeysDocument.read(data, party=party, study=bundle.study, pinned=pinned, seen=seen)
+
+    def _keep(self, state: DeviceState) -> None:
+        """Write down, then believe."""
+        keep(self.core.directory, state)
+        self.kept = state
+
+    def _conversed(self, exchange: Exchange[Result]) -> Result:
+        if self._over is not None:
+            return converse(exchange, self._over, self._sleep)
+        with client() as over:
+            return converse(exchange, over, self._sleep)
+
+
+def _badge(credential: str | None, name: str | None) -> bytes:
+    """What stands in an envelope in the place of a token."""
+    from tacit.service.tokens.people import known_credential, open_name
+
+    return known_credential(credential) if credential is not None else open_name(name or "")
+
+
+def _content(reply: Reply | None, what: str) -> bytes:
+    """The bytes of a good reply."""
+    if reply is None:
+        raise InvalidInput(f"{what} must come from the shuffler, got no answer; try again later")
+    word = problem_of(reply) or "something else"
+    require(reply.status == 200, f"{what} must come from the shuffler", f"status {reply.status} ({word})")
+    return reply.content

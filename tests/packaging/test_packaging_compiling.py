@@ -1,0 +1,80 @@
+"""The watch on compilation: it counts outermost compilations, tells once, and only of what is slow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tacit import compiling
+from tacit.runs import schedule
+
+
+def event(name: str) -> SimpleNamespace:
+    original = SimpleNamespace(__module__="tacit.somewhere", __qualname__=name)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=original)})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(compiling.time, "perf_counter", lambda: now.seconds)
+    return now
+
+
+def test_it_tells_once_and_only_of_what_is_slow(clock):
+    told = []
+    watch = compiling._Watch()
+    watch.tell = told.append
+    for _ in range(4):  # 0.4 seconds in all
+        watch.on_start(event("quick"))
+        clock.seconds += 0.1
+        watch.on_end(event("quick"))
+        clock.seconds += 50.0  # work, which is not compilation
+    assert told == []
+    watch.on_start(event("fused.<locals>.advance"))
+    clock.seconds += 0.2
+    watch.on_start(event("impl"))  # a part of it
+    assert told == ["compiling for this machine, once: tacit.somewhere.fused; later runs begin at once"]
+    clock.seconds += 5.0
+    watch.on_end(event("impl"))
+    watch.on_end(event("fused.<locals>.advance"))
+    assert len(told) == 1
+    assert watch.seconds() == pytest.approx(5.6)
+    watch.say("kernels")
+    assert len(told) == 1
+
+
+def test_the_clock_of_a_trial_stands_still_while_kernels_compile(monkeypatch):
+    monkeypatch.setattr(schedule, "seconds_compiling", lambda: 30.0)
+    monkeypatch.setattr(schedule.time, "perf_counter", lambda: 42.0)
+    assert schedule._working_time() == 12.0
+    schedule._until(12.5, 0, lambda done: None)(1)
+    with pytest.raises(schedule._Stopped):
+        schedule._until(11.5, 0, lambda done: None)(1)
+
+
+SCRIPT = """
+import sys
+from tacit import compiling
+compiling.PATIENCE = -1.0
+sys.argv = ["tacit", "list", "adversaries", "--json"]
+from tacit.cli import main
+from tacit.cli import listing
+from tacit.kernels import kernel
+@kernel
+def twice(x):
+    return 2 * x
+def rows():
+    return [{"name": str(twice(21))}]
+listing.KINDS = {"adversaries": rows}
+sys.exit(main())
+"""
+
+
+def test_a_program_tells_on_stderr_and_leaves_stdout_alone():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, '{"adversaries": [{"name": "42"}]}\n'), done.stderr
+    assert done.stderr == "compiling for this machine, once: __main__.twice; later runs begin at once\n"

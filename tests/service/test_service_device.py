@@ -1,0 +1,456 @@
+"""Devices over HTTP: what they refuse, what they freeze before it leaves, and how they try again."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+from device_tools import LIVED, NOW, FakeShuffler, problem
+
+from tacit.errors import InvalidInput
+from tacit.randomness import SimulationNoise
+from tacit.runs.signature import canonical, new_keys, sign
+from tacit.service.device import WAITING, Pins, RemoteDevice
+from tacit.service.device_state import STATE, DeviceState, keep, recall
+from tacit.service.sealing.envelope import open_envelope
+from tacit.service.sealing.hpke import inner_info
+from tacit.service.sending import FINAL, Backoff, understood
+from tacit.study.wire import Report
+
+TRUSTS = ("central", "shuffle", "local")
+
+
+@pytest.fixture
+def shuffler_of(tmp_path):
+    return lambda trust: FakeShuffler(tmp_path / trust, trust)
+
+
+def seeded(seed: int = 3) -> SimulationNoise:
+    return SimulationNoise(np.random.default_rng(seed))
+
+
+def reported(device: RemoteDevice) -> RemoteDevice:
+    device.refresh()
+    device.report(LIVED)
+    return device
+
+
+# sending
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_report_goes_through_in_every_trust_model(shuffler_of, tmp_path, trust):
+    shuffler = shuffler_of(trust)
+    device = shuffler.device(tmp_path / "device", noise=seeded())
+    bundle = device.refresh()
+    assert bundle.claim.trust == trust
+    assert device.act(0, "low") in ("wait", "act")
+    device.report(LIVED)
+    assert device.send() == "counted" == device.answer
+    (sent,) = shuffler.reports
+    plain = bundle.channel.encode(_trajectory(bundle), seeded())
+    body = Report.parse(sent).body
+    if trust == "shuffle":
+        ring = shuffler.rings["learner"]
+        opener = ring.secrets(NOW)[ring.active].opener(inner_info(shuffler.digest, 0, ring.active))
+        labels = [opener(body[start : start + 50]) for start in range(0, len(body), 50)]
+        assert b"".join(sorted(labels, key=lambda one: int.from_bytes(one, "little"))) == plain
+        assert b"".join(labels) != plain  # in an order of its own
+    else:
+        assert body == plain
+
+
+def _trajectory(bundle):
+    from tacit.study.device import trajectory_from
+
+    return trajectory_from(bundle, LIVED)
+
+
+def test_what_was_answered_is_not_sent_again_and_leaves_the_disk(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    assert device.send() == "counted"
+    assert device.send() == "counted"
+    device.report(LIVED)
+    device.cover()
+    assert shuffler.device(tmp_path / "device").send() == "counted"
+    assert len(shuffler.envelopes) == 1
+    kept = json.loads((tmp_path / "device" / STATE).read_text())
+    assert (kept["report"], kept["envelope"], kept["answer"]) == ("", "", "counted")
+    assert json.loads((tmp_path / "device" / "device.json").read_text())["report"] == ""
+
+
+FAULTS = {
+    "overloaded": lambda: problem(429, "overloaded", retry_after="7"),
+    "draining": lambda: problem(503, "draining", retry_after="7"),
+    "not open": lambda: problem(409, "not-open", retry_after="7"),
+    "timeout": lambda: problem(408, "timeout", retry_after="7"),
+    "fault over there": lambda: problem(500, "internal", retry_after="7"),
+    "a page in between": lambda: httpx.Response(403, text="<html>log in first</html>", headers={"retry-after": "7"}),
+    "a page that says yes": lambda: httpx.Response(200, text="<html>welcome</html>"),
+    "connection refused": lambda: "lost",
+    "no answer": lambda: "slow",
+    "answer lost": lambda: "answer lost",
+}
+
+
+def test_the_same_bytes_are_tried_again(shuffler_of):
+    shuffler = shuffler_of("central")
+    for name, fault in FAULTS.items():
+        device = reported(shuffler.device(None, name=name))
+        frozen = device.kept.envelope
+        shuffler.faults, shuffler.envelopes = [fault() for _ in range(3)], []
+        asked = 7.0 if "retry-after" in getattr(shuffler.faults[0], "headers", {}) else 0.0
+        assert device.send() == ("again" if name == "answer lost" else "counted")
+        assert shuffler.envelopes == [frozen] * 4
+        # Retry-After and half of 1, 2, 4 seconds
+        assert device._sleep == [asked + 0.5, asked + 1.0, asked + 2.0]
+
+
+def test_a_final_refusal_is_kept_as_its_word(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    assert FINAL
+    for slug in FINAL:
+        device = reported(shuffler.device(tmp_path / slug))
+        shuffler.faults, shuffler.envelopes = [problem(409, slug)], []
+        assert device.send() == slug
+        again = shuffler.device(tmp_path / slug)
+        assert (again.answer, again.send()) == (slug, slug)
+        assert len(shuffler.envelopes) == 1
+        assert (again.kept.report, again.kept.envelope) == (b"", b"")
+
+
+def test_a_stage_that_is_over_drops_the_bytes(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    shuffler.collector.void()
+    assert device.send() == "late"
+    assert (device.kept.envelope, device.core.sent()) == (b"", b"")
+    device.report(LIVED)  # nothing is drawn in its place
+    assert device.send() == "late"
+    assert len(shuffler.envelopes) == 1
+
+
+def test_the_next_stage_drops_what_the_last_one_left(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    frozen = device.kept.envelope
+    shuffler.collector.void()
+    shuffler.study.void()
+    shuffler.next_stage()
+    assert device.refresh()["stage"] == 1
+    assert (device.kept.envelope, device.kept.stage) == (b"", 1)
+    device.cover()
+    assert device.kept.envelope != frozen
+    assert device.send() == "counted"
+
+
+def test_a_deadline_leaves_the_frozen_bytes_for_the_next_time(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    shuffler.faults = ["lost"] * 3
+    assert device.send(within=1.6) == WAITING  # waits 0.5 s and 1 s, and not 2 s: the clock of the test stands still
+    assert device._sleep == [0.5, 1.0]
+    assert device.answer == ""
+    assert device.send() == "counted"
+    assert len(set(shuffler.envelopes)) == 1
+
+
+# frozen before it is sent
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_crash_after_freezing_sends_the_same_bytes(shuffler_of, tmp_path, trust):
+    shuffler = shuffler_of(trust)
+    device = reported(shuffler.device(tmp_path / "device"))
+    frozen = device.kept.envelope
+    del device  # nothing was sent
+    again = shuffler.device(tmp_path / "device", noise=Forbidden())
+    again.report(LIVED)
+    assert again.send() == "counted"
+    assert shuffler.envelopes == [frozen]
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_path, trust, monkeypatch):
+    shuffler = shuffler_of(trust)
+    device = shuffler.device(tmp_path / "device", noise=seeded())
+    device.refresh()
+    with monkeypatch.context() as crash:
+        crash.setattr("tacit.service.device.keep", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            device.report(LIVED)
+    drawn = Report.parse(device.core.sent())
+    again = shuffler.device(tmp_path / "device", noise=Forbidden())
+    again.report({**LIVED, "rewards": [1.0, 0.0]})
+    assert again.send() == "counted"
+    sent = Report.parse(shuffler.reports[0])
+    assert sent.id == drawn.id
+    assert trust == "shuffle" or sent.body == drawn.body
+
+
+def _crash(*_):
+    raise KeyboardInterrupt
+
+
+class Forbidden:
+    """Noise that must not be drawn."""
+
+    kind = "secure"
+
+    def random_bytes(self, count):
+        raise AssertionError("noise was drawn twice")
+
+
+def test_nothing_is_sent_that_could_not_be_frozen(shuffler_of, tmp_path, monkeypatch):
+    shuffler = shuffler_of("central")
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    with monkeypatch.context() as full:
+        full.setattr("tacit.service.device_state.write_whole", _disk_full)
+        with pytest.raises(InvalidInput, match="cannot write"):
+            device.report(LIVED)
+        with pytest.raises(InvalidInput, match="must be frozen"):
+            device.send()
+    assert shuffler.envelopes == []
+    device.report(LIVED)
+    assert device.send() == "counted"
+
+
+def _disk_full(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_crash_after_the_answer_is_answered_again(shuffler_of, tmp_path, monkeypatch):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    with monkeypatch.context() as crash:
+        crash.setattr("tacit.service.device.keep", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            device.send()
+    assert shuffler.device(tmp_path / "device").send() == "again"
+    assert len(set(shuffler.envelopes)) == 1
+
+
+def test_cover_reports_have_the_length_of_real_ones(shuffler_of):
+    for trust in TRUSTS:
+        shuffler = shuffler_of(trust)
+        real, cover = shuffler.device(None), shuffler.device(None)
+        reported(real)
+        cover.refresh()
+        cover.cover()
+        assert len(real.kept.envelope) == len(cover.kept.envelope)
+
+
+# keys
+
+
+def test_a_rotated_key_of_the_shuffler_is_taken_up_at_once(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    first = device.kept.report
+    for _ in range(3):
+        shuffler.rotate("shuffler")
+    assert device.send() == "counted"  # still in grace
+    other = reported(shuffler.device(None, name="bob"))
+    ring = shuffler.rings["shuffler"]
+    for _ in range(2):
+        ring.rotate(NOW, grace=0)
+    ring.forget(NOW + 120)
+    shuffler.documents["shuffler"] = ring.document(shuffler.signs["shuffler"])
+    before = other.kept
+    assert other.send() == "counted"  # unknown key: another envelope around the same report
+    assert shuffler.envelopes[-2] == before.envelope != shuffler.envelopes[-1]
+    assert shuffler.reports == [first, before.report]
+
+
+def test_an_unknown_key_without_a_new_one_is_waited_out(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    device = reported(shuffler.device(tmp_path / "device"))
+    shuffler.faults = [problem(404, "unknown-key"), problem(404, "unknown-key")]
+    assert device.send() == "counted"
+    assert len(set(shuffler.envelopes)) == 1
+    assert len(device._sleep) == 2
+
+
+def test_serials_do_not_go_back(shuffler_of, tmp_path):
+    shuffler = shuffler_of("shuffle")
+    old = dict(shuffler.documents)
+    shuffler.rotate("learner")
+    shuffler.rotate("shuffler")
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    for who in ("learner", "shuffler"):
+        newest = shuffler.documents[who]
+        shuffler.documents[who] = old[who]
+        for one in (device, shuffler.device(tmp_path / "device")):
+            with pytest.raises(InvalidInput, match="serial of at least 2"):
+                one.refresh()
+            assert one.kept.documents[who] == newest.decode()
+        shuffler.documents[who] = newest
+    device.refresh()
+
+
+def test_keys_are_believed_only_from_their_own_party(shuffler_of, tmp_path):
+    shuffler = shuffler_of("shuffle")
+    good = dict(shuffler.documents)
+    forged = canonical(sign(json.loads(good["learner"]), new_keys(tmp_path / "forger")[0]))
+    changed = good["learner"].replace(b'"state":"pending"', b'"state":"expired"')
+    for document, words in (
+        (forged, "signed"),
+        (changed, "signed"),
+        (good["shuffler"], "those of the learner"),
+        (b"{}", "entries"),
+        (b"<html>", "JSON"),
+    ):
+        shuffler.documents["learner"] = document
+        device = shuffler.device(tmp_path / "device")
+        with pytest.raises(InvalidInput, match=words):
+            device.refresh()
+        assert "learner" not in device.kept.documents
+        with pytest.raises(InvalidInput, match="keys of the learner"):
+            device.report(LIVED)
+    assert shuffler.envelopes == []
+
+
+def test_keys_that_cannot_be_fetched_now_are_used_as_they_were(shuffler_of, tmp_path, monkeypatch):
+    shuffler = shuffler_of("central")
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    answer = shuffler.answer
+    monkeypatch.setattr(
+        shuffler, "answer", lambda request: problem(503, "draining") if "keys" in request.url.path else answer(request)
+    )
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    device.report(LIVED)
+    assert device.send() == "counted"
+
+
+# what is refused
+
+
+def test_the_refusals_of_the_core_hold_over_the_network(shuffler_of, tmp_path):
+    shuffler = shuffler_of("central")
+    stranger = new_keys(tmp_path / "stranger")[1]
+    for options, words in (
+        ({"cap": 0.1}, "the cap of this device"),
+        ({"floor": 1000}, "the floor of this device"),
+        ({"pins": Pins(learner=stranger, shuffler=shuffler.pins.shuffler)}, "signature that fits"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            shuffler.device(None, **options).refresh()
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    good = shuffler.bundle
+    forked = canonical(sign({**json.loads(good), "target": 12, "name": "another"}, shuffler.signs["learner"]))
+    unknown = canonical(sign({**json.loads(good), "extension": 1}, shuffler.signs["learner"]))
+    for bundle, words in ((forked, "one bundle for everybody"), (unknown, "unknown entries"), (b"no", "JSON")):
+        shuffler.bundle = bundle
+        with pytest.raises(InvalidInput, match=words):
+            device.refresh()
+    shuffler.bundle = good
+    device.refresh()
+
+
+def test_a_device_without_an_answer_says_so(shuffler_of):
+    shuffler = shuffler_of("central")
+    silent = httpx.Client(transport=httpx.MockTransport(_silent))
+    with pytest.raises(InvalidInput, match="no answer"):
+        shuffler.device(None, over=silent).refresh()
+    early = httpx.Client(transport=httpx.MockTransport(lambda _: problem(404, "not-found")))
+    with pytest.raises(InvalidInput, match=r"status 404 \(not-found\)"):
+        shuffler.device(None, over=early).refresh()
+
+
+def _silent(request):
+    raise httpx.ConnectTimeout("nobody there")
+
+
+def test_a_reply_that_is_too_long_is_no_answer(shuffler_of):
+    shuffler = shuffler_of("central")
+    shuffler.documents["shuffler"] = b" " * 2**17
+    with pytest.raises(InvalidInput, match="no answer"):
+        shuffler.device(None).refresh()
+
+
+def test_a_bundle_that_did_not_change_is_not_sent_again(shuffler_of, tmp_path, monkeypatch):
+    shuffler = shuffler_of("central")
+    tags = []
+
+    def answer(request):
+        if request.url.path != "/v1/bundle":
+            return shuffler.answer(request)
+        tags.append(request.headers.get("if-none-match"))
+        return httpx.Response(304 if tags[-1] == '"one"' else 200, content=shuffler.bundle, headers={"etag": '"one"'})
+
+    device = shuffler.device(tmp_path / "device", over=httpx.Client(transport=httpx.MockTransport(answer)))
+    first = device.refresh()
+    assert device.refresh() is not None
+    assert device.refresh().digest == first.digest
+    assert tags == [None, '"one"', '"one"']
+
+
+def test_a_stage_that_asks_nothing_gets_no_report(shuffler_of):
+    shuffler = shuffler_of("central")
+    shuffler.study.kill()
+    shuffler.bundle = shuffler.study.plan()
+    device = shuffler.device(None)
+    device.refresh()
+    assert not device.asks
+    with pytest.raises(InvalidInput, match="must not be answered"):
+        device.report(LIVED)
+    with pytest.raises(InvalidInput, match="must be frozen"):
+        device.send()
+
+
+def test_what_must_be_given(shuffler_of):
+    shuffler = shuffler_of("central")
+    for options in (
+        {"name": None},
+        {"credential": "secret"},
+        {"issuer": "http://issuer"},
+        {"name": None, "credential": "secret", "issuer": "http://issuer"},
+        {"name": ""},
+        {"name": "x" * 2000},
+        {"cap": -1.0},
+    ):
+        with pytest.raises(InvalidInput):
+            shuffler.device(None, **options)
+    with pytest.raises(InvalidInput, match="accept a bundle"):
+        shuffler.device(None).report(LIVED)
+
+
+def test_credentials_and_names_stand_in_the_place_of_a_token(shuffler_of):
+    shuffler = shuffler_of("central")
+    for options, badge in (
+        ({"name": "ada"}, b"TCO1\x03\x00ada"),
+        ({"name": None, "credential": "s3cret"}, b"TCK1\x06\x00s3cret"),
+    ):
+        device = reported(shuffler.device(None, **options))
+        opened = open_envelope(
+            device.kept.envelope, study=shuffler.digest, keys=shuffler.rings["shuffler"].secrets(NOW)
+        )
+        assert opened.token == badge
+
+
+def test_states_on_the_disk_are_exact(tmp_path):
+    state = DeviceState(documents={"learner": "x"}, tag="t", stage=3, report=b"r", envelope=b"e", answer="")
+    keep(tmp_path, state)
+    assert recall(tmp_path) == state
+    assert recall(tmp_path / "none") == DeviceState()
+    (tmp_path / STATE).write_text('{"version": 2}')
+    with pytest.raises(InvalidInput, match="this version"):
+        recall(tmp_path)
+    assert "documents" not in repr(state)
+
+
+def test_waiting_doubles_up_to_its_end():
+    backoff = Backoff(first=0.5, most=60.0)
+    seconds = [backoff.seconds(k, after=0.0, lot=0.999999) for k in range(12)]
+    assert seconds == sorted(seconds)
+    assert seconds[-1] < 60.0
+    assert backoff.seconds(200, after=3.0, lot=0.0) == 3.0
+    assert understood(None).next == "wait"
