@@ -136,7 +136,9 @@ export class Device {
   /** Send the frozen report until there is an answer, or until so many seconds are over ("waiting"). */
   async send({ within = Infinity, first = 0.5, most = 60 } = {}) {
     const end = performance.now() + 1000 * within;
-    for (let attempt = 0; this.state.answer === ""; attempt += 1) {
+    for (let attempt = 0; ; attempt += 1) {
+      await this.recall(); // another tab may have had an answer
+      if (this.state.answer !== "") return this.state.answer;
       const { envelope } = this.state;
       require(envelope !== null, "a report must be frozen before it is sent", "none", "report or cover first");
       const reply = await this.over(`${this.shuffler}/v1/reports`, { method: "POST", body: envelope });
@@ -148,7 +150,6 @@ export class Device {
         await this.sleep(seconds);
       }
     }
-    return this.state.answer;
   }
 
   // inside

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,8 +81,6 @@ class World:
         return self.signed(content, by)
 
     def next(self, before: bytes, **changed: Any) -> bytes:
-        import json
-
         return self.bundle(**{"stage": 4, "previous": digest(json.loads(before)), "head": HEADS[1], **changed})
 
     def bundles(self) -> dict[str, dict[str, Any]]:
@@ -146,24 +146,29 @@ class World:
             "laplace": {"bundle": self.bundle(**local, channel=laplace), "browser": "not supported"},
         }  # fmt: skip
 
-    def keys(self) -> dict[str, dict[str, Any]]:
-        """Documents of the shuffler's keys, and which of them are refused."""
-        secrets = [SecretKey(hashlib.sha256(f"tacit test vectors: key {n}".encode()).digest()) for n in range(3)]
-        states = ("active", "pending", "expired")
-        import base64
+    def secret(self, number: int) -> SecretKey:
+        """A fixed X25519 key."""
+        return SecretKey(hashlib.sha256(f"tacit test vectors: key {number}".encode()).digest())
 
-        listed = [
+    def listed(self, *states: str, first: int = 0) -> list[dict[str, str]]:
+        """Keys in these states, as documents list them."""
+        keys = [self.secret(first + number) for number in range(len(states))]
+        return [
             {"id": key.id.hex(), "public": base64.b64encode(key.public.raw).decode(), "state": state}
-            for key, state in zip(secrets, states, strict=True)
+            for key, state in zip(keys, states, strict=True)
         ]
 
-        def document(by: str | None = "shuffler", **changed: Any) -> bytes:
-            content = {
-                **{"format": "tacit-keys", "version": 1, "party": "shuffler", "study": STUDY, "suite": SUITE},
-                **{"keys": listed, "serial": 4, **changed},
-            }
-            return self.signed(content, by)
+    def document(self, by: str | None = "shuffler", **changed: Any) -> bytes:
+        """A document of keys, changed and then signed."""
+        content = {
+            **{"format": "tacit-keys", "version": 1, "party": "shuffler", "study": STUDY, "suite": SUITE},
+            **{"keys": self.listed("active", "pending", "expired"), "serial": 4, **changed},
+        }
+        return self.signed(content, by)
 
+    def keys(self) -> dict[str, dict[str, Any]]:
+        """Documents of the shuffler's keys, and which of them are refused."""
+        document, listed = self.document, self.listed("active", "pending", "expired")
         two = [{**one, "state": "active"} for one in listed]
         return {
             "good": {"document": document()},
