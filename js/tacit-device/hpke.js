@@ -20,12 +20,12 @@ const DH = { name: "X25519" };
 const KEY = 16;
 const NONCE = 12;
 
-async function hmac(key, data) {
-  const made = await crypto.subtle.importKey("raw", key, HMAC, false, ["sign"]);
-  return new Uint8Array(await crypto.subtle.sign("HMAC", made, data));
-}
+const hmacKey = (raw) => crypto.subtle.importKey("raw", raw, HMAC, false, ["sign"]);
+const hmac = async (key, data) => new Uint8Array(await crypto.subtle.sign("HMAC", await key, data));
+let unsalted = null;
+const noSalt = () => (unsalted ??= hmacKey(NO_SALT));
 
-/** LabeledExtract(salt, label, ikm). */
+/** LabeledExtract(salt, label, ikm), with the salt as a key. */
 const extract = (salt, suite, label, ikm) => hmac(salt, concat(VERSION, suite, utf8(label), ikm));
 
 /** LabeledExpand(prk, label, info, L) for L of at most 32: one block of HKDF-Expand. */
@@ -37,17 +37,17 @@ async function expand(prk, suite, label, info, length) {
 /** The part of the key schedule that depends on `info` alone. */
 async function contextOf(info) {
   const [names, about] = await Promise.all([
-    extract(NO_SALT, SUITE, "psk_id_hash", NONE),
-    extract(NO_SALT, SUITE, "info_hash", info),
+    extract(noSalt(), SUITE, "psk_id_hash", NONE),
+    extract(noSalt(), SUITE, "info_hash", info),
   ]);
   return concat(BASE, names, about);
 }
 
 async function schedule(shared, enc, recipient, context) {
   require(shared.some((byte) => byte !== 0), "a public key must be one that can be sealed to", "a point of small order");
-  const prk = await extract(NO_SALT, KEM, "eae_prk", shared);
-  const secret = await expand(prk, KEM, "shared_secret", concat(enc, recipient), 32);
-  const base = await extract(secret, SUITE, "secret", NONE);
+  const prk = hmacKey(await extract(noSalt(), KEM, "eae_prk", shared));
+  const secret = hmacKey(await expand(prk, KEM, "shared_secret", concat(enc, recipient), 32));
+  const base = hmacKey(await extract(secret, SUITE, "secret", NONE));
   const [key, nonce] = await Promise.all([
     expand(base, SUITE, "key", context, KEY),
     expand(base, SUITE, "base_nonce", context, NONCE),

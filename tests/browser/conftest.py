@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "js" / "tacit-device"
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' http://127.0.0.1:*"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' http://127.0.0.1:*"
+)
 
 
 class Pages(SimpleHTTPRequestHandler):
@@ -31,6 +33,15 @@ class Pages(SimpleHTTPRequestHandler):
         self.send_header("content-length", str(len(found)))
         self.end_headers()
         self.wfile.write(found)
+
+    def do_POST(self) -> None:
+        """A shuffler that counts whatever comes."""
+        self.rfile.read(int(self.headers["content-length"]))
+        answer = b'{"report":"counted"}'
+        self.send_response(201)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
 
     def end_headers(self) -> None:
         self.send_header("content-security-policy", POLICY)
@@ -65,13 +76,15 @@ def site():
             thread.join(10)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while its driver lives, no other event loop can run in this thread
 def chromium():
     """The system's Chromium; nothing is ever downloaded."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no Chromium on this machine: install the system's package to run the tests of browsers")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'tacit[browser]'")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is missing: pip install 'tacit[browser]'"
+    )
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=arguments)

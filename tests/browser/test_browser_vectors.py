@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def check(found):
     """Every kind of vector was looked at, none failed, and Python opens what was sealed there."""
     assert found["failed"] == []
     device, sealing = (vectors(name) for name in FILES)
-    for kind in ("spellings", "coins", "logistic", "each", "below", "orders", "bodies", "bundles", "keys", "signatures"):
+    samplers = ("coins", "logistic", "each", "fair", "below", "orders", "enclosures")
+    for kind in (*samplers, "spellings", "bodies", "trajectories", "signatures", "bundles", "keys"):
         assert found["checked"][kind] == len(device[kind]) > 0
     assert found["checked"]["sealing"] > 2 * len(sealing["messages"])
     key = SecretKey(bytes.fromhex(sealing["keys"]["shuffler"]["secret"]))
@@ -56,7 +58,9 @@ def test_a_vector_covers_every_turn_of_a_sampler(maker):
     """Coins that need a second and a third word, blocks that overflow, labels of 32 bits."""
     device = vectors("device.json")
     assert any(len(one["bytes"]) > 4 * one["count"] + 8 for one in device["coins"])
-    lengths = {name: {len(one["body"]) for one in device["bodies"] if one["name"] == name} for name in device["channels"]}
+    lengths: dict[str, set[int]] = {name: set() for name in device["channels"]}
+    for one in device["bodies"]:
+        lengths[one["channel"]].add(len(one["body"]))
     assert len(lengths["shuffle overflowing"]) > 1
     assert {name for name, found in lengths.items() if len(found) > 1} <= {"shuffle overflowing", "shuffle u32"}
     assert maker.channels()["shuffle u32"].labels.itemsize == 4
@@ -85,3 +89,15 @@ def test_vectors_in_chromium(page, site):
             [vectors(name) for name in FILES],
         )
     )
+
+
+def test_the_package_has_one_door_to_randomness_and_loads_nothing():
+    sources = [path for path in PACKAGE.rglob("*.js") if "test" not in path.relative_to(PACKAGE).parts]
+    assert len(sources) > 15
+    for path in sources:
+        text = path.read_text(encoding="utf-8")
+        for word in ("Math.random", "eval(", "new Function", "innerHTML", "console.", "import(", "Date.now"):
+            assert word not in text, (path.name, word)
+        imported = re.findall(r'^(?:import|export)\b[^;]*\bfrom "([^"]+)"', text, flags=re.MULTILINE)
+        assert all(one.startswith(("./", "../")) for one in imported)
+        assert ("getRandomValues(" in text) == (path.name == "randomness.js")

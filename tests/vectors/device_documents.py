@@ -20,23 +20,42 @@ OTHER = hashlib.sha256(b"tacit test vectors: another study").hexdigest()
 ZERO = "0" * 64
 HEADS = (f"0:{ZERO}", f"1:{'ab' * 32}", f"2:{'cd' * 32}")
 CLAIM = {
-    **{"trust": "shuffle", "epsilon": 6.0, "delta": 1e-3, "unit": {"reports": 1, "per_stage": 1}},
-    **{"neighbours": "replace-one", "output": "shuffled-transcript"},
+    "trust": "shuffle",
+    "epsilon": 6.0,
+    "delta": 1e-3,
+    "unit": {"reports": 1, "per_stage": 1},
+    "neighbours": "replace-one",
+    "output": "shuffled-transcript",
 }
 CHANNEL = {
-    **{"kind": "shuffle", "claim": CLAIM, "query": {"asks": "batch", "layer": None, "failure_prob": None}},
-    **{"shape": {"horizon": 2, "num_states": 2, "num_actions": 2, "staged": True}, "messages": "ones"},
-    **{"target": 50, "least": 45, "honest": 45, "bits_per_user": 1, "block": 24, "overflow": [0, 1]},
+    "kind": "shuffle",
+    "claim": CLAIM,
+    "query": {"asks": "batch", "layer": None, "failure_prob": None},
+    "shape": {"horizon": 2, "num_states": 2, "num_actions": 2, "staged": True},
+    "messages": "ones",
+    "target": 50,
+    "least": 45,
+    "honest": 45,
+    "bits_per_user": 1,
+    "block": 24,
+    "overflow": [0, 1],
     "probability": [5872456067136727, 36028797018963968],
 }
 LAPLACE = {
-    **{"kind": "local", "encoding": "complement", "mechanism": "laplace", "query": {"asks": "totals"}},
-    **{"shape": CHANNEL["shape"], "target": 50, "least": 1},
+    "kind": "local",
+    "encoding": "complement",
+    "mechanism": "laplace",
+    "query": {"asks": "totals"},
+    "shape": CHANNEL["shape"],
+    "target": 50,
+    "least": 1,
     **{name: {"discrete": True, "scale": [6, 1]} for name in ("outcome", "transition")},
 }
 LOCAL = {**CLAIM, "trust": "local", "epsilon": 1.0, "delta": 0.0, "output": "every-message"}
 OUE = {
-    **{**LAPLACE, "claim": LOCAL, "mechanism": "oue"},
+    **LAPLACE,
+    "claim": LOCAL,
+    "mechanism": "oue",
     **{name: {"epsilon": [1, 1], "slots": 3, "feeding": 1} for name in ("outcome", "transition")},
 }
 LOUD = {**OUE, **{name: {"epsilon": [5, 4], "slots": 3, "feeding": 1} for name in ("outcome", "transition")}}
@@ -70,12 +89,29 @@ class World:
     def bundle(self, by: str | None = "learner", without: str = "", **changed: Any) -> bytes:
         """A bundle, changed and then signed, whether or not it is a good one."""
         content = {
-            **{"format": "tacit-stage", "version": 1, "study": STUDY, "name": "vectors"},
-            **{"states": ["a", "b"], "actions": ["x", "y"], "horizon": 2, "rewards": [0.0, 1.0], "claim": CLAIM},
-            **{"stage": 3, "slot": 0, "question": 0, "questions": 1, "channel": CHANNEL},
-            **{"query": {"kind": "batch", "layer": None, "failure_prob": None}, "target": 50, "least": 45},
-            **{"policies": [[UNIFORM, [1, 3]], [CERTAIN, [4, 6]]], "fallback": UNIFORM, "kill": False},
-            **{"head": HEADS[1], "previous": ZERO, **changed},
+            "format": "tacit-stage",
+            "version": 1,
+            "study": STUDY,
+            "name": "vectors",
+            "states": ["a", "b"],
+            "actions": ["x", "y"],
+            "horizon": 2,
+            "rewards": [0.0, 1.0],
+            "claim": CLAIM,
+            "stage": 3,
+            "slot": 0,
+            "question": 0,
+            "questions": 1,
+            "channel": CHANNEL,
+            "query": {"kind": "batch", "layer": None, "failure_prob": None},
+            "target": 50,
+            "least": 45,
+            "policies": [[UNIFORM, [1, 3]], [CERTAIN, [4, 6]]],
+            "fallback": UNIFORM,
+            "kill": False,
+            "head": HEADS[1],
+            "previous": ZERO,
+            **changed,
         }
         content.pop(without, None)
         return self.signed(content, by)
@@ -161,8 +197,14 @@ class World:
     def document(self, by: str | None = "shuffler", **changed: Any) -> bytes:
         """A document of keys, changed and then signed."""
         content = {
-            **{"format": "tacit-keys", "version": 1, "party": "shuffler", "study": STUDY, "suite": SUITE},
-            **{"keys": self.listed("active", "pending", "expired"), "serial": 4, **changed},
+            "format": "tacit-keys",
+            "version": 1,
+            "party": "shuffler",
+            "study": STUDY,
+            "suite": SUITE,
+            "keys": self.listed("active", "pending", "expired"),
+            "serial": 4,
+            **changed,
         }
         return self.signed(content, by)
 
@@ -207,7 +249,10 @@ class World:
         found = examine(whole, self.signers["learner"][1])
         return {
             "document": canonical(whole).decode(),
-            **{"digest": digest(whole), "valid": found.valid, "pinned": found.pinned, "words": found.words},
+            "digest": digest(whole),
+            "valid": found.valid,
+            "pinned": found.pinned,
+            "words": found.words,
         }
 
     def _accepted(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,8 +270,13 @@ class World:
         browser = case.get("browser", "refused" if refused else "accepted")
         before = [one.decode() for one in case.get("before", ())]
         return {
-            **{"name": name, "pinned": pinned, **limits, "before": before, "bundle": case["bundle"].decode()},
-            **{"refused": refused, "browser": browser},
+            "name": name,
+            "pinned": pinned,
+            **limits,
+            "before": before,
+            "bundle": case["bundle"].decode(),
+            "refused": refused,
+            "browser": browser,
         }
 
     def _read(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,6 +289,8 @@ class World:
         except InvalidInput:
             active = None
         return {
-            **{"name": name, "seen": None if seen is None else seen.decode(), "document": case["document"].decode()},
+            "name": name,
+            "seen": None if seen is None else seen.decode(),
+            "document": case["document"].decode(),
             "active": active,
         }

@@ -134,9 +134,7 @@ def samplers() -> dict[str, Any]:
             lambda noise, g=gamma, o=odds: bernoulli_logistic(99, noise, gamma=g, odds=o),
             bytes(4) if gamma == 80.0 else b"",
         )
-        made["logistic"].append(
-            {"gamma": pair(gamma), "odds": pair(odds), "count": 99, **used, "bits": text(bits)}
-        )
+        made["logistic"].append({"gamma": pair(gamma), "odds": pair(odds), "count": 99, **used, "bits": text(bits)})
     chances = [0.0, 1.0, 0.5, 0.1, 1e-300, 0.9999999999999999, 1 / 3, 0.25, 2.0**-40]
     for tied in (b"", ties(Fraction(0.5), 1) + ties(Fraction(0.1), 1) + bytes(2) + ties(Fraction(1 - 2**-53), 1)):
         used, bits = recorded("each", lambda noise: bernoulli_each(np.array(chances), noise), tied)
@@ -145,7 +143,9 @@ def samplers() -> dict[str, Any]:
         used, bits = recorded(f"fair {count}", lambda noise, n=count: fair_bits(n, noise))
         made["fair"].append({"count": count, **used, "bits": text(bits)})
     for limit in (1, 2, 3, 11, 256, 257, 65537, 2**31 + 1, 2**32):
-        used, value = recorded(f"below {limit}", lambda noise, n=limit: uniform_integers(1, noise, below=n), b"\xff" * 4)
+        used, value = recorded(
+            f"below {limit}", lambda noise, n=limit: uniform_integers(1, noise, below=n), b"\xff" * 4
+        )
         made["below"].append({"limit": limit, **used, "value": int(value[0])})
     for count, first in ((0, b""), (1, b""), (2, bytes(16)), (40, b"")):
         used, order = recorded(f"order {count}", lambda noise, n=count: permutation(n, noise), first)
@@ -153,9 +153,7 @@ def samplers() -> dict[str, Any]:
     for gamma in (Fraction(0), Fraction(1), Fraction(1, 1000), Fraction(22, 7), Fraction(79), Fraction(200)):
         for bits in (16, 80, 112):
             lower, upper = exp_enclosure(gamma, bits)
-            made["enclosures"].append(
-                {"gamma": pair(gamma), "bits": bits, "lower": str(lower), "upper": str(upper)}
-            )
+            made["enclosures"].append({"gamma": pair(gamma), "bits": bits, "lower": str(lower), "upper": str(upper)})
     return made
 
 
@@ -166,9 +164,7 @@ def channels() -> dict[str, Any]:
     pooled = CountShape(horizon=3, num_states=2, num_actions=2, staged=False)
     everything = BatchQuery(layer=None, failure_prob=None)
     claims = {
-        trust: PrivacyClaim(
-            trust=trust, epsilon=2.0, delta=delta, unit=ONCE, neighbours="replace-one", output=output
-        )
+        trust: PrivacyClaim(trust=trust, epsilon=2.0, delta=delta, unit=ONCE, neighbours="replace-one", output=output)
         for trust, delta, output in (
             ("shuffle", 1e-6, "shuffled-transcript"),
             ("local", 0.0, "every-message"),
@@ -179,8 +175,15 @@ def channels() -> dict[str, Any]:
     def shuffle(query: Any, of: CountShape = shape, p: float = 0.28, m: int = 2, **more: Any) -> ShuffleChannel:
         spec = batch_spec(of, "tight", None if query == TOTALS else query.layer)
         plain = {
-            **{"claim": claims["shuffle"], "shape": of, "query": query, "target": 100, "least": 90, "honest": 90},
-            **{"bits_per_user": m, "probability": Fraction(p), "overflow": Fraction(0)},
+            "claim": claims["shuffle"],
+            "shape": of,
+            "query": query,
+            "target": 100,
+            "least": 90,
+            "honest": 90,
+            "bits_per_user": m,
+            "probability": Fraction(p),
+            "overflow": Fraction(0),
             "block": m * spec.num_counters,
         }
         return ShuffleChannel(**{**plain, **more})
@@ -188,8 +191,13 @@ def channels() -> dict[str, Any]:
     def local(kind: Any, of: CountShape) -> LocalChannel:
         outcome, transition = kind.tight(of, (), 2.0, 0.0)
         return LocalChannel(
-            **{"claim": claims["local"], "shape": of, "target": 100, "least": 1, "encoding": "complement"},
-            **{"outcome": outcome, "transition": transition},
+            claim=claims["local"],
+            shape=of,
+            target=100,
+            least=1,
+            encoding="complement",
+            outcome=outcome,
+            transition=transition,
         )
 
     single = CountShape(horizon=1, num_states=2, num_actions=2, staged=True)
@@ -234,9 +242,7 @@ def bodies() -> list[dict[str, Any]]:
                 used, body = recorded(seed, lambda noise, c=channel, w=walk: c.encode(w, noise), cycle=cycle)
                 channel.check(body)
                 plain = None if walk is None else {part: getattr(walk, part).tolist() for part in Trajectory._fields}
-                made.append(
-                    {"name": name, "channel": name, "trajectory": plain, **used, "body": body.hex()}
-                )
+                made.append({"channel": name, "trajectory": plain, **used, "body": body.hex()})
     return made
 
 
@@ -295,14 +301,42 @@ def lots() -> dict[str, Any]:
 def spellings() -> list[dict[str, Any]]:
     """JSON texts, and whether they are canonical."""
     texts = [
-        *('{"a":1,"b":[1.0,-0.0,1e-06,0.0001,1e+16,1.2345678901234568e+17,5e-324,1.7976931348623157e+308]}', '{"b":1,"a":2}'),
-        *('{"a": 1}', '{"a":1.00}', '{"a":1e-6}', '{"a":0.00001}', '{"a":1E+16}', '{"a":10000000000000000.0}', '{"a":1e16}'),
-        *('{"a":1,"a":1}', '{"a":-0}', '{"a":01}', '{"a":[]}', '{"a":{}}', '{"a":null,"b":true,"c":false}'),
-        *('{"a":"\\n\\t\\u001f"}', '{"a":"\\u001F"}', '{"a":"\\u0041"}', '{"a":"\\/"}', '{"a":"é\u2028😀"}', '{"a":"\\u00e9"}'),
-        *('{"\uffff":1,"😀":2}', '{"😀":2,"\uffff":1}', '{"a":9007199254740993,"b":36028797018963968123456789}'),
-        *('{"a":1}\n', "{'a':1}", '{"a":1,}', '{"a":NaN}', '{"a":1e400}', '{"a":0.1,"b":2.5,"c":100.0,"d":9999999999999998.0}'),
-        *('{"a":"\\ud800"}', '{"a":[1,2,[3,{"b":"c"}]]}', '{"__proto__":1}', '{"10":1,"9":2}', '{"9":2,"10":1}'),
-    ]  # fmt: skip
+        '{"a":1,"b":[1.0,-0.0,1e-06,0.0001,1e+16,1.2345678901234568e+17,5e-324,1.7976931348623157e+308]}',
+        '{"b":1,"a":2}',
+        '{"a": 1}',
+        '{"a":1.00}',
+        '{"a":1e-6}',
+        '{"a":0.00001}',
+        '{"a":1E+16}',
+        '{"a":10000000000000000.0}',
+        '{"a":1e16}',
+        '{"a":1,"a":1}',
+        '{"a":-0}',
+        '{"a":01}',
+        '{"a":[]}',
+        '{"a":{}}',
+        '{"a":null,"b":true,"c":false}',
+        '{"a":"\\n\\t\\u001f"}',
+        '{"a":"\\u001F"}',
+        '{"a":"\\u0041"}',
+        '{"a":"\\/"}',
+        '{"a":"é\u2028😀"}',
+        '{"a":"\\u00e9"}',
+        '{"\uffff":1,"😀":2}',
+        '{"😀":2,"\uffff":1}',
+        '{"a":9007199254740993,"b":36028797018963968123456789}',
+        '{"a":1}\n',
+        "{'a':1}",
+        '{"a":1,}',
+        '{"a":NaN}',
+        '{"a":1e400}',
+        '{"a":0.1,"b":2.5,"c":100.0,"d":9999999999999998.0}',
+        '{"a":"\\ud800"}',
+        '{"a":[1,2,[3,{"b":"c"}]]}',
+        '{"__proto__":1}',
+        '{"10":1,"9":2}',
+        '{"9":2,"10":1}',
+    ]
     made = []
     for one in texts:
         try:
@@ -329,7 +363,10 @@ def made() -> dict[str, Any]:
             "trajectories": trajectories(world.bundle(rewards=[-1.0, 3.0])),
             "lots": lots(),
             "report": {
-                **{"study": study, "stage": 7, "id": bytes(range(16)).hex(), "body": "0102"},
+                "study": study,
+                "stage": 7,
+                "id": bytes(range(16)).hex(),
+                "body": "0102",
                 "report": Report(study=bytes.fromhex(study), stage=7, id=bytes(range(16)), body=b"\1\2").encode().hex(),
             },
             "badges": {"known": known_credential("é secret").hex(), "open": open_name("é secret").hex()},

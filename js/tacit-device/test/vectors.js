@@ -196,7 +196,7 @@ export async function checkVectors(device, sealing) {
   results.rfc9180 = await standard(device.rfc9180);
   results.sealing = await sealings(sealing);
   const failed = Object.entries(results).flatMap(([name, found]) =>
-    found.flatMap((right, place) => (right === true ? [] : [`${name} ${device[name]?.[place]?.name ?? place}`])),
+    found.flatMap((right, place) => (right === true ? [] : [`${name} ${device[name]?.[place]?.name ?? device[name]?.[place]?.channel ?? place}`])),
   );
   return { checked: Object.fromEntries(Object.entries(results).map(([name, found]) => [name, found.length])), failed };
 }
