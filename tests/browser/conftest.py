@@ -97,7 +97,7 @@ def page(chromium, site):
     """A page of the site; whatever it says on the console as an error, or throws, fails the test."""
     context = chromium.new_context()
     opened = context.new_page()
-    opened.set_default_timeout(30_000)
+    opened.set_default_timeout(120_000)
     errors: list[str] = []
     opened.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     opened.on("pageerror", lambda error: errors.append(str(error)))
