@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -91,8 +92,8 @@ class Stream:
 
 @contextmanager
 def replayed(stream: Stream) -> Iterator[SecureNoise]:
-    """Noise whose bytes are those of a stream."""
-    with mock.patch("tacit.randomness.os.urandom", stream.take):
+    """Noise whose bytes are those of a stream; whoever else asks the system (compilers do) is left alone."""
+    with mock.patch("tacit.randomness.os", SimpleNamespace(urandom=stream.take)):
         yield SecureNoise()
 
 
