@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -14,25 +12,6 @@ from tacit.runs.comparison import Comparison
 from tacit.runs.report import write_report
 
 LABEL = "posterior <sampling>, a rather long name that a phone cannot show in one line"
-
-
-@pytest.fixture(scope="module")
-def browser(request):
-    """The system's Chromium; nothing is ever downloaded. It ends with this module, for its loop stays in the thread."""
-    try:
-        yield request.getfixturevalue("chromium")  # two of them in one thread do not go together
-    except pytest.FixtureLookupError:
-        pass
-    else:
-        return
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium on this machine: install the system's package to run the tests of browsers")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'tacit[browser]'")
-    with api.sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +29,12 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, report):
+def opened(chromium, report):
     """Opens the page; whatever it says as an error, throws, or asks for outside of itself fails the test."""
     contexts, errors = [], []
 
     def show(**options):
-        contexts.append(browser.new_context(**options))
+        contexts.append(chromium.new_context(**options))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
         page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
