@@ -1,0 +1,61 @@
+"""Random histories over real processes, with every mutant found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from chaos.histories import history
+from chaos.worlds import bad, row
+
+SCALES = {
+    "ci": {"histories": 20, "operations": 30, "tries": 8},
+    "chaos": {"histories": 200, "operations": 60, "tries": 40},
+}
+MUTANTS = {
+    "person twice": "person twice",
+    "no minimum": "too few",
+    "closed lets in": "closed let in",
+    "publish first": "two views",
+}
+
+
+def run(scale: str = "chaos", seed: int = 0) -> list[dict[str, Any]]:
+    """All rows of this module."""
+    size = SCALES[scale]
+    return [
+        honest(size["histories"], size["operations"], seed),
+        *(found(mutant, size["tries"]) for mutant in MUTANTS),
+    ]
+
+
+def honest(histories: int, operations: int, seed: int) -> dict[str, Any]:
+    """Histories of the services as they are."""
+    wrong: dict[int, dict[str, int]] = {}
+    total: Counter[str] = Counter()
+    for number in range(seed, seed + histories):
+        findings, told = history(number, operations=operations)
+        if any(findings.values()):
+            wrong[number] = bad(findings)
+        total.update({"released": told.taken, "acknowledged": told.book.total, "starts": told.parties.starts})
+    return row(
+        f"{histories} random histories of {operations} operations over real processes",
+        "0 findings",
+        len(wrong),
+        not wrong and total["released"] >= histories // 2,
+        f"{total['acknowledged']} reports acknowledged, {total['released']} releases taken",
+        seeds=[seed, seed + histories],
+        findings=wrong,
+        **total,
+    )
+
+
+def found(mutant: str, tries: int) -> dict[str, Any]:
+    """A mutant is found in one of so many histories."""
+    for seed in range(tries):
+        findings, _ = history(seed, mutant)
+        if findings[MUTANTS[mutant]]:
+            return row(
+                f"the mutant '{mutant}'", f"found: {MUTANTS[mutant]}", f"history {seed}", True, findings=bad(findings)
+            )
+    return row(f"the mutant '{mutant}'", f"found: {MUTANTS[mutant]}", f"not in {tries} histories", False)
