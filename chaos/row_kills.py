@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time
 from collections import Counter
 from typing import Any
 
 from chaos.clients import Writers
+from chaos.sealed_worlds import sealed_world
 from chaos.worlds import World, bad, row, world
 
-SCALES = {"ci": {"kills": 4, "writers": 24}, "chaos": {"kills": 50, "writers": 24}}
+SCALES = {"ci": {"plain": (4, 24), "sealed": (3, 6)}, "chaos": {"plain": (50, 24), "sealed": (24, 24)}}
+"""(kills, writers)"""
 TARGET, LEAST = 36, 18
+SEALED_TARGET = 16
 
 
 def run(scale: str = "chaos", seed: int = 17) -> list[dict[str, Any]]:
     """All rows of this module."""
     size = SCALES[scale]
-    return [plain(**size, seed=seed)]
+    return [plain(*size["plain"], seed), sealed(*size["sealed"], seed)]
 
 
 def plain(kills: int, writers: int, seed: int) -> dict[str, Any]:
@@ -70,6 +74,53 @@ def plain(kills: int, writers: int, seed: int) -> dict[str, Any]:
         acknowledged=acknowledged,
         released=released,
         answers=dict(it.book.tally),
+        **done,
+    )
+
+
+def sealed(kills: int, writers: int, seed: int) -> dict[str, Any]:
+    """Shuffler, learner and issuer of a sealed study with tokens; writers are devices as the SDK has them."""
+    coins = random.Random(seed)  # noqa: S311 - whom to kill when
+    stages, done = 2 * kills + 4, Counter[str]()
+    with sealed_world(stages, SEALED_TARGET) as it:
+        it.enrol(2 * (stages + 1) * SEALED_TARGET + writers)
+        it.parties.start()
+        it.await_asked(0)
+        going = threading.Event()
+
+        def report() -> None:
+            while not going.is_set() and it.left:
+                if it.person() not in ("counted", "again"):
+                    going.wait(0.1)  # the stage is full or over: wait for the next one
+
+        threads = [threading.Thread(target=report, daemon=True) for _ in range(writers)]
+        for thread in threads:
+            thread.start()
+        for number in range(kills):
+            time.sleep(coins.uniform(0.0, 0.5))
+            party = it.parties.parties[number % 3] if number < 3 else coins.choice(it.parties.parties)
+            it.parties.kill(party)
+            it.parties.start(party)
+            done[f"killed {party}"] += 1
+        it.await_taken(1)
+        going.set()
+        for thread in threads:
+            thread.join(120.0)
+        assert not any(thread.is_alive() for thread in threads)
+        released = it.taken
+        found = it.audit()
+    acknowledged = it.answers["counted"] + it.answers["again"]
+    measured = sum(found.values()) + it.answers["waiting"]
+    return row(
+        f"SIGKILL of shuffler, learner and issuer under {writers} devices (sealed, tokens)",
+        f"{kills} kills: acknowledged and lost, counted twice, two views, unpaid: 0",
+        measured,
+        measured == 0 and acknowledged >= kills,
+        f"{acknowledged} reports acknowledged, {released} stages released",
+        findings=bad(found),
+        acknowledged=acknowledged,
+        released=released,
+        answers=dict(it.answers),
         **done,
     )
 
