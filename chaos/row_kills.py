@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from chaos.clients import Writers
@@ -16,7 +17,9 @@ from chaos.worlds import World, bad, row, world
 SCALES = {"ci": {"plain": (4, 24), "sealed": (3, 6)}, "chaos": {"plain": (50, 24), "sealed": (24, 24)}}
 """(kills, writers)"""
 TARGET, LEAST = 36, 18
-SEALED_TARGET = 16
+SEALED_TARGET = 24
+WANTED, PROGRESS_SECONDS = 12, 5.0
+"""Between two kills so many reports are acknowledged, or so many seconds pass."""
 
 
 def run(scale: str = "chaos", seed: int = 17) -> list[dict[str, Any]]:
@@ -50,6 +53,8 @@ def plain(kills: int, writers: int, seed: int) -> dict[str, Any]:
         crowd.start()
         with contextlib.closing(it.parties.publicly("shuffler")) as wire:
             for number in range(kills):
+                before = it.book.total
+                _wander(it, wire, PROGRESS_SECONDS, lambda so_far=before: it.book.total >= so_far + WANTED)
                 _wander(it, wire, coins.uniform(0.0, 0.4))
                 party = it.parties.parties[number % 2] if number < 2 else coins.choice(it.parties.parties)
                 it.parties.kill(party)
@@ -91,12 +96,15 @@ def sealed(kills: int, writers: int, seed: int) -> dict[str, Any]:
         def report() -> None:
             while not going.is_set() and it.left:
                 if it.person() not in ("counted", "again"):
-                    going.wait(0.1)  # the stage is full or over: wait for the next one
+                    going.wait(1.0)  # the stage is full or over: wait for the next one
 
         threads = [threading.Thread(target=report, daemon=True) for _ in range(writers)]
         for thread in threads:
             thread.start()
         for number in range(kills):
+            before, end = it.answers["counted"], time.monotonic() + PROGRESS_SECONDS
+            while it.answers["counted"] < before + WANTED and time.monotonic() < end:
+                time.sleep(0.02)
             time.sleep(coins.uniform(0.0, 0.5))
             party = it.parties.parties[number % 3] if number < 3 else coins.choice(it.parties.parties)
             it.parties.kill(party)
@@ -125,9 +133,9 @@ def sealed(kills: int, writers: int, seed: int) -> dict[str, Any]:
     )
 
 
-def _wander(it: World, wire: Any, seconds: float) -> None:
-    """Follow the stages for a while."""
+def _wander(it: World, wire: Any, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+    """Follow the stages for a while, or until it is enough."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and not enough():
         it.look(wire)
         time.sleep(0.02)
