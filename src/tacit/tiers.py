@@ -28,7 +28,7 @@ CALL: Final = 50_000
 """The most units of one call that is interpreted."""
 
 EAGER = False
-"""Whether everything is compiled at once: for benchmarks, which measure compiled code whatever is cached."""
+"""Whether everything is compiled at once, for whoever measures or tests compiled code."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -30,7 +30,7 @@ def walk(command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...],
 
 
 COMMANDS = dict(walk(typer.main.get_command(app)))
-GROUPS = {path[:-1] for path in COMMANDS}
+GROUPS = sorted({path[:-1] for path in COMMANDS})
 JSON = [path for path, command in COMMANDS.items() if any("--json" in item.opts for item in command.params)]
 
 
@@ -142,6 +142,7 @@ BASES = {
                        "local", "--epsilon", "1", "--delta", "0", "--stages", "2", "--target", "100"],
     ("study", "demo"): [],
     ("serve", "demo"): [],
+    ("serve", "enrol"): ["people.txt"],
     ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device"],
     ("device", "cover"): ["bundle.json", "--state", "device"],
 }  # fmt: skip

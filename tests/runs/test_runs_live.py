@@ -128,7 +128,7 @@ def test_results_are_kept_resumed_read_back_and_verified(tmp_path):
     again = tacit.load(tmp_path / "run")
     assert again.returns == result.returns
     assert again.against == result.against
-    assert again.resolved.world["discretiser"]["kind"] == "bins"
+    assert again.world["discretiser"]["kind"] == "bins"
     assert np.isnan(again.regret).all()
     assert tacit.verify(tmp_path / "run").true
     assert tacit.run(out=tmp_path / "run", **options).returns == result.returns
@@ -157,6 +157,19 @@ def test_worlds_that_are_handed_over_are_kept_with_their_discretiser(tmp_path):
     assert result.returns[0].final.mean == 1.0  # action 1 pays 1, everywhere
     assert 0.3 < result.returns[0].uniform.mean < 0.7
     assert "tacit.run(environment=live_worlds:Pair" in again.command
+
+
+def test_policies_of_live_worlds_are_exported_with_their_names(tmp_path):
+    options = {"learner": "bucb", "episodes": 300, "workers": 1, **PRIVATE["central"]}
+    for number, environment in enumerate((BLACKJACK, live("Blackjack-v1", evaluation=100))):
+        result = tacit.run(environment=environment, **options)
+        path = tacit.export_bundle(result, tmp_path / f"{number}.json")
+        found = tacit.load_bundle(path, unsigned=True)
+        assert np.array_equal(found.policy.probabilities(2), result.policy.probabilities(2))
+        assert found.certificate == result.certificate
+        shown = CliRunner().invoke(app, ["policy", "show", str(path)])
+        assert shown.exit_code == 0, shown.output
+        assert "ended" in shown.output
 
 
 @pytest.mark.slow

@@ -61,3 +61,14 @@ def test_every_secret_and_volume_that_is_used_is_declared():
         assert set(service.get("secrets", ())) <= set(COMPOSE["secrets"])
         named = {mount.split(":")[0] for mount in service["volumes"]}
         assert {name for name in named if not name.startswith(".")} <= set(COMPOSE["volumes"])
+
+
+def test_every_test_that_the_threat_model_names_exists():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "operations" / "threats.md").read_text("utf-8")
+    named = re.findall(r"`(tests/[^`]+)`", page)
+    assert len(named) >= 30
+    for target in named:
+        file, _, test = target.partition("::")
+        assert (root / file).is_file(), target
+        assert not test or re.search(rf"^def {test}\(", (root / file).read_text("utf-8"), flags=re.MULTILINE), target

@@ -16,14 +16,13 @@ path and pushing where the pole leans.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from tacit.runs.against import Interval
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import FigureSpec
-from tacit.runs.result import Result
-from tacit.runs.returns_report import return_cells
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "table"]
 
@@ -74,11 +73,21 @@ def _run(world: str, scale: Scale, label: str, learner: str, **options: Any) -> 
     return Run(label=label, config=config)
 
 
-def table(results: Sequence[Result]) -> str:
-    """The page's table, as Markdown."""
-    lines = ["| world | run | return per user | final policy | final minus baseline |", "|---|---|---|---|---|"]
-    for result in results:
-        during, final, _, _ = return_cells(result)
-        against = "-" if result.against is None else result.against.final.words
-        lines.append(f"| {result.config.environment_name} | {result.label} | {during} | {final} | {against} |")
+def table(cells: Sequence[Mapping[str, Any]]) -> str:
+    """The page's table, as Markdown, from what is committed (`cells.json`)."""
+    lines = [
+        "| world | run | return per user | final policy | uniform | baseline | final minus baseline |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        found, against = cell["returns"], cell["against"]
+        difference = Interval(**against["final"]).words
+        shown = [_words(found["during"]), _words(found["final"]), f"{found['uniform']['mean']:.3g}"]
+        shown += [f"{against['value']:.3g}", difference]
+        world = str(cell["environment"]).removeprefix("gymnasium:")
+        lines.append(f"| {world} | {cell['run']} | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _words(interval: Mapping[str, float]) -> str:
+    return f"{interval['mean']:.3g} [{interval['low']:.3g}, {interval['high']:.3g}]"
