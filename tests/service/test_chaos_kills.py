@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from chaos import row_failpoints, row_kills
 from chaos.histories import history
 from chaos.row_histories import MUTANTS, honest

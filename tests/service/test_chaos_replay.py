@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from chaos import row_minimum, row_replay, row_restored, row_tokens
 
 
