@@ -142,6 +142,7 @@ BASES = {
                        "local", "--epsilon", "1", "--delta", "0", "--stages", "2", "--target", "100"],
     ("study", "demo"): [],
     ("serve", "demo"): [],
+    ("serve", "enrol"): ["people.txt"],
     ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device"],
     ("device", "cover"): ["bundle.json", "--state", "device"],
 }  # fmt: skip

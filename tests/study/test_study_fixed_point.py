@@ -92,3 +92,15 @@ def test_payloads_and_refusals() -> None:
         fixed_point(central_claim(delta=0.0), 10, lambda unit: float(unit))
     with pytest.raises(NotSupported, match="too coarse"):
         fixed_point(central_claim(epsilon=60.0), 10, lambda unit: float(unit))
+
+
+def test_a_large_variance_is_written_down_and_read_again():
+    """Few people and a strict slack need noise of more than 2^53 units squared; counts end there, variances do not."""
+    from tacit.study.channels import channel_from_dict
+    from tacit.study.design import plan_study
+
+    design = plan_study(
+        states=4, actions=2, horizon=6, trust="central", epsilon=8.0, delta=1e-6, stages=2, target=16, least=12
+    )
+    assert design.channels[0]["variance"] > 2**53
+    assert [channel_from_dict(plain).to_dict() for plain in design.channels] == list(design.channels)

@@ -25,6 +25,7 @@ EXTRA: Final = frozenset(
     )
 )
 """Packages of the extra `service`."""
+MOST_ENROLLED: Final = 10**7
 
 
 def register(app: typer.Typer) -> None:
@@ -156,7 +157,7 @@ def _enrol(
     json: AsJson = False,
 ) -> None:
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
-    require_count("count", count)
+    require_count("count", count, 1, MOST_ENROLLED)
     with service_extra():
         lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)

@@ -39,7 +39,7 @@ from tacit.study.parts import Design, channels_of
 
 __all__ = ["Loopback"]
 
-ORDER: Final = ("shuffler", "issuer", "learner")
+ORDER: Final = ("shuffler", "mixer", "issuer", "learner")
 """Parties in the order in which they are started: whoever is talked to comes first."""
 START_SECONDS: Final = 60.0
 END_SECONDS: Final = 30.0
@@ -49,11 +49,14 @@ Plain = Mapping[str, Any]
 
 
 class Loopback:
-    """Directories and processes of shuffler, learner and, with tokens, issuer."""
+    """Directories and processes of shuffler and learner, and of issuer and mixer where the study has them."""
 
-    def __init__(self, directory: Path, *, tokens: bool, sealed: bool, options: Mapping[str, Plain]) -> None:
-        self.directory, self.tokens, self.sealed = directory, tokens, sealed
-        self.parties = tuple(party for party in ORDER if tokens or party != "issuer")
+    def __init__(
+        self, directory: Path, *, tokens: bool, sealed: bool, mixed: bool, options: Mapping[str, Plain]
+    ) -> None:
+        self.directory, self.tokens, self.sealed, self.mixed = directory, tokens, sealed, mixed
+        absent = {party for party, there in (("issuer", tokens), ("mixer", mixed)) if not there}
+        self.parties = tuple(party for party in ORDER if party not in absent)
         self.options = options
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.addresses: dict[str, dict[str, str]] = {}
@@ -68,16 +71,19 @@ class Loopback:
         design: Design,
         *,
         tokens: bool,
+        mixed: bool = False,
         options: Mapping[str, Plain] | None = None,
     ) -> Self:
         """Make directories, keys and secrets of all parties in a new directory.
 
-        Messages are sealed under shuffle trust. `options` are further entries of the parties' configurations.
+        Messages are sealed under shuffle trust, with a mixer in the row if `mixed`. `options` are further entries of
+        the parties' configurations.
         """
         place = Path(directory)
         require(not place.exists() or not any(place.iterdir()), f"{place} must be a new directory", "files in it")
-        made = cls(place, tokens=tokens, sealed=design.trust == "shuffle", options=options or {})
-        made.room = largest_envelope(channels_of(design), int(made.sealed))
+        made = cls(place, tokens=tokens, sealed=design.trust == "shuffle", mixed=mixed, options=options or {})
+        require(made.sealed or not mixed, "a mixer is for sealed messages, under shuffle trust", design.trust)
+        made.room = largest_envelope(channels_of(design), int(made.sealed) + int(mixed))
         for party in made.parties:
             new_keys(made.home(party) / "keys")
             write_private(made.home(party) / "bearer", secrets.token_hex(24).encode())
@@ -100,8 +106,7 @@ class Loopback:
     @property
     def pins(self) -> Pins:
         """What devices pin."""
-        issuer = self._public_key("issuer") if self.tokens else None
-        return Pins(learner=self._public_key("learner"), shuffler=self._public_key("shuffler"), issuer=issuer)
+        return Pins.of({party: self._public_key(party) for party in self.parties})
 
     def public(self, party: str) -> str:
         """The address of a party for devices."""
@@ -219,11 +224,11 @@ class Loopback:
         }
         if party == "shuffler":
             config |= {"people": "issuer" if self.tokens else "open", "sealed": self.sealed, "public": {"port": 0}}
-            config["limits"] = {"body": max(Limits().body, self.room)}
+            config |= {"mixed": self.mixed, "limits": {"body": max(Limits().body, self.room)}}
         elif party == "issuer":
             config |= {"credentials": self.enrolment.name, "public": {"port": 0}}
             del keys["sealing"]
-        else:
+        elif party == "learner":
             config |= {"sealed": self.sealed, "tokens": self.tokens}
             config |= {other: self._peer(other, home) for other in others}
         return {**config, **self.options.get(party, {})}

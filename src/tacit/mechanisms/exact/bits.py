@@ -104,8 +104,7 @@ def uniform_integers(size: Size, noise: SecureNoise, *, below: int) -> Ints:
     """
     count, shape = lanes(size)
     bits = secure_bits(noise)
-    limit = require_count("below", below)
-    require(limit <= 1 << 63, "below must be at most 2^63", limit)
+    limit = require_count("below", below, 1, 1 << 63)
     return draw_below(limit, count, bits).reshape(shape)
 
 

@@ -65,7 +65,7 @@ class Enrolment:
 
     def enrol(self, count: int) -> list[str]:
         """Credentials of so many new people: hand each to one person; they are kept nowhere else (L1)."""
-        made = [secrets.token_urlsafe(CREDENTIAL_BYTES) for _ in range(require_count("people", count))]
+        made = [secrets.token_urlsafe(CREDENTIAL_BYTES) for _ in range(require_count("people", count, 1, MOST))]
         with self._changing() as people:
             taken = set(people.values())
             for credential in made:

@@ -50,6 +50,7 @@ from tacit.study.channels.fixed_point import (
     spread,
     to_payload,
     total_variation,
+    whole_from_plain,
 )
 from tacit.study.contract import ChargedAt
 
@@ -223,7 +224,7 @@ class CentralBatchChannel:
             shape=shape_from_plain(plain["shape"]),
             claim=claim_from_plain(plain["claim"], cls.TRUST),
             query=query,
-            **{name: require_count(name, plain[name]) for name in COUNTS},
+            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
         )
 
 

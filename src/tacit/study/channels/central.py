@@ -58,6 +58,7 @@ from tacit.study.channels.fixed_point import (
     slack,
     spread,
     to_payload,
+    whole_from_plain,
 )
 from tacit.study.channels.toeplitz import IDENTITY, SQUARE_ROOT, column_square, integer_column, prefix_weights
 from tacit.study.contract import ChargedAt
@@ -326,7 +327,7 @@ class CentralChannel:
             shape=shape_from_plain(plain["shape"]),
             claim=claim_from_plain(plain["claim"], cls.TRUST),
             exponent=fraction_from_plain("exponent", plain["exponent"]),
-            **{name: require_count(name, plain[name]) for name in COUNTS},
+            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
         )
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "to_payload",
     "total_variation",
     "up_to",
+    "whole_from_plain",
 ]
 
 LEAST_STD: Final = 256
@@ -145,9 +146,18 @@ def least_scale(
     )
 
 
+def whole_from_plain(name: str, value: object) -> int:
+    """A whole number of a channel as it was written down; variances, in units, go beyond what counts may be.
+
+    >>> whole_from_plain("variance", 2**60) == 2**60
+    True
+    """
+    return require_count(name, value, 1, LARGEST_SCALE**2) if name.endswith("variance") else require_count(name, value)
+
+
 def require_fixed_point(unit: object, variance: object) -> None:
     """Raise unless M is a power of two and the noise is within what the lemma and the sampler cover."""
-    M, v = require_count("unit", unit), require_count("variance", variance)
+    M, v = require_count("unit", unit), require_count("variance", variance, 1, LARGEST_SCALE**2)
     require(M & (M - 1) == 0 and M <= LARGEST_UNIT, f"unit must be a power of two of at most {LARGEST_UNIT}", M)
     inside = LEAST_STD**2 <= v <= LARGEST_SCALE**2
     require(inside, f"variance must lie between {LEAST_STD}² and {LARGEST_SCALE}² units", v)

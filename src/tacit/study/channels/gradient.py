@@ -50,6 +50,7 @@ from tacit.study.channels.fixed_point import (
     slack,
     spread,
     to_payload,
+    whole_from_plain,
 )
 from tacit.study.channels.gradient_fields import (
     gradient_shape_from_plain,
@@ -312,7 +313,7 @@ class GradientChannel:
             shape=gradient_shape_from_plain(plain["shape"]),
             claim=claim_from_plain(plain["claim"], cls.TRUST),
             spec=spec_from_plain(plain["spec"]),
-            **{name: require_count(name, plain[name]) for name in COUNTS},
+            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
         )
 
 

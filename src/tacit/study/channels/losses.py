@@ -40,6 +40,7 @@ from tacit.study.channels.fixed_point import (
     slack,
     spread,
     to_payload,
+    whole_from_plain,
 )
 from tacit.study.channels.loss_bodies import LossBody, LossSums
 from tacit.study.channels.toeplitz import SQUARE_ROOT, column_square, integer_column, prefix_weights
@@ -274,7 +275,7 @@ class LossChannel:
             ),
             claim=claim_from_plain(plain["claim"], cls.TRUST),
             full=plain["full"],
-            **{name: require_count(name, plain[name]) for name in COUNTS},
+            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
         )
 
 
