@@ -30,7 +30,7 @@ def walk(command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...],
 
 
 COMMANDS = dict(walk(typer.main.get_command(app)))
-GROUPS = {path[:-1] for path in COMMANDS}
+GROUPS = sorted({path[:-1] for path in COMMANDS})
 JSON = [path for path, command in COMMANDS.items() if any("--json" in item.opts for item in command.params)]
 
 

@@ -128,7 +128,7 @@ def test_results_are_kept_resumed_read_back_and_verified(tmp_path):
     again = tacit.load(tmp_path / "run")
     assert again.returns == result.returns
     assert again.against == result.against
-    assert again.resolved.world["discretiser"]["kind"] == "bins"
+    assert again.world["discretiser"]["kind"] == "bins"
     assert np.isnan(again.regret).all()
     assert tacit.verify(tmp_path / "run").true
     assert tacit.run(out=tmp_path / "run", **options).returns == result.returns

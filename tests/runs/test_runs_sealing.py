@@ -71,7 +71,7 @@ def test_a_run_is_unsigned_until_it_is_signed(kept, keys, capsys):
     assert tacit.load(kept).doubt is None, "a signed run loads as before"
 
 
-@pytest.mark.parametrize("name", [name for name in RUN_FILES if name != "environment.npz"])
+@pytest.mark.parametrize("name", [name for name in RUN_FILES if name not in ("environment.npz", "returns.json")])
 def test_an_edit_after_signing_is_false_even_with_new_digests(kept, keys, capsys, name):
     sign_directory(kept, keys / "ours" / PRIVATE)
     if name.endswith(".json"):  # the same content, spelled otherwise: everything else about it stays true
@@ -82,6 +82,15 @@ def test_an_edit_after_signing_is_false_even_with_new_digests(kept, keys, capsys
     code, out = call(capsys, "verify", kept)
     assert code == 1
     assert f"{name} is not what was signed" in out
+
+
+def test_returns_that_were_added_after_signing_are_false(kept, keys, capsys):
+    sign_directory(kept, keys / "ours" / PRIVATE)
+    (kept / DIGESTS).unlink()
+    (kept / "returns.json").write_text("{}")
+    code, out = call(capsys, "verify", kept)
+    assert code == 1
+    assert "returns.json is not what was signed" in out
 
 
 def test_added_and_missing_files_are_false(kept, keys, capsys):

@@ -145,6 +145,7 @@ def test_operators_give_up_and_end(place, monkeypatch):
 
 def test_two_processes_never_work_at_once(place, monkeypatch):
     service = place.service(monkeypatch)
+    monkeypatch.setattr("tacit.service.loop.LEASE_SECONDS", 3600)  # no lease ends while this runs
     other = Lease.take(service.study.store, JOB, holder="another process", seconds=3600)
     assert service.loop._once().word == "another process works"
     assert place.internal.asked == []
@@ -152,7 +153,8 @@ def test_two_processes_never_work_at_once(place, monkeypatch):
     assert service.loop._once().word == "asked"
     # Overtaken in the middle of a step: nothing of it is written.
     with service.study.store.step("lease") as connection:
-        connection.execute("UPDATE lease SET token = token + 1, holder = 'thief', until = 2000000000")
+        later = int(time.time()) + 3600
+        connection.execute("UPDATE lease SET token = token + 1, holder = 'thief', until = ?", (later,))
     place.collector.void("nobody came")
     held = service.loop._lease
     with held.fenced():

@@ -47,7 +47,7 @@ def collect(study: Study, collector: Collector, users: Trajectories) -> bytes:
 def test_a_quarantined_stage_that_is_given_up_leaves_later_totals_right(mechanism, monkeypatch):
     """The second of four stages is quarantined and given up: later totals hold its people, or leave them out."""
     flags = iter([None, "flow: planted", None, None])
-    monkeypatch.setattr("tacit.study.study.broken_flow", lambda statistics, trust: next(flags))
+    monkeypatch.setattr("tacit.study.study.broken_flow", lambda *_: next(flags))
     with fast_directory() as place:
         design = design_of("ucbvi", mechanism=mechanism)
         study, collector = Study.new(f"{place}/study", design, seed=1), Collector.new(f"{place}/collector", design)

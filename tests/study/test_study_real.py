@@ -496,6 +496,7 @@ def test_a_ladder_on_the_command_line(place, capsys):
     common = ["study", "new", str(place / "s"), *words.split(), "--target", "8", "--least", "3", "--json"]
     for wrong in ("3,x", "4,8", "", "3,,4"):
         assert main([*common, "--ladder", wrong]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["exit"] == 2
         assert not (place / "s").exists()
     assert main([*common, "--ladder", "3,6"]) == 0
     assert json.loads(capsys.readouterr().out)["design"]["ladder"] == [3, 6]

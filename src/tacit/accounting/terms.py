@@ -44,15 +44,16 @@ class Setting:
         return found
 
     @property
-    def batches(self) -> tuple[int, ...]:
-        """The users of each batch, fixed beforehand; those left over report nothing."""
+    def batches(self) -> tuple[tuple[int, ...], int]:
+        """(the different sizes of batches, how many batches), fixed beforehand; who is left over reports nothing."""
         planned = getattr(self.privatizer, "batches", None)
         if planned is not None:
-            return tuple(batch.users for batch in planned)
+            return tuple(sorted({batch.users for batch in planned})), len(planned)
         ends = getattr(self.privatizer, "ends", None)
         if ends is not None:
-            return tuple(stop - start for start, stop in pairwise((0, *ends)))
-        return (self.users_per_batch,) * (self.episodes // self.users_per_batch)
+            return tuple(sorted({stop - start for start, stop in pairwise((0, *ends))})), len(ends)
+        count = self.episodes // self.users_per_batch
+        return (self.users_per_batch,) if count else (), count
 
 
 def term(meaning: str, of: Callable[[Setting], Any], schema: Mapping[str, Any], *, compare: bool = True) -> Any:
@@ -78,15 +79,15 @@ def _verifier(setting: Setting) -> str:
 
 def _sizes(setting: Setting) -> dict[str, int]:
     """The public sizes that this kind of release has."""
-    shape, batches = setting.privatizer.shape, setting.batches
+    shape, (different, count) = setting.privatizer.shape, setting.batches
     names = {"horizon": "horizon", "states": "num_states", "actions": "num_actions", "pairs": "pairs"}
     names["parameters"] = "dimension"
     known = {name: int(getattr(shape, attribute)) for name, attribute in names.items() if hasattr(shape, attribute)}
     return {
         **known,
         "episodes": setting.episodes,
-        "users_per_batch": max(batches, default=setting.users_per_batch),
-        "batches": len(batches),
+        "users_per_batch": max(different, default=setting.users_per_batch),
+        "batches": count,
     }
 
 
@@ -94,8 +95,9 @@ def _public(setting: Setting) -> dict[str, str]:
     """What is declared to be nobody's data."""
     told = getattr(setting.privatizer, "public_losses", None)
     layered = hasattr(setting.privatizer.shape, "pairs")
-    sizes = sorted(set(setting.batches))
-    shown = "one user each" if sizes == [1] else f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users"
+    sizes = setting.batches[0]
+    listed = f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users"
+    shown = "one user each" if sizes == (1,) else listed
     return {
         "losses": {None: "none are released", False: "private", True: "public: declared to be nobody's data"}[told],
         "batch sizes": f"public: {shown}, fixed before the first of them comes",

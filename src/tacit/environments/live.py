@@ -47,7 +47,7 @@ class LiveWorld:
     """
 
     source: str
-    """A Gymnasium id, or `package.module:function` of a function that makes the environment."""
+    """A Gymnasium id, or ``package.module:function`` of a function that makes the environment."""
     made_by_function: bool
     options: tuple[tuple[str, Any], ...]
     """What the environment is made with, by name."""

@@ -12,6 +12,7 @@ A committed run states the fingerprint of the algorithm that made it (`tacit.run
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ class Currency:
         return shown.replace(" ", " runs ", 1) if shown else "nothing committed"
 
 
+_parts = cache(assemble)
+"""Several pages ask for the parts of the same configurations, whose certificates take long."""
+
+
 def committed(results: Path) -> tuple[str, ...]:
     """The experiments with a committed result of comparable runs, in the order of the catalogue."""
     return tuple(name for name in EXPERIMENTS if (results / PLACES.get(name, name) / "cells.json").is_file())
@@ -93,5 +98,5 @@ def _state(cell: dict[str, Any], run: Run | None) -> tuple[str, str]:
     made = cell.get("algorithm", BEFORE)
     if made == BEFORE:
         return "before", ""
-    now = fingerprint_of(assemble(run.config))
+    now = fingerprint_of(_parts(run.config))
     return ("current", "") if made == now else ("stale", f"made by [{made}], today it is [{now}]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,12 @@ def make_header(
     label: str,
     command: str,
     version: str = __version__,
+    world: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What config.json says before the first episode; `algorithm` is its fingerprint (`tacit.runs.fingerprint`)."""
+    """What config.json says before the first episode; `algorithm` is its fingerprint (`tacit.runs.fingerprint`).
+
+    `world` is the description of a live world; those with a table have none.
+    """
     return {
         "format": 1,
         "experiment": experiment,
@@ -44,7 +49,8 @@ def make_header(
         "algorithm": algorithm,
         "command": command,
         "config": config.to_dict(),
-        "resolved": resolved.to_dict(),
+        "resolved": asdict(resolved),
+        **({} if world is None else {"world": world}),
     }
 
 
@@ -80,7 +86,7 @@ def write_result(result: Result, directory: Path) -> Path:
     config, resolved = result.config, result.resolved
     names = {"experiment": result.experiment, "label": result.label}
     made = {"algorithm": result.algorithm, "command": result.command, "version": result.version}
-    header = make_header(config, resolved, **names, **made)
+    header = make_header(config, resolved, **names, **made, world=result.world)
     place.check(header)
     if not place.finished:
         model = config.environment if isinstance(config.environment, TabularMDP) else None
@@ -134,6 +140,7 @@ def _read(place: RunDirectory) -> Result:
         version=header["version"],
         algorithm=header.get("algorithm", BEFORE),
         command=header["command"],
+        world=header.get("world"),
     )
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of"]
+__all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of", "world_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +65,6 @@ class Resolved:
     """Simulation only: the value of an episode when every action is alike; None in a live world."""
     settings: dict[str, float | str] | None = None
     """Where losses are adversarial: every constant that was tuned, and the effective support C_M."""
-
-    world: dict[str, Any] | None = None
-    """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; worlds with a table have no description beside their fingerprint."""
-        plain = asdict(self)
-        if self.world is None:
-            plain.pop("world")
-        return plain
 
     @property
     def mechanism(self) -> str | None:
@@ -124,6 +114,8 @@ class Result:
     algorithm: str
     """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
+    world: dict[str, Any] | None = None
+    """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
     doubt: str | None = None
     """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
 
@@ -239,7 +231,8 @@ class Result:
             "seconds_per_episode": self.seconds_per_episode,
             "experiment": self.experiment,
             "label": self.label,
-            "resolved": self.resolved.to_dict(),
+            "resolved": asdict(self.resolved),
+            "world": self.world,
             "version": self.version,
             "command": self.command,
         }
@@ -341,7 +334,6 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         optimal_value=_known(parts.values[0]),
         uniform_value=_known(parts.values[1]),
         settings=parts.settings,
-        world={**parts.mdp.to_dict(), "gymnasium": gymnasium.__version__} if isinstance(parts.mdp, LiveWorld) else None,
     )
 
 
@@ -369,7 +361,14 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
         version=__version__,
         algorithm=fingerprint_of(parts),
         command=command,
+        world=world_json(parts),
     )
+
+
+def world_json(parts: Assembled) -> dict[str, Any] | None:
+    """The public description of a live world, and the version of Gymnasium that steps it; None for a table."""
+    world = parts.mdp
+    return {**world.to_dict(), "gymnasium": gymnasium.__version__} if isinstance(world, LiveWorld) else None
 
 
 def _known(value: float) -> float | None:

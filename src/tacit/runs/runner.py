@@ -27,7 +27,7 @@ from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.estimate import require_memory
 from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.progress import progress_bar
-from tacit.runs.result import Result, resolve, result_of
+from tacit.runs.result import Result, resolve, result_of, world_json
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.storage import RunDirectory
 
@@ -214,7 +214,13 @@ def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:
     resolved, algorithm = resolve(parts, cell.config), fingerprint_of(parts)
     line = cell.config.command() if command is None else command
     return make_header(
-        cell.config, resolved, algorithm=algorithm, experiment=experiment, label=cell.label, command=line
+        cell.config,
+        resolved,
+        algorithm=algorithm,
+        experiment=experiment,
+        label=cell.label,
+        command=line,
+        world=world_json(parts),
     )
 
 

@@ -314,6 +314,7 @@ def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     """What must agree: the configuration and everything it resolved to, but for why `auto` chose its learner."""
     found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part) or {}).items()}
     found.pop("because", None)
+    found["world"] = header.get("world")  # another version of Gymnasium may be another game
     return found
 
 

@@ -19,6 +19,7 @@ from tacit.service.problems import MEDIA_TYPE, PROBLEMS
 __all__ = ["LARGEST_HEAD", "bounded_protocol"]
 
 LARGEST_HEAD: Final = 64 * 1024
+HEAD_END: Final = b"\r\n\r\n"
 _Base: Any = AutoHTTPProtocol
 
 
@@ -30,6 +31,8 @@ def bounded_protocol(seconds: float, connections: int, retry: int) -> Any:
 
         _timer: asyncio.TimerHandle | None = None
         _pending = 0
+        _tail = b""
+        """The last bytes of a head that is on its way: its end may be cut in two."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
@@ -39,16 +42,23 @@ def bounded_protocol(seconds: float, connections: int, retry: int) -> Any:
             self._wait()
 
         def data_received(self, data: bytes) -> None:
-            self._pending += len(data)
-            super().data_received(data)
-            # Looked at afterwards: one piece may hold a small head and the beginning of a large body.
-            if self._answering():
-                self._pending = 0
-                self._stop()
-            elif self._pending > LARGEST_HEAD:
+            if not self._answering() and not self._head_fits(data):
                 self.send_400_response("")
+                return
+            super().data_received(data)
+            if self._answering():
+                self._pending, self._tail = 0, b""
+                self._stop()
             else:
                 self._wait()
+
+        def _head_fits(self, data: bytes) -> bool:
+            """Whether the head ends within its size; what follows it in the same bytes is a body, however long."""
+            seen = self._tail + data
+            self._pending += len(data)
+            beyond = self._pending - LARGEST_HEAD
+            self._tail = seen[1 - len(HEAD_END) :]
+            return beyond <= 0 or HEAD_END in seen[: len(seen) - beyond]
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()

@@ -6,6 +6,7 @@ M2  No moment of a single request is kept: series say no time of creation, laten
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Final
 
 import prometheus_client
@@ -29,8 +30,14 @@ class Meters:
         ProcessCollector(registry=self.registry)
         self.requests = self.counter("requests", "Requests by route, status and reason.", "route", "status", "reason")
         self.seconds = self.histogram("request_seconds", "From the head of a request to its answer.", REQUESTS)
-        self.bodies = self.gauge("bodies_arriving", "Bodies that are on their way.")
+        self._arriving: list[Sized] = []
+        bodies = self.gauge("bodies_arriving", "Bodies that are on their way.")
+        bodies.set_function(lambda: sum(len(some) for some in self._arriving))
         self.draining = self.gauge("draining", "1 once the process was asked to end.")
+
+    def watch_bodies(self, arriving: Sized) -> None:
+        """Count the bodies in this collection, too: every listener has its own."""
+        self._arriving.append(arriving)
 
     def counter(self, name: str, words: str, *labels: str) -> Counter:
         """A number that only grows: tacit_<party>_<name>_total."""

@@ -38,6 +38,9 @@ FILES_BESIDE: Final = 256
 
 
 SWITCH_SECONDS: Final = 0.0005
+DOORS: Final = 32
+"""Handles of one listening socket: the event loop takes one new connection per handle and round (libuv, since 1.45), so
+that with a single one whoever comes waits for as long as those who are connected keep the loop busy."""
 
 
 async def _nothing() -> None:
@@ -101,7 +104,7 @@ async def _run(party: Party, servers: Sequence[_Server], sockets: Sequence[socke
         loop.add_signal_handler(number, party.drain.ask)
     await party.begin()
     tasks = [
-        asyncio.create_task(server.serve(sockets=[listening]))
+        asyncio.create_task(server.serve(sockets=_doors(listening)))
         for server, listening in zip(servers, sockets, strict=True)
     ]
     while not all(server.started for server in servers):
@@ -167,6 +170,11 @@ def _bound(listen: Listen) -> socket.socket:
         ) from error
     made.setblocking(False)
     return made
+
+
+def _doors(listening: socket.socket, number: int = DOORS) -> list[socket.socket]:
+    """So many handles of one listening socket."""
+    return [listening, *(listening.dup() for _ in range(number - 1))]
 
 
 def _say_ready(party: Party, sockets: Sequence[socket.socket]) -> None:

@@ -78,7 +78,7 @@ class Guard:
         self._bearer = None if bearer is None else hashlib.sha256(bearer).digest()
         self._arriving: dict[object, asyncio.Timeout] = {}
         self._counted: dict[tuple[str, int, str], Any] = {}
-        meters.bodies.set_function(lambda: len(self._arriving))
+        meters.watch_bodies(self._arriving)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

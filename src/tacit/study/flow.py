@@ -1,13 +1,18 @@
 """Flow conservation: whoever arrives in a state leaves it, so honest counts agree with themselves up to their noise.
 
-    Σ_(s,a) N(h,s,a,s')  =  Σ_a N(h+1,s',a)              for every step h and state s'
+    F1   Σ_(s,a) N(h,s,a,s')  =  Σ_a N(h+1,s',a)              for every step h and state s'
+    F2   Σ_s'    N(h,s,a,s')  =  N(h,s,a)                     for every step h, state s and action a
+    F3   Σ_(s,a) N(h,s,a)    <=  users                        for every step h: nobody is in two places
 
-The two sides are released with noise of a stated variance. A release in which they differ by more than noise would is
-not learned from: it is quarantined, since reports were made up or the collector made a mistake.
+All sides are released with noise of a stated variance. A release in which they differ by more than noise would is not
+learned from: it is quarantined, since reports were made up or the collector made a mistake. Every counter stands in one
+of these lines, so many who lie about a single one are found, and so is whoever sends several trajectories in one
+report. One made-up trajectory per report keeps to all three: it is what a person may send, and no test finds it.
 
-The false-alarm rate of the whole test is that of one test at four standard deviations, 6.3e-5, shared over its cells.
-Nothing is tested where the statistics do not keep the steps apart, nor under local trust, where a person may send a
-random part of a trajectory and the sides belong to different people.
+The false-alarm rate of the whole test is that of one test at four standard deviations, 6.3e-5, shared over its lines.
+A stage that asks about one step is tested by F3 alone, for there is nothing beside it. Nothing is tested where the
+statistics do not keep the steps apart, nor under local trust, where a person may send a random part of a trajectory and
+the sides belong to different people.
 """
 
 from __future__ import annotations
@@ -17,34 +22,60 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tacit.arrays import Floats
 from tacit.released.counts import CountStatistics
 
-__all__ = ["SIGMAS", "broken_flow"]
+__all__ = ["IMPOSSIBLE", "SIGMAS", "broken_flow", "flow_gaps"]
 
 SIGMAS: Final = 4.0
 RATE: Final = 2.0 * float(ndtr(-SIGMAS))
+IMPOSSIBLE: Final = "sums: so many people cannot have sent so many messages of one kind"
+"""What is wrong with a sealed batch whose histogram no reports of devices add up to: somebody sent other messages."""
 
 
-def broken_flow(statistics: Any, trust: str) -> str | None:
+def broken_flow(statistics: Any, trust: str, layer: int | None = None) -> str | None:
     """What is wrong with counts that contradict themselves, in words; None: nothing is, or nothing can be said.
+
+    `layer` is the step that a stage asks about, where it asks about one only.
 
     >>> from tacit.released.counts import CountShape, empty_counts
     >>> counts = empty_counts(CountShape(horizon=2, num_states=2, num_actions=1, staged=True))
     >>> broken_flow(counts, "central") is None
     True
     >>> counts.visits[1, 0, 0] = 7.0
+    >>> counts.users[0] = 7
     >>> broken_flow(counts, "central")
-    'flow: what arrives and what leaves differ in 1 of 2 cells'
+    'flow: counts contradict themselves in 1 of 6 lines'
     """
     if not isinstance(statistics, CountStatistics) or trust not in ("central", "shuffle"):
         return None
-    H, S, A = statistics.visits.shape
-    if H < 2:
+    if statistics.visits.shape[0] < 2:
         return None
-    arrived = statistics.transitions[:-1].sum(axis=(1, 2))
-    left = statistics.visits[1:].sum(axis=2)
-    # Var = S A σ_t² + A σ_v²; half a count for what rounding may do.
-    sigma = float(np.sqrt(S * A * statistics.variance[0] + A * statistics.variance[1]))
-    bound = -float(ndtri(RATE / (2.0 * arrived.size))) * sigma + 0.5
-    broken = int((~(np.abs(arrived - left) <= bound)).sum())
-    return None if broken == 0 else f"flow: what arrives and what leaves differ in {broken} of {arrived.size} cells"
+    gaps = flow_gaps(statistics, layer)
+    lines = sum(gap.size for gap, _ in gaps)
+    z = -float(ndtri(RATE / (2.0 * lines)))
+    # Half a count for what rounding may do; a gap that is no number is no small one.
+    broken = sum(int((~(gap <= z * sigma + 0.5)).sum()) for gap, sigma in gaps)
+    return None if broken == 0 else f"flow: counts contradict themselves in {broken} of {lines} lines"
+
+
+def flow_gaps(statistics: CountStatistics, layer: int | None = None) -> list[tuple[Floats, float]]:
+    """How far F1, F2 and F3 are from holding, line by line, with the standard deviation of their noise."""
+    _, S, A = statistics.visits.shape
+    var_t, var_v = float(statistics.variance[0]), float(statistics.variance[1])
+    steps = slice(None) if layer is None else slice(layer, layer + 1)
+    # F3: Var = S A σ_v²
+    people = statistics.visits[steps].sum(axis=(1, 2)) - float(statistics.users[0])
+    above = (people, float(np.sqrt(S * A * var_v)))
+    if layer is not None:
+        return [above]
+    moved = statistics.transitions[:-1]
+    # F1: Var = S A σ_t² + A σ_v²
+    arrived = np.abs(moved.sum(axis=(1, 2)) - statistics.visits[1:].sum(axis=2))
+    # F2: Var = S σ_t² + σ_v²
+    left = np.abs(moved.sum(axis=3) - statistics.visits[:-1])
+    return [
+        (arrived, float(np.sqrt(S * A * var_t + A * var_v))),
+        (left, float(np.sqrt(S * var_t + var_v))),
+        above,
+    ]

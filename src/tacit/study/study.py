@@ -24,13 +24,13 @@ import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.database import Connection
-from tacit.errors import require
+from tacit.errors import InvalidInput, require
 from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.databases import database_at
-from tacit.study.flow import broken_flow
+from tacit.study.flow import IMPOSSIBLE, broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
@@ -166,8 +166,16 @@ class Study:
                 give_up_asking(connection, slot)
                 return "skipped"
             mind = self._mind(connection)
-            memory, found = parts.channels[slot].read(mind.memory, counted or given.payload, given.people)
-            finding = broken_flow(found.statistics, self.design.trust)
+            channel = parts.channels[slot]
+            try:
+                memory, found = channel.read(mind.memory, counted or given.payload, given.people)
+            except InvalidInput:
+                # Sealed messages are checked by nobody before they are opened: what they add up to may be impossible.
+                if counted is None or inspected:
+                    raise
+                finding: str | None = IMPOSSIBLE
+            else:
+                finding = broken_flow(found.statistics, self.design.trust, getattr(channel.query, "layer", None))
             if finding is not None and not inspected:
                 connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
                 return "quarantined"

@@ -40,6 +40,7 @@ __all__ = [
     "least_probability",
 ]
 
+MOST_BITS = 2**63 - 1
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
 MOST_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
 MOST_OUTCOMES = 2**23  # beyond, blocks are summed by a formula instead of outcome by outcome
@@ -56,7 +57,7 @@ class BinomialEvent(Event):
     shift: int
 
     def __post_init__(self) -> None:
-        require_count("bits", self.bits)
+        require_count("bits", self.bits, most=MOST_BITS)
         require_real("probability of a noise bit", self.probability, low=0.0, high=1.0, open_low=True)
         require_real("shift", self.shift, low=-1, high=1)
 
@@ -193,7 +194,8 @@ def least_probability(epsilon: float, delta: float, up: int, down: int, users: i
 @lru_cache(maxsize=16)
 def _counter(bits: int, probability: float) -> PLD:
     """One up counter: Binomial(bits, probability) against itself plus one."""
-    N, p = require_count("bits", bits), require_real("probability of a noise bit", probability, low=0.0, high=1.0)
+    N = require_count("bits", bits, most=MOST_BITS)
+    p = require_real("probability of a noise bit", probability, low=0.0, high=1.0)
     require(0.0 < p < 1.0, "the probability of a noise bit must lie strictly between 0 and 1", probability)
     mean, reach = N * p, DEVIATIONS * math.sqrt(N * p * (1.0 - p)) + MARGIN
     first, last = max(0, math.floor(mean - reach)), min(N, math.ceil(mean + reach))

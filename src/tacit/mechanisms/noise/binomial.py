@@ -48,7 +48,7 @@ class Binomial:
     PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require_count("bits", self.bits)
+        require_count("bits", self.bits, most=2**63 - 1)
         require_real("probability of a noise bit", self.probability, low=0.0, high=0.5, open_low=True)
 
     @property
