@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ import tacit.service.shuffler_internal
 import tacit.service.windows
 import tacit.study.batch_files
 from chaos.preloaded import see
+from tacit.service.intake import Writer
 from tacit.study.collector import Collector
 from tacit.study.sealed import message_size
 from tacit.study.wire import Release
 
-MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in")
+MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in", "acknowledge first")
 SHUFFLERS = ("forged manifest", "forged release", "duplicated message", "another stage's messages")
 """Shufflers that a learner must not believe."""
 
@@ -27,6 +29,9 @@ def become(mutant: str, views: Path) -> None:
     """Make the shuffler of this process a mutant."""
     if mutant in SHUFFLERS:
         _dishonest(mutant, views)
+        return
+    if mutant == "acknowledge first":
+        _hasty()
         return
     kinds: dict[str, Any] = {
         "publish first": study_histories.PublishesFirst,
@@ -47,6 +52,18 @@ def become(mutant: str, views: Path) -> None:
         for module in (tacit.service.windows, tacit.service.shuffler_internal):
             module.look = careless  # type: ignore[attr-defined]
     tacit.service.shuffler.Collector = kind  # type: ignore[misc]
+
+
+def _hasty() -> None:
+    """A writer that answers, and then writes."""
+    write = Writer._write
+
+    def answered(self: Any, some: Any) -> None:
+        self._tell([(found, "counted") for _, found in some])
+        time.sleep(0.2)  # the answers leave
+        write(self, some)
+
+    Writer._write = answered  # type: ignore[method-assign]
 
 
 def _dishonest(mutant: str, views: Path) -> None:

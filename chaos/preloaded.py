@@ -115,3 +115,23 @@ def serve_party(party: str, config: str, log: str, trap: str, views: str, mutant
     module = __import__(f"tacit.service.{party}", fromlist=["party"])
     code = tacit.service.running.serve(module.party(read_party(config, party)))
     os._exit(code)
+
+
+def serve_steps(config: str, log: str, trap: str, words: Any) -> None:
+    """The life of a learner that does one thing at a time, when it is told to."""
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    Trap(Path(trap)).install()
+    made = tacit.service.learner.LearnerService(read_party(config, "learner"))
+    words.send("ready")
+    while True:
+        word = words.recv()
+        if word == "step":
+            found = made.worker.step()
+            words.send((found.outcome, found.word, found.stage))
+        elif word == "plan":
+            made.study.plan()
+            words.send(("planned", "", None))
+        else:
+            words.send(made.study.head.text)

@@ -48,6 +48,7 @@ SCALES = {
     "chaos": {"times": 5, "plain": PLAIN, "local": LOCAL, "sealed": SEALED},
 }
 TARGET, LEAST = 8, 4
+DIED = -9
 
 
 def run(scale: str = "chaos", seed: int = 0) -> list[dict[str, Any]]:
@@ -58,7 +59,8 @@ def run(scale: str = "chaos", seed: int = 0) -> list[dict[str, Any]]:
         labelled("release, take, plan, open, add, close", size["plain"], times, "test-central"),
         labelled("paid before the stage opens (local trust)", size["local"], times, "test-local"),
         sealed(size["sealed"], times),
-        mutant(),
+        publishes_first(),
+        acknowledges_first(),
     ]
 
 
@@ -86,7 +88,8 @@ def shot(it: World, party: str, edge: str, number: int) -> None:
     crowd = Writers(it.parties.public("shuffler"), people, lambda sent, reply, _: it.told(sent, reply), number=4)
     crowd.start()
     until(lambda: not it.parties.alive(party))
-    it.parties.await_death(party)
+    assert it.parties.await_death(party) == DIED
+    assert not trap.exists()
     it.parties.start(party)
     crowd.join()
     it.await_taken(number + 1)
@@ -116,14 +119,14 @@ def sealed_shot(it: SealedWorld, party: str, edge: str, number: int) -> None:
     it.parties.trap(party).write_text(edge)
     people = it.crowd(TARGET)
     until(lambda: not it.parties.alive(party))
-    it.parties.await_death(party)
+    assert it.parties.await_death(party) == DIED
     it.parties.start(party)
     _joined(people)
     it.await_taken(number + 1)
     it.await_asked(number + 1)
 
 
-def mutant() -> dict[str, Any]:
+def publishes_first() -> dict[str, Any]:
     """A shuffler that publishes first and records then must be found: it gives two views."""
     with world(stages=2, target=TARGET, least=LEAST, labels=3 * TARGET, parties={"mutant": "publish first"}) as it:
         it.parties.start()
@@ -134,6 +137,20 @@ def mutant() -> dict[str, Any]:
     return row(
         "the mutant 'publish first, then record'", "found: two views", found["two views"], met, findings=bad(found)
     )
+
+
+def acknowledges_first() -> dict[str, Any]:
+    """A shuffler that answers before its commit must be found: it loses what it acknowledged."""
+    with world(stages=2, target=TARGET, least=LEAST, labels=3 * TARGET, parties={"mutant": "acknowledge first"}) as it:
+        it.parties.start()
+        it.await_stage(0)
+        it.parties.trap("shuffler").write_text("add:before commit")
+        it.fill(1)
+        it.parties.await_death("shuffler")
+        it.parties.start("shuffler")
+        found = it.audit()
+    lost = found["acknowledged and lost"]
+    return row("the mutant 'acknowledge first, then write'", "found: lost", lost, lost == 1, findings=bad(found))
 
 
 def _joined(threads: list[threading.Thread]) -> None:

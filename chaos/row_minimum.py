@@ -18,12 +18,13 @@ from tacit.study.sealed import body_size
 
 TARGET, LEAST, WINDOW = 8, 4, 1000
 EDGES = ("", "void:begun", "void:before commit", "void:after commit", "void:after scrub")
-SCALES = {"ci": ("", "void:after commit"), "chaos": EDGES}
+SCALES = {"ci": {"unsealed": EDGES[:1], "sealed": EDGES[3:4]}, "chaos": {"unsealed": EDGES, "sealed": EDGES}}
 
 
 def run(scale: str = "chaos", seed: int = 0) -> list[dict[str, Any]]:
     """All rows of this module."""
-    found = [labelled(edge) for edge in SCALES[scale]] + [sealed(edge) for edge in SCALES[scale]]
+    size = SCALES[scale]
+    found = [labelled(edge) for edge in size["unsealed"]] + [sealed(edge) for edge in size["sealed"]]
     wrong = {f"{one['what']}: {name}": count for one in found for name, count in one["wrong"].items()}
     return [
         row(

@@ -54,6 +54,11 @@ class SealedWorld:
         """Put people on the issuer's list, before it starts."""
         self._credentials = list(Enrolment(self.parties.enrolment).enrol(people))
 
+    @property
+    def left(self) -> int:
+        """How many people have not reported yet."""
+        return len(self._credentials)
+
     def person(self) -> str:
         """A new person's device reports in the present stage; its answer."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""What every test may use: the slow twins of `tests/reference`, and one small budget for hypothesis."""
+"""What every test may use: the slow twins of `tests/reference`, chaos, and one small budget for hypothesis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
+sys.path.append(str(Path(__file__).parents[1]))
 
 # The first example may compile a kernel, so time is no sign of a defect; derandomised, so that a red run is red again.
 settings.register_profile(

@@ -246,6 +246,24 @@ def test_an_older_copy_of_the_shuffler_is_refused_and_changes_nothing(fresh, tmp
     assert taken == [row for row in before if row[0] == "take"]
 
 
+def test_an_older_copy_that_has_lost_the_open_stage_is_refused_by_the_same_process(fresh, tmp_path):
+    """The worker has handed the stage over; a shuffler that does not know it any more is not waited for."""
+    world = copied(fresh, tmp_path / "w")
+    world.worker.step()
+    older = tmp_path / "older"
+    shutil.copytree(world.place / "collector", older)
+    world.people.report(world.internal.collector, world.internal.bundle)
+    world.internal.collector.close()
+    assert [world.worker.step().word for _ in range(3)] == ["taken", "asked", "open"]
+    true = world.internal.collector
+    world.internal.collector = Collector(older)
+    step = world.worker.step()
+    assert step.outcome == "refused"
+    assert "older copy" in step.word
+    world.internal.collector = true
+    assert world.worker.step().outcome == "waiting"
+
+
 def test_a_forged_release_is_refused(fresh, tmp_path, monkeypatch):
     world = copied(fresh, tmp_path / "world")
     real = Collector.release

@@ -223,3 +223,12 @@ def test_a_head_is_a_number_and_a_digest(text):
     with pytest.raises(InvalidInput):
         Head.from_text(text)
     assert Head.from_text(NOWHERE.text) == NOWHERE
+
+
+@pytest.mark.parametrize("strange", [b"NaN", b"1e400", b"-Infinity", b'"\\ud800"'])
+def test_numbers_and_texts_that_json_cannot_spell_again_are_refused(strange):
+    whole = b'{"format":"tacit-stage","version":1,' + b",".join(
+        b'"%s":%s' % (name.encode(), strange) for name in sorted(ENTRIES - {"format", "version"})
+    )
+    with pytest.raises(InvalidInput):
+        Bundle.parse(whole + b"}")

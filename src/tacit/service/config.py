@@ -9,6 +9,7 @@ F3  Secrets stand in files of their own or in the environment, never in the conf
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
@@ -36,6 +37,8 @@ __all__ = [
 
 LARGEST_CONFIG: Final = 2**20
 LARGEST_SECRET: Final = 4096
+ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
+"""The origin of a web page, spelled as browsers do."""
 LEAST_BEARER: Final = 16
 """A bearer secret shorter than this could be guessed."""
 
@@ -167,6 +170,8 @@ class ShufflerConfig(_Party, frozen=True, kw_only=True):
     rehearsal: bool = False
     """Simulation noise in a new collector: for made-up people only."""
     public: Listen = Listen()
+    origins: tuple[str, ...] = ()
+    """Web pages whose devices may report from a browser, as "https://host" or "https://host:port"; none by default."""
     known: Path | None = None
     """The file of HMAC-ed credentials of known persons; needed with people = "known"."""
     window_seconds: WholeSeconds = 86_400
@@ -182,6 +187,8 @@ class ShufflerConfig(_Party, frozen=True, kw_only=True):
             raise ValueError('people = "issuer" needs keys.issuer, the public key of the issuer')
         if self.mixed and not self.sealed:
             raise ValueError("mixed needs sealed")
+        if not all(ORIGIN.fullmatch(origin) for origin in self.origins):
+            raise ValueError("origins are addresses like https://study.example, without a path and never '*'")
 
     @property
     def layers(self) -> int:

@@ -8,16 +8,18 @@
 S1  201 means durable: the commit that holds the report is on the disk before the answer leaves.
 S2  The same envelope again, or another envelope around the same report, is 200 and counts nothing.
 S3  Nothing that a device sent is logged, counted by value or echoed; what is kept of it is what the collector keeps.
+S4  Web pages may talk to it only if their origin is configured; cookies and other credentials of a browser never count.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -195,7 +197,20 @@ def public_app(made: Shuffler) -> ASGIApp:
         Route("/v1/keys/{party:str}", keys, methods=["GET"]),
         health_route(made.drain, lambda: not made.writer.broken),
     ]
-    return application(routes, limits=made.config.limits, meters=made.meters, log=made.log, drain=made.drain)
+    app = application(routes, limits=made.config.limits, meters=made.meters, log=made.log, drain=made.drain)
+    return app if not made.config.origins else _for_pages(app, made.config.origins)
+
+
+def _for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """The same for devices in the browser: pages of these origins may read its answers, refusals included (S4)."""
+    return CORSMiddleware(
+        app,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["content-type"],
+        expose_headers=["etag", "retry-after"],
+        allow_credentials=False,
+    )
 
 
 def _taking(made: Shuffler) -> Callable[[Request], Any]:

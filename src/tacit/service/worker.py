@@ -143,6 +143,8 @@ class Worker:
             self._edge("void:taken")
             return Step("moved", "void", stage)
         path = f"/v1/stages/{stage}/questions/{question}"
+        if row is None:
+            self._handed.pop(path, None)  # a shuffler that does not know the stage is told again, or says why not
         if self.issuing is not None and question == 0 and path not in self._handed:
             self.issuing.open(stage)
             self._edge("issuer:open")

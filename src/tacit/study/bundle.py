@@ -85,8 +85,8 @@ class Bundle:
         require(not unknown, "a bundle must have no unknown entries", f"{len(unknown)} of them", "update tacit")
         missing = sorted(ENTRIES - set(content))
         require(not missing, "a bundle must be complete", f"no {', '.join(missing)}")
-        require(canonical(content) == data, "a bundle must be canonical JSON", "another spelling of it")
         try:
+            require(canonical(content) == data, "a bundle must be canonical JSON", "another spelling of it")
             return cls._checked(content)
         except InvalidInput:
             raise

@@ -1,0 +1,201 @@
+"""A device in a page: frozen before it is sent, the same bytes after a reload and from two tabs, refusals in words."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.service.sealing.envelope import open_envelope
+from tacit.service.sealing.hpke import inner_info
+from tacit.study.bundle import Bundle
+from tacit.study.wire import Report
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
+from device_documents import STUDY, World
+
+LIVED = {"states": ["a", "b"], "actions": ["x", "y"], "rewards": [1, 0]}
+OPEN = """async ([plain, replies]) => {
+    const { Device, BrowserStore } = await import("/index.js");
+    const fromText = (text) => new TextEncoder().encode(text);
+    const posted = [];
+    const waits = [];
+    const store = new BrowserStore("test");
+    let document = 0;
+    const over = async (url, { method = "GET", body = null } = {}) => {
+        const path = new URL(url).pathname;
+        if (path === "/v1/bundle") return { status: 200, retryAfter: null, content: fromText(plain.bundle) };
+        if (path === "/v1/keys/learner") return { status: 200, retryAfter: null, content: fromText(plain.learner) };
+        if (path === "/v1/keys/shuffler") {
+            const found = plain.shuffler[Math.min(document, plain.shuffler.length - 1)];
+            document += 1;
+            return { status: 200, retryAfter: null, content: fromText(found) };
+        }
+        // What is sent stands in the database already.
+        const kept = await store.recall("person");
+        const frozen = kept.envelope !== null && kept.envelope.every((byte, place) => byte === body[place]);
+        posted.push({ frozen, method, body: btoa(String.fromCharCode(...body)) });
+        const reply = replies.shift() ?? null;
+        return reply && { ...reply, content: fromText(reply.content) };
+    };
+    const sleep = async (seconds) => { waits.push(seconds); };
+    const person = { name: "person", cap: 6, floor: 45, ...plain.person };
+    const where = { shuffler: "https://shuffler.example/", pins: plain.pins, store, place: "person", over, sleep };
+    const another = () => Device.open({ ...where, ...person });
+    window.tacit = { device: await another(), posted, waits, another };
+}"""
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+@pytest.fixture
+def plain(world):
+    pins = {who: world.signers[who][1].read_text() for who in ("learner", "shuffler")}
+    rotated = world.document(serial=5, keys=world.listed("active", "pending", first=1))
+    return {
+        "bundle": world.bundle().decode(),
+        "learner": world.document(by="learner", party="learner", keys=world.listed("active", first=7)).decode(),
+        "shuffler": [world.document().decode(), rotated.decode()],
+        "pins": pins,
+    }
+
+
+def problem(slug, status, after=None):
+    return {"status": status, "retryAfter": after, "content": f'{{"type":"urn:tacit:problem:{slug}"}}'}
+
+
+COUNTED = {"status": 201, "retryAfter": None, "content": '{"report":"counted"}'}
+
+
+def opened(world, posted, key=0):
+    assert posted["frozen"]
+    secret = world.secret(key)
+    data = base64.b64decode(posted["body"])
+    return open_envelope(data, study=bytes.fromhex(STUDY), keys={secret.id: secret})
+
+
+def labels_in(world, report):
+    """The labels of a sealed body, opened by the learner."""
+    bundle, secret = Bundle.parse(world.bundle()), world.secret(7)
+    body = Report.parse(report).body
+    opener = secret.opener(inner_info(bytes.fromhex(STUDY), 3, secret.id))
+    found = [opener(body[start : start + 50]) for start in range(0, len(body), 50)]
+    assert None not in found
+    bundle.channel.check(b"".join(sorted(found, key=lambda label: int.from_bytes(label, "little"))))
+    return [int.from_bytes(label, "little") for label in found]
+
+
+def test_a_report_is_frozen_and_its_bytes_survive_a_reload(page, site, world, plain):
+    page.goto(f"{site.url}/blank")
+    page.evaluate(OPEN, [plain, []])
+    first = page.evaluate(
+        """async (lived) => {
+            const { device, posted } = window.tacit;
+            await device.refresh();
+            const action = device.act(0, "a");
+            await device.report(lived);
+            return { answer: await device.send({ within: 0 }), posted, action, asks: device.asks };
+        }""",
+        LIVED,
+    )
+    assert (first["answer"], first["asks"]) == ("waiting", True)
+    assert first["action"] in ("x", "y")
+    page.reload()
+    replies = [None, problem("overloaded", 429, "7"), {"status": 200, "retryAfter": None, "content": "<html>"}, COUNTED]
+    page.evaluate(OPEN, [plain, replies])
+    again = page.evaluate(
+        """async (lived) => {
+            const { device, posted, waits } = window.tacit;
+            const frozen = device.frozen;
+            await device.refresh();
+            await device.report({ ...lived, rewards: [0, 1] });
+            const answer = await device.send({ first: 0.001, within: 30 });
+            await device.report(lived);
+            await device.cover();
+            const rest = [device.state.report, device.state.envelope];
+            return { answer, posted, waits, frozen, rest, last: await device.send() };
+        }""",
+        LIVED,
+    )
+    assert (again["answer"], again["last"], again["frozen"]) == ("counted", "counted", True)
+    assert again["rest"] == [None, None]
+    bodies = {one["body"] for one in first["posted"] + again["posted"]}
+    assert (len(bodies), len(again["posted"])) == (1, 4)
+    assert 7 <= again["waits"][1] < 8
+    found = opened(world, again["posted"][0])
+    assert found.token == b"TCO1\x06\0person"
+    # A transition and two outcomes, as they were lived before the reload.
+    spec = Bundle.parse(world.bundle()).channel.spec
+    ones = spec.labels(np.array([0, 1]), np.array([0, 1]), np.array([1, 0])).tolist()
+    assert ones == [1, 9, 22]
+    assert set(ones) <= set(labels_in(world, found.report))
+
+
+def test_two_tabs_freeze_one_report(page, site, world, plain):
+    page.goto(f"{site.url}/blank")
+    page.evaluate(OPEN, [plain, [COUNTED]])
+    found = page.evaluate(
+        """async (lived) => {
+            const { device, another, posted } = window.tacit;
+            await device.refresh();
+            const tabs = [device, await another(), await another()];
+            await Promise.all(tabs.map((tab) => tab.report(lived)));
+            const bytes = tabs.map((tab) => tab.state.envelope.join());
+            const answers = [];
+            for (const tab of tabs) answers.push(await tab.send({ within: 1 }));
+            return { different: new Set(bytes).size, answers, posted: posted.length };
+        }""",
+        LIVED,
+    )
+    assert found == {"different": 1, "answers": ["counted"] * 3, "posted": 1}
+
+
+def test_a_key_that_is_gone_means_a_new_envelope_around_the_same_report(page, site, world, plain):
+    page.goto(f"{site.url}/blank")
+    page.evaluate(OPEN, [plain, [problem("unknown-key", 404), COUNTED]])
+    found = page.evaluate(
+        """async () => {
+            const { device, posted } = window.tacit;
+            await device.refresh();
+            await device.cover();
+            return { answer: await device.send({ within: 30 }), posted };
+        }"""
+    )
+    assert found["answer"] == "counted"
+    before, after = opened(world, found["posted"][0], 0), opened(world, found["posted"][1], 1)
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("person", "words"),
+    [
+        ({"issuer": "https://issuer.example"}, "no blind tokens yet"),
+        ({"credential": "secret"}, "either a credential or a name"),
+        ({"seed": 1}, "known options"),
+        ({"floor": 0}, "number of people"),
+        ({"cap": 5.5}, "the cap of this device"),
+        ({"floor": 46}, "the floor of this device"),
+    ],
+)
+def test_what_a_person_did_not_agree_to_is_refused_in_words(page, site, plain, person, words):
+    page.goto(f"{site.url}/blank")
+    refused = page.evaluate(
+        f"""async (given) => {{
+            try {{
+                await ({OPEN})(given);
+                await window.tacit.device.refresh();
+                return "accepted";
+            }} catch (error) {{
+                return `${{error.name}}: ${{error.message}}`;
+            }}
+        }}""",
+        [{**plain, "person": person}, []],
+    )
+    assert words in refused
+    assert refused.startswith("NotSupported" if "issuer" in person else "InvalidInput")

@@ -1,0 +1,80 @@
+"""A complete stage of fifty devices in the browser, through real processes; one is a person on the demo page."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from demo_tools import HORIZON, take_part
+
+from tacit.service.loopback import Loopback
+from tacit.study.demo import ACTIONS, STATES
+from tacit.study.design import plan_study
+from tacit.study.study import Study
+
+PEOPLE, COVERED = 50, 5
+LIVED = {"states": [0, 1, 1, 2, 3, 3, 3], "actions": [1, 1, 1, 1, 1, 1], "rewards": [0, 0, 0, 0, 1, 1]}
+CROWD = """async ([where, lived, people, covered]) => {
+    const { Device, BrowserStore } = await import("/index.js");
+    const store = new BrowserStore("crowd");
+    const answers = [];
+    for (let person = 0; person < people; person += 1) {
+        const device = await Device.open({ ...where, store, place: `person ${person}`, name: `person ${person}` });
+        await device.refresh();
+        const actions = lived.actions.map((_, step) => device.act(step, lived.states[step]));
+        if (actions.some((action) => !device.bundle.actions.includes(action))) throw new Error("no action");
+        await (person < covered ? device.cover() : device.report(lived));
+        answers.push(await device.send({ within: 60, first: 0.05 }));
+    }
+    return answers;
+}"""
+
+
+@pytest.fixture
+def parties(tmp_path, site):
+    design = plan_study(
+        name="the river",
+        states=STATES,
+        actions=ACTIONS,
+        horizon=HORIZON,
+        trust="shuffle",
+        epsilon=8.0,
+        delta=1e-3,
+        stages=1,
+        target=PEOPLE,
+    )
+    quick = {"shuffler": {"tick_seconds": 0.05, "origins": [site.url]}, "learner": {"poll_seconds": 0.05}}
+    with Loopback.new(tmp_path / "parties", design, tokens=False, options=quick) as made:
+        made.start()
+        made.until_open(0)
+        yield made
+
+
+@pytest.mark.slow
+def test_fifty_devices_in_the_browser_make_a_stage(page, site, parties):
+    pins = {"learner": parties.pins.learner.read_text(), "shuffler": parties.pins.shuffler.read_text()}
+    where = {"shuffler": parties.public("shuffler"), "pins": pins, "cap": 8, "floor": 45}
+    page.goto(f"{site.url}/blank")
+    answers = page.evaluate(CROWD, [where, LIVED, PEOPLE - 1, COVERED])
+    assert answers == ["counted"] * (PEOPLE - 1)
+    site.extra["/demo/study.json"] = json.dumps(where).encode()
+    take_part(page, site, epsilon=8, delta=0.001)
+    parties.until(lambda found: found["worker"]["outcome"] == "finished")
+    metrics = parties.internal("learner").get("/metrics").decode()
+    assert 'kind="foreign"} 0.0' in metrics  # every message opened
+    parties.stop()
+    study = Study(parties.home("learner") / "state")
+    with study.store.reading() as connection:
+        people, opened = connection.execute("SELECT people, opened FROM release").fetchone()
+    assert people == PEOPLE
+    channel = study.parts.channels[0]
+    counted = np.frombuffer(opened, dtype="<i8")
+    ones = channel.spec.labels(*(np.array(LIVED[part], dtype=np.int64) for part in ("states", "actions", "rewards")))
+    reported = PEOPLE - 1 - COVERED
+    # Each counter has Binomial(50 m, q) noise ones on top of what people did; q is small here.
+    noise = PEOPLE * channel.bits_per_user
+    assert all(reported <= counted[label] <= noise + PEOPLE - COVERED for label in ones)
+    others = np.delete(counted, ones)
+    assert noise * float(channel.probability) < 15
+    assert others.max() < reported  # fails with probability below 1e-9

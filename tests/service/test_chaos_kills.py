@@ -1,0 +1,41 @@
+"""Processes that die, at any moment and at named edges: nothing acknowledged is lost, twice, unpaid or shown twice."""
+
+from __future__ import annotations
+
+import pytest
+from chaos import row_failpoints, row_kills
+from chaos.histories import history
+from chaos.row_histories import MUTANTS, honest
+
+
+def fine(row):
+    assert row["met"], row
+
+
+def test_killed_under_24_writers():
+    for row in row_kills.run("ci"):
+        fine(row)
+        assert row["counts"]["killed shuffler"] >= 1
+        assert row["counts"]["killed learner"] >= 1
+
+
+def test_named_failpoints_and_the_mutants_that_they_find():
+    for row in row_failpoints.run("ci"):
+        fine(row)
+
+
+def test_at_least_eight_failpoints_in_release_take_plan_and_issue():
+    edges = {edge for _, edge in (*row_failpoints.PLAIN, *row_failpoints.LOCAL, *row_failpoints.SEALED)}
+    steps = [edge.partition(":")[0] for edge in edges]
+    assert sum(step in ("release", "take", "plan", "issue") for step in steps) >= 8
+    assert {"release", "take", "plan", "issue", "open", "close", "add", "batch", "bundle", "issuer"} <= set(steps)
+
+
+def test_twenty_random_histories_over_real_processes():
+    fine(honest(20, 24, seed=0))
+
+
+@pytest.mark.parametrize(("mutant", "seed"), [("person twice", 2), ("no minimum", 3), ("closed lets in", 2)])
+def test_histories_find_mutants(mutant, seed):
+    found, _ = history(seed, mutant)
+    assert found[MUTANTS[mutant]] > 0
