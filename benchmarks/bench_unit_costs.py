@@ -89,6 +89,7 @@ def _permutation() -> dict[str, object]:
         place = Path(folder) / "batch"
 
         def work() -> None:
+            place.unlink(missing_ok=True)
             write_permuted([data], place, size=50, total=50 * MESSAGES, memory=16 * 2**20)
 
         return _row("permute message", _seconds(work, 1) / MESSAGES)
