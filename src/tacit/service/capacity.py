@@ -73,7 +73,7 @@ class UnitCosts:
     sign_token: float
     verify_token: float
     take_report: float
-    """Everything that the shuffler's process does for one report: HTTP, envelope, token, database, disk."""
+    """What the shuffler's process does for one report without a token: HTTP, envelope, database, disk."""
     permute_message: float
     count_central: float
     count_local: float
@@ -149,7 +149,7 @@ def capacity(kind: Kind, devices: int, costs: UnitCosts, machine: Machine | None
     encode = {"central": costs.encode_central, "local": costs.encode_local}.get(kind, costs.encode_shuffle)
     sealing = layers * messages * costs.seal_message
     device = encode + sealing + costs.seal_envelope + costs.ask_token
-    intake = n * costs.take_report
+    intake = n * (costs.take_report + costs.verify_token)
     if layers:
         release, opened = n * messages * costs.permute_message, n * messages * costs.open_message
         learner = opened + n * costs.verify_token
