@@ -272,3 +272,18 @@ def test_the_judge_counts_trajectories_as_it_counts_their_sums(grouped):
     two.see(None, None, plan, counts, 0, 30)
     assert one.curves[0, -1] == pytest.approx(two.curves[0, -1], rel=1e-12)
     assert one.curves[0, -1] > 0.0
+
+
+def test_a_study_of_very_many_people_can_be_planned_under_local_trust():
+    """Stages are planned once each, however many people they have; a rule for plans after every user does not apply."""
+    design = plan_study(
+        states=("a", "b", "c", "d"),
+        actions=("x", "y"),
+        horizon=6,
+        trust="local",
+        epsilon=1.0,
+        delta=0.0,
+        stages=4,
+        target=10**8,
+    )
+    assert "rarely" not in design.learner

@@ -54,6 +54,8 @@ class Situation:
     calibration: Calibration = "tight"
     mechanism: str | None = None
     batch: int | None = None
+    stages: int | None = None
+    """How often it plans, where that is fixed beforehand (a study); None: after every user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,8 @@ def choose_learner(here: Situation) -> Choice:
 def _planning(name: str, here: Situation, because: str) -> Choice:
     """A learner that plans after every user, or rarely where that takes long."""
     options = ["staged=false"] if here.stationary else []
-    if here.episodes * here.horizon * here.states**2 * here.actions > LARGE:
+    plans = here.episodes if here.stages is None else here.stages
+    if plans * here.horizon * here.states**2 * here.actions > LARGE:
         options.append("replan=rarely")
         because += "; the model is large"
     return Choice(learner=":".join([name, ",".join(options)]) if options else name, because=because)

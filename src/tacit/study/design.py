@@ -276,6 +276,7 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
             delta=draft.delta,
             constants=draft.constants,
             mechanism=draft.mechanism,
+            stages=draft.stages,
         )
     )
     return replace(draft, learner=choice.learner, because=choice.because)
