@@ -203,8 +203,9 @@ def run(scale: str = "chaos") -> list[dict[str, Any]]:
     size = SCALES[scale]
     seconds = 60.0 * size["minutes"]
     with shuffling() as parties, flood(parties, each=int(seconds * OFFERED / 2) + size["beside"]) as clients:
-        most = clients.run(connections=CONNECTIONS, seconds=size["burst"]).rate(201)
-        plain = sustain(parties, clients, lambda: stored(parties), seconds=seconds, rate=OFFERED)
+        burst = clients.run(connections=CONNECTIONS, seconds=size["burst"])
+        most, before = burst.rate(201), stored(parties)
+        plain = sustain(parties, clients, lambda: stored(parties) - before, seconds=seconds, rate=OFFERED)
         too_many = overload(parties, clients, max(1000.0, most), 10.0)
     plain["most_per_second"] = round(most, 1)
     return [
