@@ -70,6 +70,8 @@ def test_a_page_without_a_study_says_so(chromium, site):
     try:
         opened = context.new_page()
         opened.goto(f"{site.url}/demo/")
-        opened.get_by_text("This page has no study: study.json is missing.").wait_for(timeout=120_000)
+        said = opened.get_by_text("This page has no study: study.json is missing.")
+        said.wait_for(timeout=120_000)
+        assert said.is_visible()
     finally:
         context.close()

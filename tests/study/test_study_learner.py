@@ -221,6 +221,8 @@ def test_only_what_was_asked_is_skipped(place):
     refused(study, replace(Release.parse(first), question=1).encode(), "question 0")
     refused(study, replace(Release.parse(first), stage=7).encode(), "open stage, or of one that was given up")
     refused(study, replace(Release.parse(first), people=1).encode(), "4 to 6 people")
+    assert study.status()["releases"] == [], "nothing of what was refused is kept"
+    assert study.take(first) == "skipped"
 
 
 def beliefs(study: Study) -> list[tuple]:
