@@ -59,6 +59,7 @@ class Support:
     rewards: Mask
     """[1 or H, S, A]"""
     horizon: int
+    _digest: str
 
     def __init__(
         self, *, moves: ArrayLike, horizon: int, starts: ArrayLike | None = None, rewards: ArrayLike | None = None
@@ -127,7 +128,8 @@ class Support:
         for stage, s, a, t in np.argwhere(self.moves):
             led[stage, seen[s], a, seen[t]] = True
         pays = np.zeros((len(self.rewards), count, self.num_actions), dtype=bool)
-        np.logical_or.at(pays, (slice(None), seen), self.rewards)
+        for s, feature in enumerate(seen):
+            pays[:, feature] |= self.rewards[:, s]
         first = np.zeros(count, dtype=bool)
         first[seen[self.starts]] = True
         return Support(moves=led, horizon=self.horizon, starts=first, rewards=pays)
@@ -235,7 +237,12 @@ def released_cells(support: Support) -> ReleasedCells:
             several = led & (here & ~alone)[..., np.newaxis]
             moves.append(h * S * A * S + np.flatnonzero(several))
     nothing = np.zeros(0, dtype=np.int64)
-    found = ReleasedCells(*(np.concatenate([nothing, *parts]) for parts in (moves, ones, zeros)), single)
+    found = ReleasedCells(
+        moves=np.concatenate([nothing, *moves]),
+        ones=np.concatenate([nothing, *ones]),
+        zeros=np.concatenate([nothing, *zeros]),
+        single=single,
+    )
     for array in found:
         array.flags.writeable = False
     return found
@@ -259,8 +266,8 @@ def _every_step(support: Support) -> Support:
     for h in range(H):
         led |= support.moves[min(h, len(support.moves) - 1)] & support.reach[h][:, np.newaxis, np.newaxis]
     # A state out of reach leads nowhere else; its row is never released.
-    lost = ~led.any(axis=2)
-    led |= lost[..., np.newaxis] & np.eye(len(led), dtype=bool)[:, np.newaxis, :]
+    lost = ~led.any(axis=2, keepdims=True)
+    led |= lost & np.eye(len(led), dtype=bool)[:, np.newaxis, :]
     pays = np.logical_or.reduce(support.rewards, axis=0)
     return Support(moves=led, horizon=H, starts=support.reach.any(axis=0), rewards=pays)
 

@@ -364,7 +364,9 @@ def feature_map(features: Sequence[int], count: int) -> tuple[int, ...]:
     good = listed.shape == (count,) and listed.dtype.kind in "iu"
     require(good, f"features must number the {count} states by whole numbers", np.shape(features))
     used = np.unique(listed)
-    require(bool((used == np.arange(len(used))).all()), "features must be numbered from 0 without gaps", "other numbers")
+    require(
+        bool((used == np.arange(len(used))).all()), "features must be numbered from 0 without gaps", "other numbers"
+    )
     return tuple(int(f) for f in listed)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import require
+from tacit.errors import InvalidInput
 from tacit.learners.bucb import BUCB, MODEL_SHARE, ROUNDS, BUCBBelief, first_states
 from tacit.learners.contract import StageRequest, statistics_of
 from tacit.planning.supported_flow import SupportedCounts, SupportedFlow, supported_flow
@@ -32,15 +32,18 @@ __all__ = ["SupportedBUCB", "make_bucb"]
 class SupportedBUCB(BUCB):
     """BUCB whose world has a declared support (`shape.support`)."""
 
+    over_support = True
+
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        require(self.shape.support is not None, "this learner needs a declared support", None, "use BUCB without one")
+        self.flow  # noqa: B018 - refused here, not in the first round
 
     @property
     def flow(self) -> SupportedFlow:
         """The projection, prepared once for all runs."""
         support = self.shape.support
-        assert support is not None  # noqa: S101 - checked above
+        if support is None:
+            raise InvalidInput("this learner needs a declared support; use BUCB without one")
         return supported_flow(support)
 
     def begin(self) -> BUCBBelief:
@@ -66,11 +69,12 @@ class SupportedBUCB(BUCB):
     def model(self, belief: BUCBBelief) -> tuple[SupportedRows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
         flow, B = self.flow, len(belief.users)
-        H, S, A = flow.shape
+        _, S, A = flow.shape
         covariance = self.covariance[:B, :B]
         # n_b spread evenly over the pairs within reach
         share = flow.support.reach / (flow.support.reach.sum(axis=1, keepdims=True) * A)
         share = share.sum(axis=0, keepdims=True) if self.pooled else share
+        share = np.where(share > 0.0, share, 1.0 / (S * A))  # of no interest, but no division by zero
         even = np.repeat(share[:, :, np.newaxis], A, axis=2)[..., np.newaxis] * belief.users
         weights, variance = row_weights(even, covariance)
         rho = self._first(belief, weights, variance)
@@ -85,11 +89,11 @@ class SupportedBUCB(BUCB):
     def _first(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> Floats:
         """The distribution of the first state, over those that are declared."""
         starts = np.flatnonzero(self.flow.support.starts)
-        l, s, a = 0, int(starts[0]), 0
-        kept = self.flow.kept_rewards[0, s, a] * self.flow.width[0, s, a]
+        s = int(starts[0])
+        kept = self.flow.kept_rewards[0, s, 0] * self.flow.width[0, s, 0]
         small = belief._replace(visits=belief.visits[:, :, starts])
         rho = np.zeros(self.shape.num_states)
-        rho[starts] = first_states(small, weights[l, s, a], float(variance[l, s, a]) * kept)
+        rho[starts] = first_states(small, weights[0, s, 0], float(variance[0, s, 0]) * kept)
         return rho
 
     def _supported(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> SupportedRows:
@@ -120,7 +124,7 @@ class SupportedBUCB(BUCB):
             stage = min(h, L - 1)
             found[stage] += at[:, np.newaxis] / A
             mine = row // (S * A) == stage
-            at = np.bincount(model.to[mine], model.p[mine] * at[row[mine] // A % S] / A, S)
+            at = np.bincount(model.to[mine], model.p[mine] * at[row[mine] // A % S] / A, S).astype(np.float64)
 
     def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
         supported_optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)

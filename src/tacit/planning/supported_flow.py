@@ -91,7 +91,10 @@ class SupportedFlow:
         right = [np.array([float(here[0].sum()) - people])]
         for k in range(1, H):
             right.append(-here[k].sum(axis=1)[self.support.reach[k]])
-        for amount, (h, s, a), t in ((counts.moved, self.cell[:3], self.cell[3]), (here[self.alone], self.alone, self.leads)):
+        for amount, (h, _s, _a), t in (
+            (counts.moved, self.cell[:3], self.cell[3]),
+            (here[self.alone], self.alone, self.leads),
+        ):
             for k in range(1, H):
                 now = h == k - 1
                 right[k] += np.bincount(self.place[k, t[now]], amount[now], self.sizes[k])
@@ -166,7 +169,7 @@ class SupportedFlow:
         inverse: list[Floats] = []
         for k in range(H):
             pivot = blocks[k] - (off[k - 1].T @ inverse[k - 1] @ off[k - 1] if k else 0.0)
-            inverse.append(np.linalg.inv(pivot))
+            inverse.append(np.asarray(np.linalg.inv(pivot), dtype=np.float64))
         diagonal, beside = [inverse[-1]], list[Floats]()
         for k in range(H - 2, -1, -1):
             step = inverse[k] @ off[k]

@@ -55,11 +55,11 @@ def successors_of(support: Support, pooled: bool) -> Successors:
     H, S, A = support.horizon, support.num_states, support.num_actions
     flow = supported_flow(support)
     L = 1 if pooled else H
-    stage = (lambda h: 0 * h) if pooled else (lambda h: h)
+    each = 0 if pooled else 1
     h, s, a, t = flow.cell
-    moved = ((stage(h) * S + s) * A + a) * S + t
+    moved = ((each * h * S + s) * A + a) * S + t
     h, s, a = flow.alone
-    sure = ((stage(h) * S + s) * A + a) * S + flow.leads
+    sure = ((each * h * S + s) * A + a) * S + flow.leads
     places = np.unique(np.concatenate([moved, sure]))
     start = np.searchsorted(places, np.arange(L * S * A + 1) * S)
     return Successors(
@@ -97,7 +97,7 @@ def supported_rows(
     variance: Floats,
     kept: tuple[Floats, Floats],
 ) -> SupportedRows:
-    """The model of batches: moved [B,cells], ones and zeros [B,H,S,A] under weights [L,S,A,B], whose w'Σw [L,S,A] is given.
+    """The model of batches, moved [B,cells], ones and zeros [B,H,S,A], under weights [L,S,A,B] with w'Σw [L,S,A].
 
     `kept` [H,S,A] is what the projection leaves of the variance of a transition and of an outcome.
     """
@@ -107,7 +107,8 @@ def supported_rows(
     each = np.broadcast_to(weights, (H, S, A, weights.shape[-1])) if pooled else weights
     here = ones + zeros
     # Ñ = Σ_b w_b Ñ_b, of transitions, of visits and of rewards
-    counts = np.bincount(found.cell, np.einsum("cb,bc->c", each[flow.cell[:3]], moved), len(found.to))
+    counts: Floats = np.zeros(len(found.to))
+    counts += np.bincount(found.cell, np.einsum("cb,bc->c", each[flow.cell[:3]], moved), len(found.to))
     visits = np.einsum("hsab,bhsa->hsa", each, here)
     counts += np.bincount(found.alone, visits[flow.alone], len(found.to))
     rewards = np.einsum("hsab,bhsa->hsa", each, ones)
@@ -115,7 +116,10 @@ def supported_rows(
     cells = kept[1] * (flow.width > 0.0)
     moves = kept[0].copy()
     moves[flow.alone] = (flow.width * cells)[flow.alone]
-    total = (lambda x: x.sum(axis=0, keepdims=True)) if pooled else (lambda x: x)
+
+    def total(steps: Floats) -> Floats:
+        return steps.sum(axis=0, keepdims=True) if pooled else steps
+
     model = SupportedRows(
         start=found.start,
         to=found.to,

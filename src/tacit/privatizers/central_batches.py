@@ -208,7 +208,9 @@ class CentralBatches:
 
     @staticmethod
     def _families(shape: CountShape) -> tuple[Family, ...]:
-        return count_families(shape, "complement") if shape.support is None else supported_spec(shape.support).families()
+        return (
+            count_families(shape, "complement") if shape.support is None else supported_spec(shape.support).families()
+        )
 
     def _covariance(self) -> Floats:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)

@@ -51,7 +51,9 @@ class CountShape:
         if known is not None:
             sizes = (self.horizon, self.num_states, self.num_actions)
             declared = (known.horizon, known.num_states, known.num_actions)
-            require(sizes == declared, f"a support must have the horizon, states, actions {sizes} of its world", declared)
+            require(
+                sizes == declared, f"a support must have the horizon, states, actions {sizes} of its world", declared
+            )
 
     @property
     def stages(self) -> int:

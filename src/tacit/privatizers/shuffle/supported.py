@@ -1,7 +1,7 @@
 """Which counters a batch releases where the support of its world is declared: those that can move, and no others.
 
     transitions  N_h(s,a,s') of rows that can be reached and have several successors
-    outcomes     visits with reward one, of pairs that can earn anything, and with reward zero, of all that can be reached
+    outcomes     visits with reward one, of pairs that can earn anything, and with reward zero, of pairs within reach
 
 A row with a single successor has no counters of its own: whoever was there went there. A step that contradicts the
 declaration sets no counter, a reward where none can be counts as a visit without one. So a trajectory still has at most
@@ -64,7 +64,9 @@ class SupportedSpec(ReleaseSpec):
         earned = np.zeros(rewards.size, dtype=rewards.dtype)
         earned[cells.ones] = rewards.ravel()[cells.ones]
         idle = visits.ravel() - earned
-        return np.concatenate([transitions[: self.horizon - 1].ravel()[cells.moves], earned[cells.ones], idle[cells.zeros]])
+        return np.concatenate(
+            [transitions[: self.horizon - 1].ravel()[cells.moves], earned[cells.ones], idle[cells.zeros]]
+        )
 
     def arrays(self, values: Floats) -> NoisyCounts:
         """The vector over the labels as arrays [H, ...]; what is not released is zero."""
