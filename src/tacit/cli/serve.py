@@ -132,6 +132,49 @@ def _demo(
     say(f"{counted} reports, {found.per_second:.0f} per second while devices sent; {found.seconds:.0f} seconds in all")
 
 
+@serve.command("dashboard")
+def _dashboard(
+    places: Annotated[
+        list[Path],
+        typer.Argument(help="A study's directory, a collector's, or the configuration (TOML) of learner or shuffler."),
+    ],
+    host: Annotated[str, typer.Option(help="Where to listen; beyond loopback only behind TLS.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 lets the kernel choose.", min=0, max=65_535)] = 0,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(help="The directory of the two tokens; 'dashboard' beside the first place by default."),
+    ] = None,
+    ready: Annotated[
+        Path | None, typer.Option(help="A file to write the address to, as JSON, once it listens.")
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="People are simulated: mark what is learned of them.")
+    ] = False,
+    behind_tls: Annotated[
+        bool, typer.Option("--behind-tls", help="A proxy with TLS stands in front: cookies are for HTTPS only.")
+    ] = False,
+) -> None:
+    """Show a study while it runs: to operators, privacy officers and learners, and nobody's data to anybody."""
+    with service_extra():
+        from tacit.service.dashboard.serving import dashboard_party
+        from tacit.service.running import serve as run
+
+        code = run(
+            dashboard_party(
+                places,
+                host=host,
+                port=port,
+                secrets=secrets,
+                ready=ready,
+                simulated=simulated,
+                behind_tls=behind_tls,
+                say=say,
+            )
+        )
+    if code:
+        raise typer.Exit(code)
+
+
 @serve.command("migrate")
 def _migrate(
     database: Annotated[str, typer.Argument(help="The directory of a party, or a postgresql:// URL.")],
