@@ -32,10 +32,11 @@ from tacit.study.channels.local import LocalChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.channels.toeplitz import prefix_weights
 from tacit.study.flow import FlowScore, flow_scores
+from tacit.study.parts import Design
 from tacit.study.study import Study
 from tacit.study.wire import Release
 
-__all__ = ["Reading", "Return", "readings"]
+__all__ = ["Reading", "Return", "readings", "return_of"]
 
 Use = Literal["used", "quarantined", "skipped"]
 Z: Final = 1.959964
@@ -84,7 +85,8 @@ def readings(study: Study) -> tuple[Reading, ...]:
         given, channel = Release.parse(bytes(data)), study.parts.channels[slot]
         payload = given.payload if opened is None else bytes(opened)
         use: Use = "used" if done == "take" else "skipped" if done == "void" else "quarantined"
-        returned, why, flow = None, "it was not learned from", ()
+        returned, why = None, "it was not learned from"
+        flow: tuple[FlowScore, ...] = ()
         try:
             after, released = channel.read(memory, payload, given.people)
         except InvalidInput:
@@ -92,7 +94,9 @@ def readings(study: Study) -> tuple[Reading, ...]:
         else:
             flow = flow_scores(released.statistics, study.design.trust, getattr(channel.query, "layer", None))
             if use == "used":
-                returned, why = _returned(study, channel, memory, before, released.statistics, payload, given.people)
+                returned, why = return_of(
+                    study.design, channel, memory, before, released.statistics, payload, given.people
+                )
             kept = use == "used" or (isinstance(channel, CentralChannel) and not channel.fresh)
             if use != "quarantined" and kept:
                 before = released.statistics
@@ -114,18 +118,16 @@ def readings(study: Study) -> tuple[Reading, ...]:
     return tuple(found)
 
 
-def _returned(
-    study: Study, channel: Any, memory: Any, before: Any, statistics: Any, payload: bytes, people: int
+def return_of(
+    design: Design, channel: Any, memory: Any, before: Any, statistics: Any, payload: bytes, people: int
 ) -> tuple[Return | None, str]:
-    """The return of one stage, or why there is none."""
+    """The return of one stage, or why there is none; `memory` and `before` (totals) are those before its release."""
     if not isinstance(statistics, CountStatistics):
         return None, NOT_HELD
-    H = study.design.horizon
+    H = design.horizon
     if isinstance(channel, LocalChannel):
-        if not isinstance(channel.query, Totals):
-            return None, NOT_HELD
-        mean, half, noise = *_of_messages(channel, payload), None
-        return _scaled(study, mean, half, noise), ""
+        mean, half = _of_messages(channel, payload)
+        return _scaled(design, mean, half, None), ""
     if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | CentralBatchChannel):
         if channel.query.layer is not None:
             return None, "this stage asks about one step"
@@ -141,7 +143,7 @@ def _returned(
     noise = statistics.rewards.size * variance / people**2
     inside = min(max(mean, 0.0), float(H))
     half = Z * math.sqrt(noise + inside * (H - inside) / people)
-    return _scaled(study, mean, half, math.sqrt(noise)), ""
+    return _scaled(design, mean, half, math.sqrt(noise)), ""
 
 
 def _added(channel: Any, memory: Any, last: CountStatistics, now: CountStatistics) -> float:
@@ -176,10 +178,10 @@ def _rewards(channel: LocalChannel, bodies: Sequence[bytes]) -> float:
     return float(counts.rewards.sum())
 
 
-def _scaled(study: Study, mean: float, half: float, noise: float | None) -> Return:
+def _scaled(design: Design, mean: float, half: float, noise: float | None) -> Return:
     """A return in the world's own unit: rewards were brought into [0, 1] by their public bounds."""
-    low, high = (float(bound) for bound in study.design.rewards)
-    base, unit = study.design.horizon * low, high - low
+    low, high = (float(bound) for bound in design.rewards)
+    base, unit = design.horizon * low, high - low
     return Return(
         mean=base + unit * mean,
         low=base + unit * (mean - half),

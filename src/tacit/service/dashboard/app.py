@@ -33,7 +33,7 @@ from tacit.runs.signature import canonical
 from tacit.service.dashboard import acts, vouching
 from tacit.service.dashboard.access import Access, Session, same_origin
 from tacit.service.dashboard.live import Live
-from tacit.service.problems import Refused, problem_response
+from tacit.service.problems import Refused, problem_response, refusal_of
 from tacit.service.web import json_response, said
 
 __all__ = ["Dashboard"]
@@ -245,13 +245,17 @@ class Dashboard:
         async def worded(request: Request) -> Response:
             try:
                 return await call(request)
-            except Refused as refused:
-                if not _wants_page(request):
-                    raise
-                said(request, refused.slug)
-                problem = refused.problem
-                page = render_served("refused.html", title="Refused", status=problem.status, words=problem.title)
-                return _page(page, problem.status)
+            except Refused as error:
+                refused = error
+            except TacitError as error:  # its words name no data, and whoever reads them has a token
+                refused = refusal_of(error, detailed=True)
+            said(request, refused.slug)
+            if not _wants_page(request):
+                return problem_response(refused)
+            problem = refused.problem
+            words = refused.detail or problem.title
+            page = render_served("refused.html", title="Refused", status=problem.status, words=words)
+            return _page(page, problem.status)
 
         worded.__name__ = call.__name__
         return worded

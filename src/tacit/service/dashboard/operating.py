@@ -134,7 +134,7 @@ def leases(places: Sequence[Place], wall: Callable[[], float] = time.time) -> li
 
 def keys(places: Sequence[Place], tokens: Path, wall: Callable[[], float] = time.time) -> list[dict[str, Any]]:
     """What keys there are and how old they are, in whole hours; never a key."""
-    found = []
+    found: list[dict[str, Any]] = []
     for place in places:
         sealing = place.directory / "sealing" if place.keys.sealing is None else place.keys.sealing
         if (sealing / "keyring.json").is_file():
