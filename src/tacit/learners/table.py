@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.bucb import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -33,6 +32,7 @@ from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
+from tacit.learners.supported_bucb import make_bucb
 from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
