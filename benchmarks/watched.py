@@ -28,7 +28,6 @@ from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.study import Study
 
-WIDTH, HEIGHT = 1280, 1500
 STAGES = 4
 
 
@@ -124,7 +123,7 @@ def enter(page: Any, url: str, token: str) -> None:
 
 
 def picture(file: Path) -> None:
-    """Write the picture of a study whose third stage is open: the officer's view beside the learner's."""
+    """Write the picture of a study whose third stage is open: the operator's view, by a reader."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
