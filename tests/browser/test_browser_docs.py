@@ -1,4 +1,4 @@
-"""The built documentation in the system's Chromium: every page, phone and desk, light and dark, without sideways scroll."""
+"""The built documentation in the system's Chromium: every page on phone and desk, light and dark, fits its window."""
 
 from __future__ import annotations
 
