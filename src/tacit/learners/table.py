@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.bucb import make_bucb
+from tacit.learners.bucb_valid import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -83,6 +83,8 @@ class LearnerRow:
     losses: LossFacts | None = None
     printed: bool = False
     """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
+    valid: bool = False
+    """Whether it has bands that provably contain V* (constants 'valid')."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
 
@@ -96,10 +98,13 @@ class LearnerRow:
                 raise InvalidInput(f"{name}:{option} must be one of {', '.join(values)}, got {value!r}")
 
     def check_constants(self, name: str, constants: Constants | None) -> None:
-        """Raise if the constants 'printed' are chosen for a learner that has none."""
+        """Raise if the constants 'printed' or 'valid' are chosen for a learner that has none."""
         if constants == "printed" and not self.printed:
             able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.printed)
             raise InvalidInput(f"constants 'printed' exist for {able}, got {name}; use 'theory' or 'practical'")
+        if constants == "valid" and not self.valid:
+            able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.valid)
+            raise InvalidInput(f"constants 'valid' exist for {able}, got {name}; use 'theory' or 'practical'")
 
 
 STAGED: Final[Options] = {"staged": ("true", "false")}
@@ -179,6 +184,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_bucb,
         options={"pooled": ("false", "true")},
+        valid=True,
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
