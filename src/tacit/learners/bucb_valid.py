@@ -7,7 +7,7 @@ actions that the bands do not exclude; the last batch is cautious for their lowe
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require_real
 from tacit.learners.bands import BETA, confidence_of, evidence_of, interval_in
 from tacit.learners.bucb import BUCB, POLICIES
-from tacit.learners.contract import StageRequest
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.band_plans import cautious_plan, optimistic_plans
@@ -26,7 +25,7 @@ from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
-__all__ = ["BandBelief", "ValidBUCB", "make_bucb"]
+__all__ = ["BandBelief", "ValidBUCB"]
 
 
 GROWTH: Final = 2.0
@@ -109,28 +108,12 @@ class ValidBUCB(BUCB):
 
     def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]
         """Keep the batch, projected, and tighten the bands."""
-        kept = super().update(belief, released)  # type: ignore[arg-type]
+        kept = cast("BandBelief", super().update(belief, released))  # type: ignore[arg-type]
         bands = Bands(*(np.array(part) for part in belief.bands))
         sampling, noise = np.zeros_like(belief.sampling), np.zeros_like(belief.noise)
         write_bands(evidence_of(self, kept), self.sure, bands, sampling, noise)
-        return kept._replace(**bands._asdict(), sampling=sampling, noise=noise)  # type: ignore[return-value]
+        return kept._replace(**bands._asdict(), sampling=sampling, noise=noise)
 
     def interval(self, belief: BandBelief) -> ValueInterval:  # type: ignore[override]
         """Where V* lies."""
         return interval_in(self, belief, belief.bands, self.sure, self.beta)
-
-
-def make_bucb(request: StageRequest) -> BUCB:
-    """The learner that a request amounts to: of the practical rule, or of valid bands."""
-    common: dict[str, Any] = {
-        "shape": request.shape,
-        "episodes": request.episodes,
-        "noise": request.noise,
-        "z": request.z,
-        "pooled": request.options.get("pooled", "false") == "true",
-        "sizes": request.sizes,
-    }
-    if request.constants == "valid":
-        return ValidBUCB(**common)
-    request.practical_only("bucb")
-    return BUCB(**common)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.bucb_valid import make_bucb
+from tacit.learners.bucbs import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend

@@ -201,7 +201,7 @@ class Result:
         return "\n".join(lines)
 
     def _interval_lines(self) -> tuple[str, ...]:
-        """Where the value of the best policy lies, by what the first seed released; nothing where that is everywhere."""
+        """Where the value of the best policy lies, by what the first seed released; nothing where it is unknown."""
         if not self.intervals or self.intervals[0].high - self.intervals[0].low >= self.resolved.horizon:
             return ()
         low, high, beta = self.intervals[0]
