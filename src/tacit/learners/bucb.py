@@ -21,7 +21,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.bands import value_interval
+from tacit.learners.bands import Without, value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
@@ -71,6 +71,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
 
     asks = BatchQuery
     growth = GROWTH
+    without: Without = "nothing"
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import require_real
-from tacit.learners.bands import BETA, confidence_of, evidence_of, interval_in
+from tacit.learners.bands import BETA, Without, confidence_of, evidence_of, interval_in
 from tacit.learners.bucb import BUCB, POLICIES
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
@@ -69,8 +69,9 @@ class ValidBUCB(BUCB):
 
     growth = GROWTH
 
-    def __init__(self, *, beta: float = BETA, **common: Any) -> None:
+    def __init__(self, *, beta: float = BETA, without: Without = "nothing", **common: Any) -> None:
         super().__init__(**common)
+        self.without: Without = without
         self.constants: Constants = "valid"
         self.beta = require_real("beta", beta, low=0.0, high=1.0, open_low=True)
         self.sure = confidence_of(self, plans=len(self.batches), beta=beta)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from tacit.errors import NotSupported
+from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.bands import Without
 from tacit.learners.bucb import BUCB
 from tacit.learners.bucb_valid import ValidBUCB
 from tacit.learners.contract import StageRequest
@@ -26,6 +27,8 @@ def make_bucb(request: StageRequest) -> BUCB:
     if request.constants == "valid":
         if request.shape.support is not None:
             raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
-        return ValidBUCB(**common)
+        return ValidBUCB(without=cast("Without", request.options.get("without", "nothing")), **common)
+    if "without" in request.options:
+        raise InvalidInput("bucb:without leaves a part of valid bands out; use constants 'valid' with it")
     request.practical_only("bucb")
     return BUCB(**common) if request.shape.support is None else SupportedBUCB(**common)

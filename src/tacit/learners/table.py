@@ -183,7 +183,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism in batches with rows that weigh them: central and shuffle trust",
         asks=BatchQuery,
         build=make_bucb,
-        options={"pooled": ("false", "true")},
+        options={"pooled": ("false", "true"), "without": ("nothing", "variance", "weights", "projection")},
         valid=True,
     ),
     "dp-pg": LearnerRow(

@@ -48,8 +48,6 @@ MARTINGALES: Final = 5
 """Events of one row and plan: rewards and transitions from both sides, and the variance of V* from above."""
 NOISES: Final = 6
 """Events of one row and plan: the sum and the reward from both sides, visits from above, the variance from above."""
-SMALL_BLOCK: Final = 160
-"""Pooled rows of at most so many cells have their norm under the projection computed; others are bounded by one."""
 
 
 class Confidence(NamedTuple):
@@ -61,6 +59,8 @@ class Confidence(NamedTuple):
     """t: of one event of the noise."""
     scale: float
     """c: the sub-gamma scale of the noise in one counter; 0 for Gaussian noise, ⅓ for bits."""
+    looks: bool
+    """Whether the variance of V* is looked up in the counts, or taken for the largest there is."""
 
 
 class Evidence(NamedTuple):
@@ -75,7 +75,7 @@ class Evidence(NamedTuple):
     variance: Floats
     """[G]: q = w'Σw, of one counter before projection (times the number of steps where they are pooled)."""
     kept: Floats
-    """[L]: κ, what the projection leaves of any functional of a row."""
+    """[L]: κ, what the projection leaves of the functionals of a row."""
     kept_sum: Floats
     """[L]: the same of the number of visits: its variance is q times this."""
 
@@ -101,16 +101,21 @@ class ValueInterval(NamedTuple):
     beta: float
 
 
-def confidence(beta: float, *, rows: int, plans: int, weightings: int, users: float, scale: float) -> Confidence:
+def confidence(
+    beta: float, *, rows: int, plans: int, weightings: int, users: float, scale: float, looks: bool = True
+) -> Confidence:
     """Half of beta for the martingales, half for the noise, evenly over rows and first state, plans and weightings.
 
     >>> round(confidence(0.05, rows=48, plans=10, weightings=1, users=20_000.0, scale=0.0).ell, 2)
-    14.99
+    15.13
     """
     events = (rows + 1) * plans * weightings
     levels = max(1, math.ceil(math.log(max(users, PEEL)) / math.log(PEEL)))
     return Confidence(
-        ell=math.log(2.0 * MARTINGALES * events * levels / beta), t=math.log(2.0 * NOISES * events / beta), scale=scale
+        ell=math.log(2.0 * MARTINGALES * events * levels / beta),
+        t=math.log(2.0 * NOISES * events / beta),
+        scale=scale,
+        looks=looks,
     )
 
 
@@ -128,42 +133,34 @@ def widen_nothing(horizon: int, num_states: int, num_actions: int) -> Bands:
 
 @lru_cache(maxsize=64)
 def kept_block(horizon: int, num_states: int, num_actions: int, pooled: bool) -> tuple[Floats, Floats]:
-    """κ of a row and of its number of visits at each step [L]: largest eigenvalue and sum of the projector's block.
+    """κ and κ₁ of each step [L]: what the projection leaves of f = (d, 1-r, -r) on a row's cells, and of its visits.
 
-    A row's cells are its successors and its two rewards. Steps of a pooled row are the first H - 1 together.
+    A projector is the same for all rows of a step. On a row's successors it is aI + bJ with b ≤ 0, c between them and
+    the rewards, and e on a reward: f'Πf = a|d|² + b(Σd)² + 2c(1-2r)Σd + ... ≤ a|d|² + c²/|b| + e. Pooled rows: 1.
 
     >>> row, visits = kept_block(6, 4, 2, False)
-    >>> bool((row <= 1.0).all() and (visits < 4.0).all())
-    True
+    >>> bool((row[:-1] < 0.94).all()), float(row[-1]), bool((visits < 2.0).all())
+    (True, 1.0, True)
     """
     H, S, A = horizon, num_states, num_actions
     if pooled and H > 1:
-        cells = [(h, c) for h in range(H - 1) for c in range(S + 2)]
-        if len(cells) > SMALL_BLOCK:
-            return np.ones(1), np.full(1, float(min(S, 2)))
-        row, visits = _block(H, S, A, cells)
-        return np.array([row]), np.array([visits / (H - 1)])
-    found = [_block(H, S, A, [(h, c) for c in (range(S + 2) if h < H - 1 else (S, S + 1))]) for h in range(H)]
-    return np.array([row for row, _ in found]), np.array([visits for _, visits in found])
-
-
-def _block(H: int, S: int, A: int, cells: list[tuple[int, int]]) -> tuple[float, float]:
-    """Largest eigenvalue of the projector on these cells of a row, and 1'Π1 over its reward cells.
-
-    The laws of a flow know no names of states and actions, so all rows of a step are alike.
-    """
-    s = 0
-    block = np.zeros((len(cells), len(cells)))
-    for i, (h, c) in enumerate(cells):
+        return np.ones(1), np.full(1, 2.0)
+    kept, visits = np.ones(H), np.full(H, 2.0)
+    for h in range(H):
         unit = FlowCounts(np.zeros((H - 1, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A)))
-        target = unit.moved[h, s, 0] if c < S else (unit.ones if c == S else unit.zeros)[h, s]
-        target[c if c < S else 0] = 1.0
+        unit.ones[h, 0, 0] = 1.0
         after = project(unit, 0.0)
-        for j, (k, d) in enumerate(cells):
-            block[i, j] = after.moved[k, s, 0, d] if d < S else (after.ones if d == S else after.zeros)[k, s, 0]
-    ends = np.array([float(c >= S) for _, c in cells])
-    largest = float(np.linalg.eigvalsh(0.5 * (block + block.T)).max())
-    return min(1.0, largest * (1.0 + 1e-9)), float(ends @ block @ ends) * (1.0 + 1e-9)
+        e = float(after.ones[h, 0, 0])
+        visits[h] = 2.0 * (e + float(after.zeros[h, 0, 0]))
+        if h < H - 1 and S > 1:
+            c, b = float(after.moved[h, 0, 0, 0]), 0.0
+            unit = FlowCounts(np.zeros((H - 1, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A)))
+            unit.moved[h, 0, 0, 0] = 1.0
+            row = project(unit, 0.0).moved[h, 0, 0]
+            b = float(row[1])
+            if b < 0.0:
+                kept[h] = min(1.0, max(float(row[0]) - b, e - c * c / b) * (1.0 + 1e-12))
+    return kept, visits
 
 
 @lean_kernel
@@ -181,7 +178,7 @@ def _noise(squares: float, t: float, scale: float, q: float, kept: float) -> flo
 @lean_kernel
 def _row(
     moved: Floats, reward: float, n: float, q: float, kept: float, kept_sum: float, U: Floats, L: Floats,
-    ell: float, t: float, scale: float, out: Floats,
+    ell: float, t: float, scale: float, looks: bool, out: Floats,
 ) -> None:  # fmt: skip
     """Write to `out`: upper and lower sums of r + PV*, and their sampling and noise widths, all times n."""
     S = U.shape[0]
@@ -218,7 +215,7 @@ def _row(
             # A = n Var/Rg²: at most n̄/4, and √A ≤ √(.65ℓ) + √(.65ℓ + ℓ/3 + Q/Rg²)
             Q = (observed + _noise(fourth, t, scale, q, kept)) / (span * span)
             root = math.sqrt(0.65 * ell) + math.sqrt(0.65 * ell + ell / 3.0 + Q)
-            wp = span * _martingale(min(0.25 * seen, root * root), ell)
+            wp = span * _martingale(min(0.25 * seen, root * root) if looks else 0.25 * seen, ell)
             only = wp + _noise(squares, t, scale, q, kept)
             we = _noise(squares + 1.0, t, scale, q, kept)
             cl = max(cl, (below - only) / n)
@@ -251,7 +248,8 @@ def write_bands(evidence: Evidence, sure: Confidence, bands: Bands, sampling: Fl
                         continue
                     _row(
                         evidence.moved[g, stage, s, a], evidence.rewards[g, stage, s, a], n, evidence.variance[g],
-                        evidence.kept[stage], evidence.kept_sum[stage], U, V, sure.ell, sure.t, sure.scale, out,
+                        evidence.kept[stage], evidence.kept_sum[stage], U, V, sure.ell, sure.t, sure.scale,
+                        sure.looks, out,
                     )  # fmt: skip
                     both = out[2] + out[3]
                     bands.q_upper[h, s, a] = min(bands.q_upper[h, s, a], (out[0] + both) / n)
