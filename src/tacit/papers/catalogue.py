@@ -27,6 +27,7 @@ from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
+from tacit.runs.places import is_local, place_of
 from tacit.runs.runner import Notify, silent
 
 __all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
@@ -213,6 +214,8 @@ def reproduce(
     scale: Scale = "smoke",
     out: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     notify: Notify = silent,
     command: str | None = None,
@@ -225,7 +228,7 @@ def reproduce(
         Which experiment, and whether to try it out (`"smoke"`) or to run it at full size (`"paper"`).
     out
         Its directory; None: `tacit-results/<name>/<scale>`.
-    workers, progress
+    workers, engine, address, progress
         As in `tacit.run`.
     notify
         Told what was found in the directory and what was drawn.
@@ -234,7 +237,7 @@ def reproduce(
     """
     experiment = experiment_named(name)
     _require_scale(scale)
-    directory = default_directory(name, scale) if out is None else Path(out)
+    directory = default_directory(name, scale) if out is None else place_of(out)
     comparison = run_comparison(
         experiment.runs(scale),
         name=name,
@@ -242,13 +245,15 @@ def reproduce(
         scale=scale,
         command=command or f"tacit reproduce {name} --scale {scale}",
         workers=workers,
+        engine=engine,
+        address=address,
         progress=progress,
         notify=notify,
         borrow=experiment.shares_runs,
     )
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"
-        if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
+        if not is_local(target) or not target.is_file() or target.stat().st_mtime < comparison.finished_at:
             spec.draw(comparison.results, target, title=f"{name} ({scale})")
         notify(f"figure: {target}")
     return comparison
