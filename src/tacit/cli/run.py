@@ -53,10 +53,11 @@ def _run(
     from tacit.runs.config import MOST_SEEDS, RunConfig
     from tacit.runs.places import place_of
     from tacit.runs.runner import Cell, run_cells
+    from tacit.runs.sizes import sized
 
     count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
     first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
-    config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
+    config = sized(RunConfig.from_dict({**options, "seeds": list(range(first, first + count))}))
     check_engine(engine, address=address)
     directory = None if out is None else place_of(out)
     if dry_run:
@@ -72,8 +73,8 @@ def _run(
             address=address,
             progress=not json,
             notify=tell,
-            # A command names the learner that ran, so that it makes the same rows if the rule of `auto` ever changes.
-            command=command_line(context) if config.because is None else config.command(),
+            # A command names what ran, so that it makes the same rows if the rules that chose it ever change.
+            command=config.command() if config.choices else command_line(context),
         )
     if json:
         print_json(result.to_json())
