@@ -13,6 +13,8 @@ from typing import Final, Literal, get_args
 from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2024adversarial import pure as bai2024adversarial_pure
+from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_pure_figures
 from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics
 from tacit.papers.frontier import central as frontier_central
@@ -164,6 +166,16 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=bai2024adversarial.SUMMARIES["table1"],
         runs=bai2024adversarial.table_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
+    ),
+    "bai2024adversarial/table1-pure": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-pure"],
+        runs=bai2024adversarial_pure.pure_runs,
+        figures=(bai2024adversarial_pure_figures.PureFigure(),),
+    ),
+    "bai2024adversarial/table1-powers": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-powers"],
+        runs=bai2024adversarial_pure.power_runs,
+        figures=(bai2024adversarial_pure_figures.PowersFigure(),),
     ),
     "bai2024adversarial/estimator": Experiment(
         summary=bai2024adversarial.SUMMARIES["estimator"],
