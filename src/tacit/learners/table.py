@@ -60,9 +60,9 @@ class LossFacts:
 
     feedback: Literal["full", "bandit"]
     private: str | None = None
-    """None: it runs under central and local trust; else the learner to use there."""
+    """None: it runs under central and local trust; else what to use there unless the transitions are known."""
     known: bool = False
-    """Whether it is told the transitions."""
+    """Whether it is always told the transitions; others are with the option `transitions=known`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,10 @@ STAGED: Final[Options] = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 REPLAN: Final[Options] = {"replan": ("every", "rarely")}
 """Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
-TUNING: Final[Options] = {"eta": ("number",), "cb": ("number",), "ce": ("number",)}
+TUNING: Final[Options] = {
+    "eta": ("number",), "cb": ("number",), "ce": ("number",), "transitions": ("learned", "known"),
+}  # fmt: skip
+"""What learners of adversarial losses let their user choose."""
 UNPROVED: Final = "the numeric constants of its theory widths are neither proved here nor checked against the paper"
 
 LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
@@ -226,18 +229,18 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         losses=LossFacts(feedback="bandit"),
     ),
     "o-reps": LearnerRow(
-        summary="adversarial losses, full information, known transitions: O-REPS (Zimin and Neu 2013), no privacy",
+        summary="adversarial losses, full information, known transitions: (private) O-REPS (Zimin and Neu 2013)",
         asks=LossQuery,
         build=uc_o_reps,
         options={"eta": ("number",)},
-        losses=LossFacts(feedback="full", private="uc-o-reps", known=True),
+        losses=LossFacts(feedback="full", known=True),
     ),
     "uob-reps": LearnerRow(
-        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020), no privacy",
+        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020); private with known transitions",
         asks=LossQuery,
         build=uob_reps,
         options=TUNING,
-        losses=LossFacts(feedback="bandit", private="uob-lbps"),
+        losses=LossFacts(feedback="bandit", private="uob-lbps, or uob-reps:transitions=known"),
     ),
     "uniform": LearnerRow(
         summary="every action alike: what 'nothing learned' costs", asks=Totals, build=make_fixed, reference=True

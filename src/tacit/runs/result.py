@@ -299,8 +299,9 @@ class Result:
     def save(self, directory: str | Path) -> Path:
         """Write the result as a run's directory; one that holds this result already is left as it is."""
         from tacit.runs.archive import write_result
+        from tacit.runs.places import place_of
 
-        return write_result(self, Path(directory))
+        return write_result(self, place_of(directory))
 
     def seed_runs(self) -> list[SeedRun]:
         """The result seed by seed, as the loop gave it."""
