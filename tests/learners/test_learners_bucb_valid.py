@@ -1,4 +1,4 @@
-"""BUCB in valid bands: intervals are kept with results, nobody else takes the constants, and every part can be left out."""
+"""BUCB in valid bands: intervals are kept with results, nobody else takes the constants, parts can be left out."""
 
 from __future__ import annotations
 

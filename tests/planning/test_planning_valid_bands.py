@@ -121,5 +121,5 @@ def test_the_projector_leaves_what_the_lemma_says():
 def test_nothing_released_is_everything_possible():
     bands = widen_nothing(3, 2, 2)
     assert bands.upper[:, 0].tolist() == [3.0, 2.0, 1.0, 0.0]
-    assert start_interval(np.zeros(2), 0.0, 1.0, 4, confidence(0.05, rows=1, plans=1, weightings=1, users=1.0, scale=0.0),
-                          bands) == (0.0, 3.0)  # fmt: skip
+    sure = confidence(0.05, rows=1, plans=1, weightings=1, users=1.0, scale=0.0)
+    assert start_interval(np.zeros(2), 0.0, 1.0, 4, sure, bands) == (0.0, 3.0)
