@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.layered_worlds import LossTable
     from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
+    from tacit.planning.loss_budget import LossBudget
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -39,6 +40,8 @@ MOST_CHECKPOINTS: Final = 100_000
 
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
+
+BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 
 Seeds = int | Iterable[int]
 """A number of seeds (0, 1, ...), or the seeds themselves."""
@@ -112,6 +115,14 @@ class RunConfig:
         None,
         text=str,
     )
+    loss_budget: float | None = option(
+        "How much mean return the run may lose against the baseline, per user, as a share of the largest return; "
+        "learners then explore conservatively and keep to it with probability 95%.",
+        None,
+    )
+    stage_loss_budget: float | None = option(
+        "The same for every single stage; five times the loss_budget by default.", None
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
 
@@ -126,6 +137,7 @@ class RunConfig:
             from tacit.environments.baselines import baseline_table
 
             self._keep("baseline", baseline_table(self.baseline))
+        _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
@@ -198,6 +210,15 @@ class RunConfig:
         return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
+    def budget(self) -> LossBudget | None:
+        """How much may be lost against the baseline; None: as much as exploration costs."""
+        if self.loss_budget is None:
+            return None
+        from tacit.planning.loss_budget import LossBudget
+
+        return LossBudget(total=self.loss_budget, stage=self.stage_loss_budget)
+
+    @property
     def users_per_batch(self) -> int:
         """How many users report together."""
         if self.batch is not None:
@@ -217,6 +238,7 @@ class RunConfig:
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
+        words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -224,7 +246,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "because"):
+        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", *BUDGETS, "because"):
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -346,6 +368,18 @@ def _require_model(given: object) -> None:
             "environment must be a name like 'riverswim:states=4', a TabularMDP or a live world (tacit.live), "
             f"got {kind}"
         )
+
+
+def _require_budget(config: RunConfig) -> None:
+    """Check the loss budget; it is kept as plain numbers, and only where there is a baseline to lose against."""
+    for name in BUDGETS:
+        given = getattr(config, name)
+        if given is not None:
+            config._keep(name, require_real(name, given, low=0.0, high=1.0, open_low=True))
+    if config.stage_loss_budget is not None and config.loss_budget is None:
+        raise InvalidInput("a stage_loss_budget needs a loss_budget for the whole run; give both")
+    if config.loss_budget is not None and config.baseline is None:
+        raise InvalidInput("a loss_budget needs a baseline to lose against, got none; name what people do already")
 
 
 def _lists(value: Any) -> Any:
