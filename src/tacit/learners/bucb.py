@@ -124,9 +124,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         stage = len(belief.users)
         if stage == 0:
             first = uniform_policy(H, S, A) if self.start is None else self.start
-            return self.followed(belief, (), self.stages[0]), Plan(
-                policy=first, users=self.stages[0], query=EVERYTHING
-            )
+            return self.followed(belief, (), self.stages[0]), Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
         if stage == len(self.stages) - 1:
             return belief, Plan(policy=self.exploiter(model, coins), users=None, query=None)
@@ -145,18 +143,17 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         return grouped(policies, split_evenly(users, J))
 
     def exploiter(self, model: Rows, coins: np.random.Generator) -> DeterministicPolicy:
-        """The policy that is best for lower bounds; where no action is known, what people do already."""
+        """The policy that is best for lower bounds; where nobody tried its action, what people do already."""
         H, S = self.shape.horizon, self.shape.num_states
         actions = pessimist(model, H, self._z, coins.random((H, S)))
         if self.start is not None:
             usual = self.start.probabilities(self.shape.num_actions).argmax(axis=2)
-            unknown = np.broadcast_to((model.n <= 0.0).all(axis=2), (H, S))
-            actions = np.where(unknown, usual, actions)
+            rows = np.broadcast_to(model.n, (H, *model.n.shape[1:]))
+            seen = np.take_along_axis(rows, actions[..., np.newaxis], axis=2)[..., 0]
+            actions = np.where(seen > 0.0, actions, usual)
         return DeterministicPolicy(actions)
 
-    def followed(
-        self, belief: BUCBBelief, groups: Sequence[tuple[DeterministicPolicy, int]], users: int
-    ) -> BUCBBelief:
+    def followed(self, belief: BUCBBelief, groups: Sequence[tuple[DeterministicPolicy, int]], users: int) -> BUCBBelief:
         """The belief once a batch is planned in which these groups follow policies of their own."""
         none = np.zeros((0, self.shape.horizon, self.shape.num_states), dtype=np.int64)
         merged = np.stack([policy.actions for policy, _ in groups]) if groups else none

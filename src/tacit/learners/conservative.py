@@ -7,7 +7,7 @@
     last      the candidate, as far as the budget covers it
 
 How many explore is decided by the worst case: the largest loss against the baseline among all values of the arms that
-agree with what was released (`tacit.planning.loss_budget`). By Lemma W10 (a budget that holds) stage and total budgets
+agree with what was released (`tacit.planning.loss_budget`). By Lemma B2 (a budget that holds) stage and total budgets
 are kept with probability at least 1 - failure_prob, whatever the world is like; the model that explorers and candidate
 are planned in need not be right. Schedule, queries and noise are those of bucb: who follows which policy is decided
 from releases and public numbers, so the certificate is the same.
@@ -154,15 +154,15 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         for b, shares in enumerate(belief.shares[:B]):
             each[b, : len(shares)] = shares
         done, off = np.cumsum(belief.users), self._off(belief)
-        found = [mean_bounds(t, n, self.radii.log_term, off=o) for t, n, o in zip(belief.totals, belief.users, off[0])]
-        sums = np.cumsum(belief.totals)
-        found += [mean_bounds(t, n, self.radii.log_term, off=o) for t, n, o in zip(sums, done, off[1])]
+        totals = np.concatenate([belief.totals, np.cumsum(belief.totals)])
+        sums = zip(totals, np.concatenate([belief.users, done]), np.concatenate(off), strict=True)
+        found = [mean_bounds(total, users, self.radii.log_term, off=noise) for total, users, noise in sums]
         together = np.cumsum(each * belief.users[:, np.newaxis], axis=0) / done[:, np.newaxis]
         bounds = np.array(found).reshape(-1, 2)
         return Polytope(np.vstack([each, together]), bounds[:, 0], bounds[:, 1])
 
     def lost(self, belief: ConservativeBelief, polytope: Polytope) -> float:
-        """The most that all users so far may have lost against the baseline, in shares of H: max Σ_i N_i (v_0 − v_i)."""
+        """The most that all users so far may have lost, in shares of H: max Σ_i N_i (v_0 − v_i)."""
         weights = np.zeros(len(belief.tables))
         for users, shares in zip(belief.users, belief.shares, strict=False):
             weights[: len(shares)] -= users * shares

@@ -8,7 +8,7 @@ bits are known apart. Questions about the range are asked of everybody else only
     v ≥ (C/H) (p̲ − f)/(1 − 2f)        p̲: lower bound of the mean bit (`mean_bounds`), f: how often bits are flipped
 
 for each period of one range C, explorers together, every candidate by itself. One bit says little at a small epsilon:
-a budget is used up by uncertainty unless many people come. Lemma W11 (a budget from bits).
+a budget is used up by uncertainty unless many people come. Lemma B3 (a budget from bits).
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
 
     def __init__(self, request: ReturnRequest, *, baseline: Policy, budget: LossBudget) -> None:
         self.baseline, self.budget, self.noise = baseline, budget, request.noise
-        self.shape, self.name, self.z = request.shape, request.name, None
+        self.shape, self.name = request.shape, request.name
+        self.z: float | None = None
         self.constants: Constants = "none"
         events = len(GRID) * (1 + PERIODS * (1 + MOST_CANDIDATES))
         self.log_term = math.log(events / budget.failure_prob)
@@ -231,7 +232,7 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
     def _table(policy: AnyPolicy) -> Ints:
         if not isinstance(policy, DeterministicPolicy):
             raise InvalidInput(f"ldp-rts draws deterministic policies, got a {type(policy).__name__}")
-        return policy.actions[0]
+        return np.asarray(policy.actions[0])
 
 
 def _first_of(plan: Plan[ReturnQuery], users: int) -> list[tuple[Policy, int]]:

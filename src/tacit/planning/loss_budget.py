@@ -1,4 +1,4 @@
-"""Loss against a baseline, bounded from released totals: the polytope of Lemma W9 (returns behind released totals).
+"""Loss against a baseline, bounded from released totals: the polytope of Lemma B1 (returns behind released totals).
 
 Everything is in shares of the largest return H: v_i in [0, 1] is what policy (or mixture) i is worth, arm 0 is the
 baseline. Users of a batch are spread over the arms by public shares; what is released tells the sum of their returns
@@ -64,7 +64,7 @@ class Radii(NamedTuple):
 
 
 def radii_of(batches: int, failure_prob: float) -> Radii:
-    """ℓ = ln(4 G (B + 1)/β) for sums of returns, z = √(2 ln(8 B/β)) for noise: Lemma W9.
+    """ℓ = ln(4 L (B + 1)/β) for sums of returns and z = √(2 ln(8 B/β)) for noise, with L tilts and B batches.
 
     >>> radii = radii_of(30, 0.05)
     >>> round(radii.log_term, 2), round(radii.z, 2)
