@@ -21,9 +21,10 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
-from tacit.learners.bucb import BUCB, BUCBBelief, make_bucb
+from tacit.learners.bucb import BUCB, BUCBBelief
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
+from tacit.learners.supported_bucb import make_bucb
 from tacit.planning.dynamic import value_of
 from tacit.planning.loss_budget import LossBudget, Polytope, mean_bounds, mixed, radii_of
 from tacit.planning.weighted_rows import Rows

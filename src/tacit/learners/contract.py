@@ -36,6 +36,7 @@ __all__ = [
     "own_widths",
     "plan_nothing",
     "practical_z",
+    "require_over_support",
     "require_widths",
     "statistics_of",
 ]
@@ -57,6 +58,15 @@ def require_widths(learner: Learner[Belief, Asked, Statistics], name: str, given
     """Raise where constants 'none' were chosen for a learner that has confidence widths."""
     if given == "none" and learner.constants != "none":
         raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+
+
+def require_over_support(learner: Any, declared: bool) -> None:
+    """Raise where a support is declared to a learner that does not know what to do with it: it is never ignored."""
+    if declared and not getattr(learner, "over_support", False):
+        raise NotSupported(
+            f"{learner.name} does not learn over a declared support; leave the support out, or use bucb under trust "
+            "central or shuffle"
+        )
 
 
 def practical_z(constants: Constants, z: float | None) -> float:

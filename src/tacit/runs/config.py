@@ -123,6 +123,11 @@ class RunConfig:
     stage_loss_budget: float | None = option(
         "The same for every single stage; five times the loss_budget by default.", None
     )
+    support: str | None = option(
+        "declared: use what the environment declares in public about what can happen; counters that cannot move are "
+        "not released.",
+        None,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
 
@@ -147,6 +152,7 @@ class RunConfig:
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
         _require_choice("constants", self.constants, get_args(Constants))
         _require_choice("trust model", self.trust, get_args(Trust))
+        _require_choice("support", self.support, ("declared",))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -239,6 +245,7 @@ class RunConfig:
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
         words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
+        words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -246,7 +253,17 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", *BUDGETS, "because"):
+        unset = (
+            "adversary",
+            "estimator",
+            "honest_fraction",
+            "public_losses",
+            "baseline",
+            *BUDGETS,
+            "because",
+            "support",
+        )
+        for name in unset:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -260,6 +277,9 @@ class RunConfig:
             plain["environment"] = {"live": self.live.to_dict()}
         elif not isinstance(self.environment, str):
             plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
+            declared = getattr(self.environment, "support", None)
+            if self.support is not None and declared is not None:
+                plain["environment"]["support"] = declared.fingerprint()
         return plain
 
     @classmethod
@@ -281,6 +301,9 @@ class RunConfig:
             fingerprint = values["environment"].get("fingerprint")
             if model is None or model.fingerprint() != fingerprint:
                 raise InvalidInput(f"this run needs the environment with fingerprint {fingerprint}; hand it over")
+            told, declared = values["environment"].get("support"), model.support
+            if told is not None and (declared is None or declared.fingerprint() != told):
+                raise InvalidInput(f"this run needs the declared support with fingerprint {told}; hand it over")
             values["environment"] = model
         return cls(**values)
 
