@@ -5,6 +5,8 @@
     shuffle   the same
     local     ldp-rts below epsilon 5, ldp-obi above
 
+With a budget of what may be lost against a baseline: bucb, under local trust ldp-rts, whatever the trust model.
+
 Steps are pooled (`pooled=true`, `staged=false`) exactly where the world is *declared* stationary: transitions and
 rewards do not depend on the step. That is a statement about the world that somebody makes in public, before any data;
 it is never looked up in data. A wrong one costs regret, never privacy.
@@ -62,6 +64,8 @@ class Situation:
     batch: int | None = None
     stages: int | None = None
     """How often it plans, where that is fixed beforehand (a study); None: after every user."""
+    budget: bool = False
+    """Whether there is a budget of what may be lost against a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,8 @@ def choose_learner(here: Situation) -> Choice:
     'ldp-obi'
     """
     declared = "the world is declared stationary" if here.stationary else "the world is not declared stationary"
+    if here.budget:
+        return _within_budget(here, declared)
     if here.trust == "none":
         return _planning("ucbvi", here, f"exact counts need no batches without privacy; {declared}")
     if here.trust == "local":
@@ -105,6 +111,14 @@ def choose_learner(here: Situation) -> Choice:
         return Choice(learner="private-ucb-vi", because=obstacle)
     # Pooled counters move by H in one cell: under noise, running totals keep the steps apart.
     return _planning("ucbvi", replace(here, stationary=False), obstacle)
+
+
+def _within_budget(here: Situation, declared: str) -> Choice:
+    """A learner that can keep to a loss budget; where its releases do not fit, it is refused when it is built."""
+    if here.trust == "local":
+        return Choice(learner="ldp-rts", because="one bit about returns bounds what is lost under local trust")
+    because = f"batches bound what is lost against the baseline; {declared}"
+    return Choice(learner="bucb:pooled=true" if here.stationary else "bucb", because=because)
 
 
 def _planning(name: str, here: Situation, because: str) -> Choice:

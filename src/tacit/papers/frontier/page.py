@@ -84,7 +84,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
                         continue
                     # The local mechanisms are pure: a delta would only loosen what is claimed.
                     delta = 0.0 if options["trust"] == "local" else DELTA
-                    rule = {} if options["learner"] == "ldp-rts" else {"constants": "practical"}
+                    rule: dict[str, Any] = {} if options["learner"] == "ldp-rts" else {"constants": "practical"}
                     add(f"{label}, ε={epsilon:g}", epsilon=epsilon, delta=delta, **rule, **options)
     return tuple(found)
 
