@@ -21,6 +21,7 @@ from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
@@ -194,6 +195,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "frontier/valid": Experiment(
+        summary=frontier_valid.SUMMARY, runs=frontier_valid.runs, figures=frontier_valid.FIGURES
+    ),
     "frontier/shuffle": Experiment(
         summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
     ),
