@@ -117,6 +117,12 @@ class RunConfig:
         "not released.",
         None,
     )
+    sees: str | tuple[int, ...] | None = option(
+        "What the policy may see of a state: features that the environment declares by name; in Python also the number "
+        "of the feature of each state. Learner and release know features only.",
+        None,
+        text=str,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
 
@@ -141,6 +147,8 @@ class RunConfig:
         _require_choice("constants", self.constants, get_args(Constants))
         _require_choice("trust model", self.trust, get_args(Trust))
         _require_choice("support", self.support, ("declared",))
+        if self.sees is not None and not isinstance(self.sees, str):
+            self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -224,6 +232,7 @@ class RunConfig:
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
+        words += [] if self.sees is None else [f"policy over {self.sees if isinstance(self.sees, str) else 'features'}"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -231,7 +240,16 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "because", "support"):
+        for name in (
+            "adversary",
+            "estimator",
+            "honest_fraction",
+            "public_losses",
+            "baseline",
+            "because",
+            "support",
+            "sees",
+        ):
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -241,6 +259,8 @@ class RunConfig:
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if self.baseline is not None and not isinstance(self.baseline, str):
             plain["baseline"] = _lists(self.baseline)
+        if isinstance(self.sees, tuple):
+            plain["sees"] = list(self.sees)
         if self.live is not None:
             plain["environment"] = {"live": self.live.to_dict()}
         elif not isinstance(self.environment, str):
@@ -282,7 +302,7 @@ class RunConfig:
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
-        handed = handed or not isinstance(self.baseline, str | None)
+        handed = handed or not isinstance(self.baseline, str | None) or not isinstance(self.sees, str | None)
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
