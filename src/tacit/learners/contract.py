@@ -93,6 +93,8 @@ class CountRequest:
     """How far the noise of sums over users can go, if the privatizer releases such sums."""
     counts: CountPrecision | None = None
     """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
+    scheduled: bool = False
+    """Whether totals with noise of their own are published on a public schedule, so that users may come together."""
     sampling: Sampling | None = None
     """What it costs that users send a random part of their trajectory; None: they send everything."""
     printed: PrintedRadii | None = None

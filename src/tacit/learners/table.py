@@ -24,7 +24,7 @@ from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
 from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
-from tacit.learners.private_po import make_private_ucb_po
+from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
@@ -126,22 +126,29 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "dp-ucbvi": LearnerRow(
         summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
         asks=Totals,
-        build=make_dp_ucbvi,
-        options={"rows": ("projected", "kept")},
+        build=replanned_rarely(make_dp_ucbvi),
+        options={**REPLAN, "rows": ("projected", "kept")},
         unverified=UNPROVED,
     ),
     "private-ucb-vi": LearnerRow(
         summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
-        build=PrivateUCBVI.made,
+        build=replanned_rarely(PrivateUCBVI.made),
+        options=REPLAN,
     ),
     "private-ucb-po": LearnerRow(
         summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
-        build=make_private_ucb_po,
+        build=replanned_rarely(make_private_ucb_po, RarelyImproved),
+        options=REPLAN,
         unverified=UNPROVED,
     ),
-    "pucb": LearnerRow(summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=PUCB.made),
+    "pucb": LearnerRow(
+        summary="UBEV with private counters (Vietri et al. 2020)",
+        asks=Totals,
+        build=replanned_rarely(PUCB.made),
+        options=REPLAN,
+    ),
     "ldp-psrl": LearnerRow(
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,

@@ -37,6 +37,12 @@ MOST_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
 MOST_CHECKPOINTS: Final = 100_000
 
+UNSAID: Final = (
+    *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
+    *("because", "by_size"),
+)
+"""Entries that are not written where they say nothing."""
+
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
 
@@ -125,6 +131,8 @@ class RunConfig:
     )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
+    by_size: str | None = field(default=None, compare=False)
+    """What the size of the run decided, and why (`tacit.runs.sizes`); None: nothing. No option either."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -173,6 +181,9 @@ class RunConfig:
         require(
             self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
         )
+        require(
+            self.by_size is None or isinstance(self.by_size, str), "by_size must be text", type(self.by_size).__name__
+        )
         if self.learner.partition(":")[0].strip() == "auto":
             from tacit.runs.auto import chosen_for
 
@@ -212,6 +223,11 @@ class RunConfig:
         return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """What was chosen for whoever did not choose, and why: a line of `auto`, a line of the size."""
+        return tuple(line for line in (self.choice, self.by_size) if line is not None)
+
+    @property
     def users_per_batch(self) -> int:
         """How many users report together."""
         if self.batch is not None:
@@ -240,16 +256,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in (
-            "adversary",
-            "estimator",
-            "honest_fraction",
-            "public_losses",
-            "baseline",
-            "because",
-            "support",
-            "sees",
-        ):
+        for name in UNSAID:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
