@@ -52,7 +52,7 @@ def taxi(*, horizon: int = 20) -> TabularMDP:
 
 
 def _goal(state: int) -> int:
-    """Where the taxi is, where it has to go and whether the passenger is in it; one feature for all rides that ended."""
+    """Where the taxi is, where it has to go and whether the passenger is in it; one feature for rides that ended."""
     square, passenger, destination = state // (5 * PLACES), state // PLACES % 5, state % PLACES
     if passenger == destination:
         return 25 * PLACES * 2

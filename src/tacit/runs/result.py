@@ -368,7 +368,7 @@ def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str
 
 
 def world_json(parts: Assembled) -> dict[str, Any] | None:
-    """The public description of a live world with the version of Gymnasium, or of what a policy sees; None for a table."""
+    """What is public of a live world (with the version of Gymnasium), or of what a policy sees; None for a table."""
     world = parts.mdp
     if isinstance(world, SeenMDP):
         return {"sees": world.label, "features": list(world.features), "states": world.mdp.num_states}
