@@ -85,7 +85,7 @@ class SeenTruth(NamedTuple):
 
 
 @lean_kernel
-def count_seen(truth: SeenTruth, tally: Tally, parameters: Any, belief: Any, users: SeenWalked) -> None:
+def count_seen(truth: Any, tally: Tally, parameters: Any, belief: Any, users: Any) -> None:
     """Add one user: V*(s_1) - V^π(s_1) of the lifted policy."""
     H, S = truth.lifted.shape
     for h in range(H):
