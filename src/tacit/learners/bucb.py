@@ -9,7 +9,8 @@ exploits lower bounds and releases nothing. What it does with a release is post-
 3. unknown rows are worth half of what remains.
 
 `pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
-Schedule, noise and z are the same everywhere. Nothing about its regret is proved (`constants=practical` only).
+Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
+`constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.learners.bands import Without, value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.flow_projection import FlowCounts, kept_variance, project
+from tacit.planning.valid_bands import ValueInterval
 from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, row_weights, weighted_rows
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy, uniform_policy
@@ -67,6 +70,8 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     """Optimistic mixtures in batches that grow by a quarter; the last batch exploits and releases nothing."""
 
     asks = BatchQuery
+    growth = GROWTH
+    without: Without = "nothing"
 
     def __init__(
         self,
@@ -89,7 +94,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         # n₁ = 1.5 σ S A, at least 2, at most K/20; of a declared support the states that can be reached count
         states = shape.num_states if shape.support is None else float(shape.support.reach.sum(axis=1).mean())
         first = min(FIRST * self.std * states * shape.num_actions, episodes / EARLIEST)
-        own = growing_batches(episodes, first=first, growth=GROWTH) if sizes is None else ()
+        own = growing_batches(episodes, first=first, growth=self.growth) if sizes is None else ()
         self.stages = own or given_stages(sizes, episodes)
         """Users of each stage; the last one exploits."""
         if len(self.stages) < 2:
@@ -99,6 +104,8 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         self.following = following
         self.covariance = noise.batch_covariance([batch.users for batch in self.batches], following)
         """[B,B]: of the noise in one counter over the batches; public."""
+        self.scale = float(noise.count_precision().scale.max())
+        """The sub-gamma scale of that noise."""
 
     def begin(self) -> BUCBBelief:
         """Nothing was released."""
@@ -145,6 +152,10 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             rewards=np.concatenate([belief.rewards, flow.ones[np.newaxis]]),
             users=np.append(belief.users, float(batch.users[0])),
         )
+
+    def interval(self, belief: BUCBBelief) -> ValueInterval | None:
+        """Where V* lies with probability 0.95, by valid bands, although this learner plans by the practical rule."""
+        return value_interval(self, belief)
 
     def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
         optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
+from tacit.learners.bucbs import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -32,7 +33,6 @@ from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
-from tacit.learners.supported_bucb import make_bucb
 from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
@@ -60,9 +60,9 @@ class LossFacts:
 
     feedback: Literal["full", "bandit"]
     private: str | None = None
-    """None: it runs under central and local trust; else the learner to use there."""
+    """None: it runs under central and local trust; else what to use there unless the transitions are known."""
     known: bool = False
-    """Whether it is told the transitions."""
+    """Whether it is always told the transitions; others are with the option `transitions=known`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,8 @@ class LearnerRow:
     losses: LossFacts | None = None
     printed: bool = False
     """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
+    valid: bool = False
+    """Whether it has bands that provably contain V* (constants 'valid')."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
 
@@ -96,17 +98,23 @@ class LearnerRow:
                 raise InvalidInput(f"{name}:{option} must be one of {', '.join(values)}, got {value!r}")
 
     def check_constants(self, name: str, constants: Constants | None) -> None:
-        """Raise if the constants 'printed' are chosen for a learner that has none."""
+        """Raise if the constants 'printed' or 'valid' are chosen for a learner that has none."""
         if constants == "printed" and not self.printed:
             able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.printed)
             raise InvalidInput(f"constants 'printed' exist for {able}, got {name}; use 'theory' or 'practical'")
+        if constants == "valid" and not self.valid:
+            able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.valid)
+            raise InvalidInput(f"constants 'valid' exist for {able}, got {name}; use 'theory' or 'practical'")
 
 
 STAGED: Final[Options] = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 REPLAN: Final[Options] = {"replan": ("every", "rarely")}
 """Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
-TUNING: Final[Options] = {"eta": ("number",), "cb": ("number",), "ce": ("number",)}
+TUNING: Final[Options] = {
+    "eta": ("number",), "cb": ("number",), "ce": ("number",), "transitions": ("learned", "known"),
+}  # fmt: skip
+"""What learners of adversarial losses let their user choose."""
 UNPROVED: Final = "the numeric constants of its theory widths are neither proved here nor checked against the paper"
 
 LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
@@ -185,7 +193,8 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism in batches with rows that weigh them: central and shuffle trust",
         asks=BatchQuery,
         build=make_bucb,
-        options={"pooled": ("false", "true")},
+        options={"pooled": ("false", "true"), "without": ("nothing", "variance", "weights", "projection")},
+        valid=True,
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
@@ -220,18 +229,18 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         losses=LossFacts(feedback="bandit"),
     ),
     "o-reps": LearnerRow(
-        summary="adversarial losses, full information, known transitions: O-REPS (Zimin and Neu 2013), no privacy",
+        summary="adversarial losses, full information, known transitions: (private) O-REPS (Zimin and Neu 2013)",
         asks=LossQuery,
         build=uc_o_reps,
         options={"eta": ("number",)},
-        losses=LossFacts(feedback="full", private="uc-o-reps", known=True),
+        losses=LossFacts(feedback="full", known=True),
     ),
     "uob-reps": LearnerRow(
-        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020), no privacy",
+        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020); private with known transitions",
         asks=LossQuery,
         build=uob_reps,
         options=TUNING,
-        losses=LossFacts(feedback="bandit", private="uob-lbps"),
+        losses=LossFacts(feedback="bandit", private="uob-lbps, or uob-reps:transitions=known"),
     ),
     "uniform": LearnerRow(
         summary="every action alike: what 'nothing learned' costs", asks=Totals, build=make_fixed, reference=True
