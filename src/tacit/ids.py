@@ -20,7 +20,6 @@ GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
         "tacit/RandomMDP-v0": "random-mdp",
         "tacit/Recommender-v0": "recommender",
         "tacit/RiverSwim-v0": "riverswim",
-        "tacit/Taxi-v0": "taxi",
         "tacit/Treatment-v0": "treatment",
         "tacit/TreatmentBandit-v0": "treatment-bandit",
     }
