@@ -160,3 +160,10 @@ def test_taxi_is_gymnasiums():
     # where passengers wait decides, where they want to go does not
     assert goal[1] == goal[2] == goal[3]
     assert len({goal[s] for s in range(500) if s // 4 % 5 == s % 4}) == 1
+
+
+def test_what_holds_over_states_only_is_refused():
+    with pytest.raises(NotSupported, match="valid bands"):
+        assemble(config(constants="valid", **CENTRAL))
+    with pytest.raises(NotSupported, match="loss budget"):
+        assemble(config(baseline="uniform", loss_budget=0.1, **CENTRAL))

@@ -16,6 +16,7 @@ __all__ = ["make_bucb"]
 
 def make_bucb(request: StageRequest) -> BUCB:
     """The learner that a request amounts to."""
+    start = request.started("bucb")
     common: dict[str, Any] = {
         "shape": request.shape,
         "episodes": request.episodes,
@@ -27,8 +28,20 @@ def make_bucb(request: StageRequest) -> BUCB:
     if request.constants == "valid":
         if request.shape.support is not None:
             raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
+        if start is not None:
+            raise NotSupported(
+                "bucb starts from a baseline, and keeps to a loss budget, by the practical rule only; use constants "
+                "'practical'"
+            )
         return ValidBUCB(without=cast("Without", request.options.get("without", "nothing")), **common)
     if "without" in request.options:
         raise InvalidInput("bucb:without leaves a part of valid bands out; use constants 'valid' with it")
     request.practical_only("bucb")
-    return BUCB(**common) if request.shape.support is None else SupportedBUCB(**common)
+    if request.shape.support is None:
+        return BUCB(start=start, **common)
+    if start is not None:
+        raise NotSupported(
+            "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "
+            "out"
+        )
+    return SupportedBUCB(**common)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.bucbs import make_bucb
+from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.conservative import make_conservative
+from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -23,7 +24,6 @@ from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
-from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -37,6 +37,7 @@ from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
 from tacit.learners.uob_reps import uob_reps
+from tacit.planning.loss_budget import LossBudget
 from tacit.plugins import named
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
@@ -87,6 +88,8 @@ class LearnerRow:
     """Whether it has bands that provably contain V* (constants 'valid')."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
+    conservative: bool = False
+    """Whether it can keep to a budget of what may be lost against a baseline."""
 
     def check(self, name: str, given: Mapping[str, str]) -> None:
         """Raise unless every option is known and has one of its values."""
@@ -105,6 +108,17 @@ class LearnerRow:
         if constants == "valid" and not self.valid:
             able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.valid)
             raise InvalidInput(f"constants 'valid' exist for {able}, got {name}; use 'theory' or 'practical'")
+
+    def check_budget(self, name: str, budget: LossBudget | None) -> None:
+        """Raise if a loss budget is given to a learner that cannot keep to one."""
+        if budget is not None and not self.conservative:
+            able = ", ".join(
+                known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.conservative
+            )
+            raise NotSupported(
+                f"{name} explores as it likes and cannot keep to a loss budget; use {able} or auto, whose batches are "
+                "planned from bounds, or leave the budget out"
+            )
 
 
 STAGED: Final[Options] = {"staged": ("true", "false")}
@@ -167,7 +181,8 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "ldp-rts": LearnerRow(
         summary="Thompson sampling over stationary policies from one-bit returns, for local trust at a small epsilon",
         asks=ReturnQuery,
-        build=make_ldp_rts,
+        build=make_conservative_returns,
+        conservative=True,
     ),
     "psrl": LearnerRow(
         summary="posterior sampling (Osband et al. 2013)",
@@ -192,8 +207,13 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "bucb": LearnerRow(
         summary="optimism in batches with rows that weigh them: central and shuffle trust",
         asks=BatchQuery,
-        build=make_bucb,
-        options={"pooled": ("false", "true"), "without": ("nothing", "variance", "weights", "projection")},
+        build=make_conservative,
+        options={
+            "pooled": ("false", "true"),
+            "start": ("uniform", "baseline"),
+            "without": ("nothing", "variance", "weights", "projection"),
+        },
+        conservative=True,
         valid=True,
     ),
     "dp-pg": LearnerRow(

@@ -25,6 +25,7 @@ from tacit.environments.seen import SeenMDP, seen_through
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.table import LEARNERS, LearnerRow
+from tacit.policies import Policy
 from tacit.privatizers.request import PrivacyRequest
 from tacit.protocol import Learner, Privatizer, Query
 from tacit.released.counts import CountShape
@@ -55,6 +56,8 @@ class Chosen:
     name: str
     row: LearnerRow
     options: Mapping[str, str]
+    baseline: Policy | None = None
+    """What people do already, once the environment is known."""
 
 
 class Kind(Protocol):
