@@ -167,3 +167,6 @@ def test_what_holds_over_states_only_is_refused():
         assemble(config(constants="valid", **CENTRAL))
     with pytest.raises(NotSupported, match="loss budget"):
         assemble(config(baseline="uniform", loss_budget=0.1, **CENTRAL))
+    with pytest.raises(NotSupported, match="start from it"):
+        assemble(config("bucb:start=baseline", baseline="uniform", **CENTRAL))
+    assert assemble(config(baseline="uniform", **CENTRAL)).baseline is not None

@@ -126,14 +126,16 @@ def assemble(config: RunConfig) -> Assembled:
         )
     if seen and config.constants == "valid":
         raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
-    if seen and config.budget is not None:
-        raise NotSupported("a loss budget bounds policies over states, not over features; leave sees or the budget out")
+    if seen and (config.budget is not None or options.get("start", "uniform") != "uniform"):
+        raise NotSupported(
+            "a baseline is over states: no loss budget and no start from it over features; leave sees out"
+        )
     lives = environment.mdp if seen else environment
     baseline = None if config.baseline is None else baseline_policy(lives, config.baseline)
     if isinstance(environment, LiveWorld):
         # Devices that send bits round rewards themselves; a curator adds them up as they are.
         environment = environment.for_run(rounded=config.trust in ("shuffle", "local"), baseline=baseline)
-    chosen = replace(chosen, baseline=baseline)
+    chosen = replace(chosen, baseline=None if seen else baseline)  # a learner over features has no use for it
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
     require_widths(learner, name, config.constants)
