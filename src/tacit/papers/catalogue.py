@@ -27,6 +27,7 @@ from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
 from tacit.papers.he2025policy import experiments as he2025
+from tacit.papers.he2025policy import powers as he2025_powers
 from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
@@ -138,6 +139,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="global error of DP-PG with tabular softmax and log-barrier against the number of users",
         runs=lambda scale: he2025.theorem_runs("theorem4", scale),
         figures=he2025.FIGURES["theorem4"],
+    ),
+    "he2025policy/fisher": Experiment(
+        summary="global error of DP-PG with Gaussian policies against the least eigenvalue mu of their Fisher matrix",
+        runs=he2025_powers.fisher_runs,
+        figures=(he2025.FisherFigure(),),
     ),
     "he2025policy/beyond": Experiment(
         summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
