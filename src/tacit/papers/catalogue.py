@@ -21,6 +21,7 @@ from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import structure as frontier_structure
 from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
@@ -212,6 +213,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
+    ),
+    "frontier/structure": Experiment(
+        summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES
     ),
     "cases/classics": Experiment(summary=classics.SUMMARY, runs=classics.runs, figures=classics.FIGURES),
 }
