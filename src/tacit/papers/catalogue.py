@@ -13,6 +13,9 @@ from typing import Final, Literal, get_args
 from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2024shuffle import elimination as bai2024shuffle_elimination
+from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
+from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
 from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics
 from tacit.papers.frontier import central as frontier_central
@@ -173,6 +176,31 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=bai2024adversarial.SUMMARIES["support"],
         runs=bai2024adversarial.support_runs,
         figures=(bai2024adversarial_figures.SupportFigure(),),
+    ),
+    "bai2024shuffle/table1": Experiment(
+        summary=bai2024shuffle.SUMMARIES["table1"],
+        runs=bai2024shuffle.growth_runs,
+        figures=(bai2024shuffle_growth.GrowthFigure(),),
+    ),
+    "bai2024shuffle/constants": Experiment(
+        summary=bai2024shuffle.SUMMARIES["constants"],
+        runs=bai2024shuffle.constant_runs,
+        figures=(bai2024shuffle_growth.ConstantFigure(),),
+    ),
+    "bai2024shuffle/ablations": Experiment(
+        summary=bai2024shuffle.SUMMARIES["ablations"],
+        runs=bai2024shuffle.ablation_runs,
+        figures=bai2024shuffle.FIGURES["ablations"],
+    ),
+    "bai2024shuffle/riverswim": Experiment(
+        summary=bai2024shuffle.SUMMARIES["riverswim"],
+        runs=bai2024shuffle.river_runs,
+        figures=bai2024shuffle.FIGURES["riverswim"],
+    ),
+    "bai2024shuffle/elimination": Experiment(
+        summary=bai2024shuffle.SUMMARIES["elimination"],
+        runs=bai2024shuffle_elimination.runs,
+        figures=(bai2024shuffle_elimination.EliminationFigure(),),
     ),
     "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
     "frontier/shuffle": Experiment(

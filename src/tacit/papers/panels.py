@@ -45,6 +45,9 @@ class PanelFigure:
     per_episode: PerEpisode = False
     log: LogAxes = "xy"
     title: str | None = None
+    columns: int | None = None
+    """How many panels stand side by side; None: as `plot` has it."""
+    guide: bool = True
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the figure of these results; `title` serves if it has none of its own."""
@@ -65,4 +68,6 @@ class PanelFigure:
             log=self.log,
             title=self.title or title,
             panel=lambda copy: place[id(copy)],
+            columns=self.columns,
+            guide=self.guide,
         )
