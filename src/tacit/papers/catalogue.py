@@ -25,6 +25,7 @@ from tacit.papers.frontier import shuffle as frontier_shuffle
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
+from tacit.papers.garcelon2021local import sizes as garcelon2021_sizes
 from tacit.papers.he2025policy import experiments as he2025
 from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
@@ -156,6 +157,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
         runs=garcelon2021.every_user_runs,
         figures=(FigureSpec(name="every-user", band="minmax"),),
+    ),
+    "garcelon2021local/table1": Experiment(
+        summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
+        runs=garcelon2021_sizes.runs,
+        figures=(garcelon2021_sizes.SizeFigure(),),
     ),
     "garcelon2021local/lower-bound": Experiment(
         summary="every local learner on the hard trees of Theorem 2, against its rate",

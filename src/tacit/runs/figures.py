@@ -171,10 +171,10 @@ def plot(
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
     what = "returns are" if all(result.returns for result in results) else "regret is"
     caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
-    figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
     if columns > 1:
-        _legend(figure, axes)
+        _legend(figure, axes, caption)
     else:
+        figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
         figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
         for ax, named in zip(axes, ends, strict=True):
             _name_lines(ax, named)
@@ -284,16 +284,19 @@ def _guide(ax: Axes, *, per_episode: PerEpisode) -> None:
                 ha="right", va="center")  # fmt: skip
 
 
-def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend for all panels, below them."""
+def _legend(figure: Figure, axes: Sequence[Axes], caption: str) -> None:
+    """One legend for all panels, below them, and the caption above it."""
     named = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     widest = max(map(len, named))
     ncols = max(1, min(len(named), int(125 / (widest + 8))))
-    figure.legend(named.values(), named.keys(), loc="outside lower left", ncols=ncols, frameon=False, fontsize=8.5,
-                  handlelength=3.2)  # fmt: skip
+    legend = figure.legend(
+        list(named.values()), list(named), loc="outside lower left", ncols=ncols, frameon=False, fontsize=8.5,
+        handlelength=3.2, title=caption, title_fontsize=8, alignment="left",
+    )  # fmt: skip
+    legend.get_title().set_color(GREY)
 
 
 def references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:
