@@ -33,7 +33,15 @@ from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
 from tacit.runs.runner import Notify, silent
 
-__all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
+__all__ = [
+    "EXPERIMENTS",
+    "Experiment",
+    "Scale",
+    "default_directory",
+    "experiment_named",
+    "reproduce",
+    "title_of",
+]
 
 Scale = Literal["smoke", "paper"]
 
@@ -47,6 +55,8 @@ class Experiment:
     figures: tuple[Drawable, ...] = (FIGURE,)
     shares_runs: bool = False
     """Whether runs that another experiment of the same paper has finished are copied."""
+    reproduces: str | None = None
+    """The figure, table or theorem that it repeats; None: the experiment is ours."""
 
 
 def _baselines(scale: Scale) -> tuple[Run, ...]:
@@ -82,58 +92,68 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(FIGURE, FigureSpec(name="regret-per-episode", band="minmax", per_episode=True)),
     ),
     "garcelon2021local/fig1": Experiment(
+        reproduces="Figure 1",
         summary="UCB-VI, LDP-OBI with Laplace noise and LDP-PSRL at epsilon 0.2, 2 and 20",
         runs=lambda scale: garcelon2021.learner_runs(scale, obi=True, beta=False),
         figures=garcelon2021.figures("fig1"),
         shares_runs=True,
     ),
     "garcelon2021local/fig2": Experiment(
+        reproduces="Figure 2",
         summary="LDP-OBI with every local mechanism, every epsilon",
         runs=garcelon2021.mechanism_runs,
         figures=garcelon2021.figures("fig2"),
         shares_runs=True,
     ),
     "garcelon2021local/fig2-printed": Experiment(
+        reproduces="Figures 2 and 4-6",
         summary="the lines of figures 2, 4, 5 and 6 with noise and radii as printed, both readings of Prop. 10",
         runs=garcelon2021.printed_runs,
         figures=garcelon2021.figures("fig2-printed"),
         shares_runs=True,
     ),
     "garcelon2021local/fig4": Experiment(
+        reproduces="Figure 4",
         summary="LDP-OBI with every local mechanism at epsilon 0.2",
         runs=lambda scale: garcelon2021.epsilon_runs(scale, 0.2),
         figures=garcelon2021.figures("fig4"),
         shares_runs=True,
     ),
     "garcelon2021local/fig5": Experiment(
+        reproduces="Figure 5",
         summary="LDP-OBI with every local mechanism at epsilon 2",
         runs=lambda scale: garcelon2021.epsilon_runs(scale, 2.0),
         figures=garcelon2021.figures("fig5"),
         shares_runs=True,
     ),
     "garcelon2021local/fig6": Experiment(
+        reproduces="Figure 6",
         summary="LDP-OBI with every local mechanism at epsilon 20",
         runs=lambda scale: garcelon2021.epsilon_runs(scale, 20.0),
         figures=garcelon2021.figures("fig6"),
         shares_runs=True,
     ),
     "garcelon2021local/fig7": Experiment(
+        reproduces="Figure 7",
         summary="LDP-PSRL at every epsilon: as printed, tight, and for binary rewards",
         runs=lambda scale: garcelon2021.learner_runs(scale, obi=False, beta=True),
         figures=garcelon2021.figures("fig7"),
         shares_runs=True,
     ),
     "he2025policy/theorem2": Experiment(
+        reproduces="Theorem 2",
         summary="stationarity of DP-PG against the number of users, several epsilon and dimensions, fitted exponents",
         runs=lambda scale: he2025.theorem_runs("theorem2", scale),
         figures=he2025.FIGURES["theorem2"],
     ),
     "he2025policy/theorem3": Experiment(
+        reproduces="Theorem 3",
         summary="global error of DP-PG with Gaussian policies (Fisher-non-degenerate) against the number of users",
         runs=lambda scale: he2025.theorem_runs("theorem3", scale),
         figures=he2025.FIGURES["theorem3"],
     ),
     "he2025policy/theorem4": Experiment(
+        reproduces="Theorem 4",
         summary="global error of DP-PG with tabular softmax and log-barrier against the number of users",
         runs=lambda scale: he2025.theorem_runs("theorem4", scale),
         figures=he2025.FIGURES["theorem4"],
@@ -144,11 +164,13 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(he2025.BEYOND,),
     ),
     "garcelon2021local/fig8": Experiment(
+        reproduces="Figure 8",
         summary="how far Laplace noise spreads a total reward after 1,000 episodes",
         runs=garcelon2021_noise.runs,
         figures=(garcelon2021_noise.TotalNoiseFigure(),),
     ),
     "garcelon2021local/fig9": Experiment(
+        reproduces="Figure 9",
         summary="two trajectories under Laplace noise at epsilon 20",
         runs=garcelon2021_noise.runs,
         figures=(garcelon2021_noise.EpisodeNoiseFigure(),),
@@ -159,31 +181,37 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(FigureSpec(name="every-user", band="minmax"),),
     ),
     "garcelon2021local/table1": Experiment(
+        reproduces="Theorem 5 and Table 1",
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
         runs=garcelon2021_sizes.runs,
         figures=(garcelon2021_sizes.SizeFigure(),),
     ),
     "garcelon2021local/lower-bound": Experiment(
+        reproduces="Theorem 2",
         summary="every local learner on the hard trees of Theorem 2, against its rate",
         runs=garcelon2021_bound.runs,
         figures=(garcelon2021_bound.BoundFigure(),),
     ),
     "bai2024adversarial/table1": Experiment(
+        reproduces="Table 1",
         summary=bai2024adversarial.SUMMARIES["table1"],
         runs=bai2024adversarial.table_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
     ),
     "bai2024adversarial/estimator": Experiment(
+        reproduces="Theorem 4.2",
         summary=bai2024adversarial.SUMMARIES["estimator"],
         runs=bai2024adversarial.estimator_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(),),
     ),
     "bai2024adversarial/support": Experiment(
+        reproduces="Theorem 3.3",
         summary=bai2024adversarial.SUMMARIES["support"],
         runs=bai2024adversarial.support_runs,
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2024shuffle/table1": Experiment(
+        reproduces="Table I, Theorems 6 and 11,",
         summary=bai2024shuffle.SUMMARIES["table1"],
         runs=bai2024shuffle.growth_runs,
         figures=(bai2024shuffle_growth.GrowthFigure(),),
@@ -208,7 +236,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024shuffle_elimination.runs,
         figures=(bai2024shuffle_elimination.EliminationFigure(),),
     ),
-    "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "bai2025secure/fig4": Experiment(
+        reproduces="Figure 4", summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES
+    ),
     "frontier/shuffle": Experiment(
         summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
     ),
@@ -233,6 +263,19 @@ def experiment_named(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise UnknownName("experiment", name, EXPERIMENTS)
     return EXPERIMENTS[name]
+
+
+def title_of(name: str, scale: str) -> str:
+    """What stands above the figures of an experiment.
+
+    >>> title_of("garcelon2021local/fig1", "paper")
+    'Reproduction of Figure 1 of [garcelon2021local]'
+    >>> title_of("frontier/local", "smoke")
+    'frontier/local (smoke scale)'
+    """
+    what = experiment_named(name).reproduces
+    words = name if what is None else f"Reproduction of {what} of [{name.partition('/')[0]}]"
+    return words if scale == "paper" else f"{words} ({scale} scale)"
 
 
 def default_directory(name: str, scale: str) -> Path:
@@ -283,7 +326,7 @@ def reproduce(
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"
         if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
-            spec.draw(comparison.results, target, title=f"{name} ({scale})")
+            spec.draw(comparison.results, target, title=title_of(name, scale))
         notify(f"figure: {target}")
     return comparison
 

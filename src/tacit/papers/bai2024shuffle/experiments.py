@@ -176,6 +176,8 @@ FIGURES: Final = {
             line=lambda result: result.label.partition(", 202")[0],
             columns=2,
             band="bootstrap",
+            per_episode="so far",
+            log="x",
         ),
     ),
     "riverswim": (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tacit.arrays import Floats
+from tacit.arrays import Flags, Floats
 from tacit.papers.he2025policy.experiments import fit_exponent
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.result import Result
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConstantFigure", "GrowthFigure", "growth_of", "scan_of"]
 
-DECADES: Final = 2.0
-"""Exponents are fitted over so many decades of K before the end."""
+LEARNED: Final = 0.3
+"""Exponents are fitted from the K on at which regret is below this share of the uniform policy's."""
 
 
 def growth_of(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -31,9 +31,9 @@ def growth_of(results: Sequence[Result]) -> list[dict[str, Any]]:
     for kind in kinds:
         curves = _largest([r for r in results if r.label.endswith(f", {kind}")])
         (K, plain, uniform), (version, constants) = curves.pop(None), kind.split(", ")
-        tail = K >= K[-1] / 10.0**DECADES
         costs = {epsilon: regret - plain for epsilon, (_, regret, _) in curves.items()}
         last = np.array([costs[epsilon][-1] for epsilon in costs])
+        inverse = 1.0 / np.array([float(epsilon or np.nan) for epsilon in costs])
         found.append(
             {
                 "version": version,
@@ -41,11 +41,21 @@ def growth_of(results: Sequence[Result]) -> list[dict[str, Any]]:
                 "episodes": K.astype(int).tolist(),
                 "uniform": uniform.tolist(),
                 "no privacy": plain.tolist(),
-                "exponent": fit_exponent(K[tail], plain[tail]),
+                "exponent": _slope(K, plain, _late(K, plain, uniform)),
+                "fitted_from": _first(K, _late(K, plain, uniform)),
                 "private": {f"{epsilon:g}": regret.tolist() for epsilon, (_, regret, _) in curves.items()},
-                "cost_exponent_in_K": {f"{epsilon:g}": _slope(K[tail], cost[tail]) for epsilon, cost in costs.items()},
+                "cost_exponent_in_K": {
+                    f"{epsilon:g}": _slope(K, costs[epsilon], _late(K, curves[epsilon][1], uniform))
+                    for epsilon in costs
+                },
+                "cost_fitted_from": {
+                    f"{epsilon:g}": _first(K, _late(K, curves[epsilon][1], uniform)) for epsilon in costs
+                },
                 "cost_at_the_end": {f"{epsilon:g}": float(cost[-1]) for epsilon, cost in costs.items()},
-                "cost_exponent_in_1/epsilon": _slope(1.0 / np.array([float(e or 0.0) for e in costs]), last),
+                "cost_exponent_in_1/epsilon": _slope(inverse, last),
+                "cost_exponents_in_1/epsilon": [
+                    _slope(inverse[i : i + 2], last[i : i + 2]) for i in range(len(last) - 1)
+                ],
             }
         )
     return found
@@ -62,8 +72,18 @@ def _largest(results: Sequence[Result]) -> dict[float | None, tuple[Floats, Floa
     return found
 
 
-def _slope(x: Floats, y: Floats) -> float | None:
-    value = fit_exponent(x, y)
+def _late(K: Floats, regret: Floats, uniform: Floats) -> Flags:
+    """The K from which on regret stays below a share of the uniform policy's; at least half a decade, or none."""
+    small = np.logical_and.accumulate((regret < LEARNED * uniform)[::-1])[::-1]
+    return small if small.any() and K[-1] / K[small][0] >= np.sqrt(10.0) else np.zeros_like(small)
+
+
+def _first(K: Floats, late: Flags) -> float | None:
+    return float(K[late][0]) if late.any() else None
+
+
+def _slope(x: Floats, y: Floats, late: Flags | None = None) -> float | None:
+    value = fit_exponent(x, y) if late is None else fit_exponent(x[late], y[late])
     return value if np.isfinite(value) else None
 
 
@@ -103,7 +123,9 @@ class GrowthFigure:
             ax.tick_params(colors=GREY, labelsize=8)
             ax.legend(frameon=False, fontsize=8)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-        words = f"mean of {len(results[0].seeds)} seeds, gaps 2^-1 to 2^-10; exponents over the last two decades of K"
+        words = (
+            f"mean of {len(results[0].seeds)} seeds, gaps 2^-1 to 2^-10; fitted where regret is below 0.3 of uniform"
+        )
         figure.supxlabel(f"{words}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
         save_figure(figure, path)
         return figure

@@ -20,7 +20,7 @@ import numpy as np
 
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import STYLES, save_figure
+from tacit.runs.figures import WIDTH, save_figure, style_of
 from tacit.runs.result import Result
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class FrontierFigure:
 
         panels = list(dict.fromkeys((r.config.environment_name, r.config.episodes) for r in results))
         rows = -(-len(panels) // 2)
-        figure = Figure(figsize=(11.0, 3.6 * rows + 0.8), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.4 * rows + 0.8), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, min(2, len(panels)), sharey=True, squeeze=False)).ravel()
         for ax, (environment, episodes) in zip(axes, panels, strict=False):
             here = [r for r in results if (r.config.environment_name, r.config.episodes) == (environment, episodes)]
@@ -120,8 +120,9 @@ class FrontierFigure:
                     ax.axhline(share_interval(result)[0], color="#222222", linewidth=1.2, label="no privacy")
             ax.axhline(1.0, color="#888888", linewidth=1.0, linestyle=(0, (1, 1.5)), label="uniform: nothing learned")
             names = [f"{trust}, {kind}" for trust in ("central", "shuffle", "local") for kind in ("tight", "paper")]
-            for name, (color, _, marker) in zip(names, STYLES, strict=False):
+            for name in names:
                 trust, kind = name.split(", ")
+                color, _, marker = style_of(trust, ["central", "shuffle", "local"])
                 mine = [r for r in here if (r.config.trust, r.config.calibration) == (trust, kind)]
                 if not mine:
                     continue
