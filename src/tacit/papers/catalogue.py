@@ -22,6 +22,7 @@ from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.garcelon2021local import amplification as garcelon2021_amplification
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
@@ -185,6 +186,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
         runs=garcelon2021_sizes.runs,
         figures=(garcelon2021_sizes.SizeFigure(),),
+    ),
+    "garcelon2021local/reshuffled": Experiment(
+        reproduces="Appendix I (Eq. 113, I.2)",
+        summary="M_sh: the level of Eq. 113 against the one that holds, and the regret of I.2 at a fixed local level",
+        runs=garcelon2021_amplification.runs,
+        figures=(garcelon2021_amplification.ReshuffledFigure(),),
     ),
     "garcelon2021local/lower-bound": Experiment(
         reproduces="Theorem 2",

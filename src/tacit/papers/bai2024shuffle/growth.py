@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.arrays import Flags, Floats
+from tacit.arrays import Floats
 from tacit.papers.he2025policy.experiments import fit_exponent
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.result import Result
@@ -31,34 +32,37 @@ def growth_of(results: Sequence[Result]) -> list[dict[str, Any]]:
     for kind in kinds:
         curves = _largest([r for r in results if r.label.endswith(f", {kind}")])
         (K, plain, uniform), (version, constants) = curves.pop(None), kind.split(", ")
-        costs = {epsilon: regret - plain for epsilon, (_, regret, _) in curves.items()}
-        last = np.array([costs[epsilon][-1] for epsilon in costs])
-        inverse = 1.0 / np.array([float(epsilon or np.nan) for epsilon in costs])
+        late = _late(K, plain, uniform)
+        private = [_private(epsilon, K, regret, plain, uniform) for epsilon, (_, regret, _) in curves.items()]
+        inverse, last = (np.array([line[key] for line in private]) for key in ("1/epsilon", "cost_at_the_end"))
         found.append(
             {
                 "version": version,
                 "constants": constants,
                 "episodes": K.astype(int).tolist(),
                 "uniform": uniform.tolist(),
-                "no privacy": plain.tolist(),
-                "exponent": _slope(K, plain, _late(K, plain, uniform)),
-                "fitted_from": _first(K, _late(K, plain, uniform)),
-                "private": {f"{epsilon:g}": regret.tolist() for epsilon, (_, regret, _) in curves.items()},
-                "cost_exponent_in_K": {
-                    f"{epsilon:g}": _slope(K, costs[epsilon], _late(K, curves[epsilon][1], uniform))
-                    for epsilon in costs
-                },
-                "cost_fitted_from": {
-                    f"{epsilon:g}": _first(K, _late(K, curves[epsilon][1], uniform)) for epsilon in costs
-                },
-                "cost_at_the_end": {f"{epsilon:g}": float(cost[-1]) for epsilon, cost in costs.items()},
+                "regret": plain.tolist(),
+                "exponent": _slope(K, plain, late),
+                "fitted_from": _first(K, late),
+                "private": private,
                 "cost_exponent_in_1/epsilon": _slope(inverse, last),
-                "cost_exponents_in_1/epsilon": [
-                    _slope(inverse[i : i + 2], last[i : i + 2]) for i in range(len(last) - 1)
-                ],
+                "from_epsilon_to_epsilon": [_slope(inverse[i : i + 2], last[i : i + 2]) for i in range(len(last) - 1)],
             }
         )
     return found
+
+
+def _private(epsilon: float | None, K: Floats, regret: Floats, plain: Floats, uniform: Floats) -> dict[str, Any]:
+    """One private curve, what privacy adds to it, and the exponent of that in K where something is learned."""
+    cost, late = regret - plain, _late(K, regret, uniform)
+    return {
+        "epsilon": epsilon,
+        "1/epsilon": 1.0 / float(epsilon or np.nan),
+        "regret": regret.tolist(),
+        "cost_exponent_in_K": _slope(K, cost, late),
+        "fitted_from": _first(K, late),
+        "cost_at_the_end": float(cost[-1]),
+    }
 
 
 def _largest(results: Sequence[Result]) -> dict[float | None, tuple[Floats, Floats, Floats]]:
@@ -72,17 +76,17 @@ def _largest(results: Sequence[Result]) -> dict[float | None, tuple[Floats, Floa
     return found
 
 
-def _late(K: Floats, regret: Floats, uniform: Floats) -> Flags:
+def _late(K: Floats, regret: Floats, uniform: Floats) -> NDArray[np.bool_]:
     """The K from which on regret stays below a share of the uniform policy's; at least half a decade, or none."""
     small = np.logical_and.accumulate((regret < LEARNED * uniform)[::-1])[::-1]
     return small if small.any() and K[-1] / K[small][0] >= np.sqrt(10.0) else np.zeros_like(small)
 
 
-def _first(K: Floats, late: Flags) -> float | None:
+def _first(K: Floats, late: NDArray[np.bool_]) -> float | None:
     return float(K[late][0]) if late.any() else None
 
 
-def _slope(x: Floats, y: Floats, late: Flags | None = None) -> float | None:
+def _slope(x: Floats, y: Floats, late: NDArray[np.bool_] | None = None) -> float | None:
     value = fit_exponent(x, y) if late is None else fit_exponent(x[late], y[late])
     return value if np.isfinite(value) else None
 
@@ -102,9 +106,9 @@ class GrowthFigure:
         figure = Figure(figsize=(WIDTH, 7.4), layout="constrained")
         for ax, kind in zip(figure.subplots(2, 2).ravel(), found, strict=True):
             K = np.array(kind["episodes"])
-            names = ["no privacy", *(f"ε = {epsilon}" for epsilon in kind["private"])]
-            lines = [kind["no privacy"], *kind["private"].values()]
-            slopes = [kind["exponent"], *kind["cost_exponent_in_K"].values()]
+            names = ["no privacy", *(f"ε = {line['epsilon']:g}" for line in kind["private"])]
+            lines = [kind["regret"], *(line["regret"] for line in kind["private"])]
+            slopes = [kind["exponent"], *(line["cost_exponent_in_K"] for line in kind["private"])]
             for name, line, slope in zip(names, lines, slopes, strict=True):
                 color, dash, marker = style_of(name, names)
                 words = "no fit" if slope is None else f"K^{slope:.2f}"
@@ -123,9 +127,7 @@ class GrowthFigure:
             ax.tick_params(colors=GREY, labelsize=8)
             ax.legend(frameon=False, fontsize=8)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-        words = (
-            f"mean of {len(results[0].seeds)} seeds, gaps 2^-1 to 2^-10; fitted where regret is below 0.3 of uniform"
-        )
+        words = f"mean of {len(results[0].seeds)} seeds, gaps 2^-1 to 2^-10; fitted below 0.3 of uniform"
         figure.supxlabel(f"{words}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
         save_figure(figure, path)
         return figure
