@@ -56,6 +56,8 @@ class Experiment:
     figures: tuple[Drawable, ...] = (FIGURE,)
     shares_runs: bool = False
     """Whether runs that another experiment of the same paper has finished are copied."""
+    costly: bool = False
+    """Whether its noise takes so long to calibrate that `currency` compares revisions and rules only."""
     reproduces: str | None = None
     """The figure, table or theorem that it repeats; None: the experiment is ours."""
 
@@ -218,6 +220,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2024shuffle/table1": Experiment(
+        costly=True,
         reproduces="Table I, Theorems 6 and 11,",
         summary=bai2024shuffle.SUMMARIES["table1"],
         runs=bai2024shuffle.growth_runs,

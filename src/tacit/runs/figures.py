@@ -21,6 +21,7 @@ from tacit.runs.storage import check_writable, write_whole, writing_to
 from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, style_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -172,7 +173,7 @@ def plot(
     what = "returns are" if all(result.returns for result in results) else "regret is"
     caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
     if columns > 1:
-        _legend(figure, axes, caption)
+        _legend(figure, list(axes), caption)
     else:
         figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
         figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
@@ -286,10 +287,10 @@ def _guide(ax: Axes, *, per_episode: PerEpisode) -> None:
 
 def _legend(figure: Figure, axes: Sequence[Axes], caption: str) -> None:
     """One legend for all panels, below them, and the caption above it."""
-    named = {}
+    named: dict[str, Artist] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
-        named |= dict(zip(labels, handles, strict=True))
+        named |= dict(zip((str(label) for label in labels), handles, strict=True))
     widest = max(map(len, named))
     ncols = max(1, min(len(named), int(125 / (widest + 8))))
     legend = figure.legend(

@@ -15,7 +15,7 @@ and logarithms: a run of 10¹⁰ users shows all smaller K.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from tacit.environments.registry import make
 from tacit.learners.sdp_pe import COST, Variant, stage_lengths
@@ -84,7 +84,9 @@ def growth_runs(scale: Scale) -> tuple[Run, ...]:
     for constants, variant in _kinds():
         episodes = complete_stages(TREE, variant, LONGEST[scale])
         for epsilon in (None, *EPSILONS[scale]):
-            private = {} if epsilon is None else {"trust": "shuffle", "epsilon": epsilon, "delta": DELTA}
+            private: dict[str, Any] = (
+                {} if epsilon is None else {"trust": "shuffle", "epsilon": epsilon, "delta": DELTA}
+            )
             name = "no privacy" if epsilon is None else f"ε={epsilon:g}"
             for j in GAPS[scale]:
                 config = RunConfig(
@@ -101,9 +103,10 @@ def growth_runs(scale: Scale) -> tuple[Run, ...]:
 
 
 def _kinds() -> Iterator[tuple[Literal["theory", "practical"], Variant]]:
-    for constants in ("theory", "practical"):
+    rules: tuple[Literal["theory", "practical"], ...] = ("theory", "practical")
+    for constants in rules:
         for variant in VARIANTS:
-            yield cast("Literal['theory', 'practical']", constants), variant
+            yield constants, variant
 
 
 def constant_runs(scale: Scale) -> tuple[Run, ...]:
