@@ -13,6 +13,8 @@ from typing import Final, Literal, get_args
 from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2024adversarial import pure as bai2024adversarial_pure
+from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_pure_figures
 from tacit.papers.bai2024shuffle import elimination as bai2024shuffle_elimination
 from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
 from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
@@ -22,16 +24,19 @@ from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import amplification as garcelon2021_amplification
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
 from tacit.papers.garcelon2021local import sizes as garcelon2021_sizes
 from tacit.papers.he2025policy import experiments as he2025
+from tacit.papers.he2025policy import powers as he2025_powers
 from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
+from tacit.runs.places import is_local, place_of
 from tacit.runs.runner import Notify, silent
 
 __all__ = [
@@ -161,6 +166,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=lambda scale: he2025.theorem_runs("theorem4", scale),
         figures=he2025.FIGURES["theorem4"],
     ),
+    "he2025policy/fisher": Experiment(
+        summary="global error of DP-PG with Gaussian policies against the least eigenvalue mu of their Fisher matrix",
+        runs=he2025_powers.fisher_runs,
+        figures=(he2025.FisherFigure(),),
+    ),
     "he2025policy/beyond": Experiment(
         summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
         runs=he2025.comparison_runs,
@@ -207,6 +217,17 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024adversarial.table_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
     ),
+    "bai2024adversarial/table1-pure": Experiment(
+        reproduces="Table 1",
+        summary=bai2024adversarial_pure.SUMMARIES["table1-pure"],
+        runs=bai2024adversarial_pure.pure_runs,
+        figures=(bai2024adversarial_pure_figures.PureFigure(),),
+    ),
+    "bai2024adversarial/table1-powers": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-powers"],
+        runs=bai2024adversarial_pure.power_runs,
+        figures=(bai2024adversarial_pure_figures.PowersFigure(),),
+    ),
     "bai2024adversarial/estimator": Experiment(
         reproduces="Theorem 4.2",
         summary=bai2024adversarial.SUMMARIES["estimator"],
@@ -248,6 +269,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "bai2025secure/fig4": Experiment(
         reproduces="Figure 4", summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES
+    ),
+    "frontier/valid": Experiment(
+        summary=frontier_valid.SUMMARY, runs=frontier_valid.runs, figures=frontier_valid.FIGURES
     ),
     "frontier/shuffle": Experiment(
         summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
@@ -300,6 +324,8 @@ def reproduce(
     scale: Scale = "smoke",
     out: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     notify: Notify = silent,
     command: str | None = None,
@@ -312,7 +338,7 @@ def reproduce(
         Which experiment, and whether to try it out (`"smoke"`) or to run it at full size (`"paper"`).
     out
         Its directory; None: `tacit-results/<name>/<scale>`.
-    workers, progress
+    workers, engine, address, progress
         As in `tacit.run`.
     notify
         Told what was found in the directory and what was drawn.
@@ -321,7 +347,7 @@ def reproduce(
     """
     experiment = experiment_named(name)
     _require_scale(scale)
-    directory = default_directory(name, scale) if out is None else Path(out)
+    directory = default_directory(name, scale) if out is None else place_of(out)
     comparison = run_comparison(
         experiment.runs(scale),
         name=name,
@@ -329,13 +355,15 @@ def reproduce(
         scale=scale,
         command=command or f"tacit reproduce {name} --scale {scale}",
         workers=workers,
+        engine=engine,
+        address=address,
         progress=progress,
         notify=notify,
         borrow=experiment.shares_runs,
     )
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"
-        if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
+        if not is_local(target) or not target.is_file() or target.stat().st_mtime < comparison.finished_at:
             spec.draw(comparison.results, target, title=title_of(name, scale))
         notify(f"figure: {target}")
     return comparison

@@ -24,8 +24,8 @@ from tacit.papers.thinning import environment_of
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.fingerprint import BEFORE
+from tacit.runs.places import read_json
 from tacit.runs.result import Result, resolve
-from tacit.runs.storage import read_json
 
 __all__ = ["committed_results", "main", "redraw"]
 

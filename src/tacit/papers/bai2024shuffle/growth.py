@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.arrays import Floats
-from tacit.papers.he2025policy.experiments import fit_exponent
+from tacit.papers.fitting import fit_exponent
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
+from tacit.runs.places import write_json
 from tacit.runs.result import Result
-from tacit.runs.storage import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

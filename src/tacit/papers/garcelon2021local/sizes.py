@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tacit.papers.fitting import fit_exponent
 from tacit.papers.garcelon2021local.experiments import LOCAL_DELTA
-from tacit.papers.he2025policy.experiments import fit_exponent
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
+from tacit.runs.places import write_json
 from tacit.runs.result import Result
-from tacit.runs.storage import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
