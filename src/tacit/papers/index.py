@@ -25,6 +25,7 @@ END: Final = "<!-- end of what is generated -->"
 CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/garcelon2021local.md": ("garcelon2021local/", "frontier/local"),
     "docs/papers/bai2024adversarial.md": ("bai2024adversarial/",),
+    "docs/papers/bai2024shuffle.md": ("bai2024shuffle/",),
     "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
     "docs/papers/central.md": ("frontier/central",),

@@ -86,6 +86,9 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
         write_json(target / "cells.json", summary)
         for figure in source.glob("*.png"):
             shutil.copyfile(figure, target / figure.name)
+            numbers = figure.with_suffix(".json")  # some figures write their numbers beside them
+            if numbers.is_file():
+                shutil.copyfile(numbers, target / numbers.name)
     return summary
 
 

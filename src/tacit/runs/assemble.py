@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import baseline_policy
@@ -76,6 +76,12 @@ class Assembled:
         users = self.largest_batch or self.config.users_per_batch
         terms = terms_of(self.privatizer, noise="simulation", episodes=self.config.episodes, users_per_batch=users)
         return self.privatizer.certificate().under(terms)
+
+    @property
+    def families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate; where the privatizer can state them without accounting, it does."""
+        stated = getattr(self.privatizer, "certified_families", None)
+        return tuple(self.certificate.families if stated is None else stated())
 
     @cached_property
     def batches(self) -> tuple[BatchReport, ...]:
