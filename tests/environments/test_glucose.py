@@ -152,7 +152,7 @@ def test_meals_have_the_law_of_the_reference():
     reference = json.loads((HERE / "meals.json").read_text(encoding="utf-8"))
     times, grams = np.zeros((days, 6)), np.zeros((days, 6))
     draw_meals(MEALS, coins(1), times, grams)
-    edges = MEALS[:, 1].tolist() + [1381.0]
+    edges = [*MEALS[:, 1].tolist(), 1381.0]
     theirs: list[list[tuple[int, int]]] = [[] for _ in range(6)]
     for day in reference:
         for at, amount in day:

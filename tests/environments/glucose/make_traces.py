@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 found = importlib.util.find_spec("simglucose")
-assert found is not None and found.submodule_search_locations is not None
+assert found is not None
+assert found.submodule_search_locations is not None
 package = types.ModuleType("simglucose")
 package.__path__ = list(found.submodule_search_locations)
 package.__file__ = found.origin
@@ -65,13 +66,13 @@ def trace(name: str, factor: float, days: int, seed: int) -> pd.DataFrame:
         act = controller._bb_policy(name, carbohydrate, observed, 3.0)
         carbohydrate = observed = 0.0
         for _ in range(3):
-            now = START + pd.Timedelta(minutes=int(round(patient.t)))
+            now = START + pd.Timedelta(minutes=round(patient.t))
             eaten = meals.get_action(now).meal
             insulin = pump.basal(factor * act.basal) + pump.bolus(factor * act.bolus)
             patient.step(Action(insulin=insulin, CHO=eaten))
             reading = sensor.measure(patient)
             carbohydrate, observed = carbohydrate + eaten / 3.0, observed + reading / 3.0
-            rows.append((name, factor, int(round(patient.t)), eaten, insulin, patient.observation.Gsub, reading))
+            rows.append((name, factor, round(patient.t), eaten, insulin, patient.observation.Gsub, reading))
     columns = ["patient", "factor", "minute", "meal", "insulin", "glucose", "sensor"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -13,11 +13,11 @@ comparisons with it are made without.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from tacit.arrays import Floats, Ints
+from tacit.arrays import Floats
 from tacit.environments.glucose.physiology import INTAKE, LANES, PUMPED, QUEUE, STATES, eat, minute
 from tacit.environments.glucose.sensor import LEAST, MOST
 from tacit.kernels import lean_kernel

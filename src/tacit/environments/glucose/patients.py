@@ -49,7 +49,7 @@ def persons(who: Ints) -> Floats:
 
 
 def laid_out(who: Ints) -> Floats:
-    """[group, row x lane]: these patients in groups of sixteen, in their initial states; the last group is filled up."""
+    """[group, row x lane]: these patients in groups of sixteen, in their initial states; the last one is filled up."""
     table = _rows()
     groups = -(-len(who) // LANES)
     filled = np.zeros(groups * LANES, dtype=np.int64)

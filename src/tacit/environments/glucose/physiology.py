@@ -25,7 +25,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numba
-import numpy as np
 
 from tacit.arrays import Floats
 from tacit.kernels import lean_kernel
@@ -130,13 +129,13 @@ def _glucose_slopes(now: Any, ra: float, x: float, x2: float, given: Any) -> Any
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
 def _three(x: Any, k: Any, h: float) -> Any:
-    """x + h k of three states."""
+    """X + h k of three states."""
     return x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2]
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
 def _seven(x: Any, k: Any, h: float) -> Any:
-    """x + h k of seven states."""
+    """X + h k of seven states."""
     return (
         x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2], x[3] + h * k[3], x[4] + h * k[4], x[5] + h * k[5],
         x[6] + h * k[6],
