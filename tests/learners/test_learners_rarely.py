@@ -10,6 +10,7 @@ from tacit.accounting.events.bounded import bounded_density
 from tacit.data.counts import flow_counts
 from tacit.environments.registry import make
 from tacit.errors import NotSupported
+from tacit.learners.private_po import PrivateUCBPO, RarelyImproved
 from tacit.learners.psrl import PSRL
 from tacit.learners.rarely import RarelyReplanned
 from tacit.mechanisms.noise.bounded import MANY
@@ -18,10 +19,21 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 
 LOCAL = {"trust": "local", "epsilon": 20.0, "delta": 0.0, "mechanism": "laplace"}
+SCHEDULED = {"trust": "central", "epsilon": 1.0, "delta": 1e-6, "mechanism": "batched"}
 
 
 @pytest.mark.parametrize(
-    ("learner", "privacy"), [("ucbvi", {}), ("psrl", {}), ("ldp-obi", LOCAL), ("ldp-psrl", LOCAL)], ids=str
+    ("learner", "privacy"),
+    [
+        ("ucbvi", {}),
+        ("psrl", {}),
+        ("ldp-obi", LOCAL),
+        ("ldp-psrl", LOCAL),
+        ("dp-ucbvi", SCHEDULED),
+        ("private-ucb-vi", SCHEDULED | {"constants": "theory"}),
+        ("pucb", LOCAL | {"constants": "theory"}),
+    ],
+    ids=str,
 )
 def test_while_batches_have_one_user_it_is_the_learner_itself(learner, privacy):
     # ⌊k/200⌋ is at most one for the first 400 users.
@@ -61,6 +73,27 @@ def test_other_trust_models_have_batches_of_their_own(trust):
     with pytest.raises(NotSupported, match="replan=rarely"):
         tacit.run(environment="riverswim", learner="ucbvi:replan=rarely", episodes=2000, seeds=1, trust=trust,
                   epsilon=1.0, delta=1e-6, constants="practical")  # fmt: skip
+
+
+def test_policy_optimisation_takes_one_longer_step():
+    # Two users under one π: π ∝ exp(2 η Q̃), and batches follow π itself.
+    shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
+    learner, privatizer = (
+        RarelyImproved(PrivateUCBPO(shape=shape, episodes=1000, constants="practical")),
+        Unprotected(shape=shape),
+    )
+    known = learner.begin()._replace(users=400)
+    _, plan = learner.plan(known, np.random.default_rng(0))
+    assert plan.users == 2
+    assert (plan.policy.probabilities(2) == 0.5).all()
+    batch = flow_counts(make("random-mdp"), plan.policy, 402, np.random.default_rng(1))
+    _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(2)))
+    after = told(learner, known, released).belief
+    eta = learner.inner.parameters.eta
+    ratio = np.log(after.pi[..., 0] / after.pi[..., 1])
+    np.testing.assert_allclose(ratio, 2 * eta * (after.Q[..., 0] - after.Q[..., 1]), atol=1e-12)
+    assert (after.Q[..., 0] != after.Q[..., 1]).any()
+    assert (known.belief.pi == 0.5).all()
 
 
 def test_the_sum_of_many_bounded_noises_is_normal():

@@ -37,10 +37,11 @@ def _run(
 ) -> None:
     from tacit.runs.config import MOST_SEEDS, RunConfig
     from tacit.runs.runner import Cell, run_cells
+    from tacit.runs.sizes import sized
 
     count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
     first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
-    config = RunConfig.from_dict({**options, "seeds": list(range(first, first + count))})
+    config = sized(RunConfig.from_dict({**options, "seeds": list(range(first, first + count))}))
     if dry_run:
         _estimate(config, workers, json=json)
         return
@@ -52,8 +53,8 @@ def _run(
             workers=workers,
             progress=not json,
             notify=tell,
-            # A command names the learner that ran, so that it makes the same rows if the rule of `auto` ever changes.
-            command=command_line(context) if config.because is None else config.command(),
+            # A command names what ran, so that it makes the same rows if the rules that chose it ever change.
+            command=config.command() if config.choices else command_line(context),
         )
     if json:
         print_json(result.to_json())

@@ -8,7 +8,7 @@ L6 (aggregate draws)).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import Policy
 
-__all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "join_counts", "take_in"]
+__all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "flow_groups", "join_counts", "take_in"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,29 +64,54 @@ def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -
 
 def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator) -> ExactCounts:
     """Draw the counts of `users` people who follow the policy, without drawing the people."""
+    counts = _no_counts(mdp)
+    starts = _flow(mdp, policy, users, generator, counts)
+    return replace(counts, starts=starts, users=int(users))
+
+
+def flow_groups(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.random.Generator) -> ExactCounts:
+    """Draw the counts of several groups, each with a policy of its own, as those of one batch.
+
+    The same as to `join_counts` of all their `flow_counts`, without a table of counts for each of them.
+    """
+    require(len(groups) > 0, "a batch must have at least one group of users", len(groups))
+    counts = _no_counts(mdp)
+    starts = tuple(_flow(mdp, policy, users, generator, counts) for policy, users in groups)
+    users = sum(int(number) for _, number in groups)
+    return replace(counts, starts=np.sum(starts, axis=0), users=users, groups=starts)
+
+
+def _no_counts(mdp: TabularMDP) -> ExactCounts:
+    """Nobody came yet."""
+    H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
+    transitions, visits = np.zeros((H, S, A, S), dtype=np.int64), np.zeros((H, S, A), dtype=np.int64)
+    binary = mdp.reward_kind == "bernoulli" or bool(np.isin(mdp.stage_r, (0.0, 1.0)).all())
+    return ExactCounts(transitions, visits, np.zeros((H, S, A)), np.zeros(S, dtype=np.int64), 0, binary)
+
+
+def _flow(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator, counts: ExactCounts) -> Ints:
+    """Add the flow of so many people to the counts, in place; return their first states."""
     users = require_count("users", users)
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     table = policy.probabilities(A)
     require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the environment", table.shape)
     # NumPy's multinomial tolerates less rounding in a row than tacit does.
     table, P, rho = (rows / rows.sum(axis=-1, keepdims=True) for rows in (table, mdp.stage_P, mdp.rho))
-    P, r = np.broadcast_to(P, mdp.P.shape), mdp.r
-    transitions = np.zeros((H, S, A, S), dtype=np.int64)
-    visits = np.zeros((H, S, A), dtype=np.int64)
-    rewards = np.zeros((H, S, A))
     starts = np.asarray(generator.multinomial(users, rho), dtype=np.int64)
     at = starts
     for h in range(H):
         # N_h(s,·) ~ Multinomial(N_h(s), π_h(·|s));  N_h(s,a,·) ~ Multinomial(N_h(s,a), P_h(·|s,a))
-        visits[h] = generator.multinomial(at, table[h])
-        transitions[h] = generator.multinomial(visits[h], P[h])
-        if mdp.reward_kind == "bernoulli":
-            rewards[h] = generator.binomial(visits[h], r[h])
-        else:
-            rewards[h] = visits[h] * r[h]
-        at = transitions[h].sum(axis=(0, 1))
-    binary = mdp.reward_kind == "bernoulli" or bool(np.isin(mdp.stage_r, (0.0, 1.0)).all())
-    return ExactCounts(transitions, visits, rewards, starts, users, binary)
+        visits = generator.multinomial(at, table[h])
+        # Rows that nobody visits take no coins, so they can be left out.
+        s, a = np.nonzero(visits)
+        moved = generator.multinomial(visits[s, a], P[min(h, len(P) - 1)][s, a])
+        r = mdp.stage_r[min(h, len(mdp.stage_r) - 1)]
+        earned = generator.binomial(visits[s, a], r[s, a]) if mdp.reward_kind == "bernoulli" else (visits * r)[s, a]
+        counts.visits[h] += visits
+        counts.transitions[h, s, a] += moved
+        counts.rewards[h, s, a] += earned
+        at = moved.sum(axis=0)
+    return starts
 
 
 def join_counts(parts: Sequence[ExactCounts]) -> ExactCounts:

@@ -63,6 +63,8 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.environments.tabular import TabularMDP
+from tacit.errors import require_count
+from tacit.support import Support
 
 __all__ = ["ladder", "recommender", "treatment"]
 
@@ -119,15 +121,20 @@ def treatment(*, horizon: int = 8) -> TabularMDP:
     P[stopped, :, stopped] = 1.0
     well_being = np.outer(list(ILLNESS.values()), list(SIDE_EFFECTS.values())).ravel()
     r = np.tile(np.append(well_being, STOPPED_WELL_BEING)[:, None], (1, A))  # [s, a]
+    rho = [FIRST.get(name, 0.0) for name in [*names, "stopped"]]
+    effects = [s % len(SIDE_EFFECTS) for s in range(stopped)]
     return TabularMDP(
         P=P,
         r=r,
-        rho=[FIRST.get(name, 0.0) for name in [*names, "stopped"]],
+        rho=rho,
         horizon=horizon,
         reward_kind="bernoulli",
         name="treatment",
         state_names=[*names, "stopped"],
         action_names=list(DOSES),
+        # Levels move by one, from visit to visit, and who has stopped has stopped: public, as are the first states.
+        support=Support.of_tables(P, rho, require_count("horizon", horizon)),
+        features={"side-effects": [*effects, len(SIDE_EFFECTS)]},
     )
 
 
@@ -159,15 +166,17 @@ def recommender(*, horizon: int = 10) -> TabularMDP:
                 P[s, a, gone] = LEAVING[fatigue]
                 r[s, a] = clicks[stage] * RESPONSE[fatigue] + SUBSCRIPTION * (STAGES[stage] == "subscriber")
     P[gone, :, gone] = 1.0
+    rho = np.eye(S)[0]
     return TabularMDP(
         P=P,
         r=r,
-        rho=np.eye(S)[0],
+        rho=rho,
         horizon=horizon,
         reward_kind="bernoulli",
         name="recommender",
         state_names=[*names, "gone"],
         action_names=list(ACTIONS),
+        support=Support.of_tables(P, rho, require_count("horizon", horizon)),
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
+from tacit.support import Support
 
 __all__ = ["riverswim"]
 
@@ -53,13 +54,16 @@ def riverswim(*, states: int = 4, horizon: int = 6) -> TabularMDP:
     r = np.zeros((S, 2))  # [s, a]
     r[0, LEFT] = LEFT_REWARD
     r[last, RIGHT] = 1.0
+    rho = np.eye(S)[0]
     return TabularMDP(
         P=P,
         r=r,
-        rho=np.eye(S)[0],
+        rho=rho,
         horizon=horizon,
         reward_kind="bernoulli",
         name="riverswim",
         state_names=["left bank", *(f"{s} from the left" for s in range(1, last)), "right bank"],
         action_names=["left", "right"],
+        # The map of the river is public: one place to the left or right at most, from the left bank. The pay is not.
+        support=Support.of_tables(P, rho, require_count("horizon", horizon)),
     )

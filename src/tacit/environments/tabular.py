@@ -10,7 +10,8 @@ The checks at the end serve all models of this room: a refusal names the guilty 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final, get_args
 
 import numpy as np
@@ -18,11 +19,21 @@ from numpy.typing import ArrayLike
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.support import Support
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["RewardKind", "TabularMDP", "check_probabilities", "check_rewards", "floats", "frozen", "names_of"]
+__all__ = [
+    "RewardKind",
+    "TabularMDP",
+    "check_probabilities",
+    "check_rewards",
+    "feature_map",
+    "floats",
+    "frozen",
+    "names_of",
+]
 
 RewardKind = Literal["bernoulli", "deterministic"]
 """How a reward is drawn from its mean: a coin in {0, 1}, or the mean itself."""
@@ -53,6 +64,10 @@ class TabularMDP:
         The original unit of the rewards: one step is worth `reward_scale * r + reward_offset` there.
     state_names, action_names
         Readable names, one per state and action; by default `"0", "1", ...`. They play no part in equality.
+    support
+        The author's public declaration of what can happen (`tacit.support`); a run uses it where it is told to.
+    features
+        Named public maps from states to what a policy may see: features[name][s] numbers the feature of s from 0.
 
     Attributes
     ----------
@@ -72,6 +87,7 @@ class TabularMDP:
     __slots__ = (
         "_fingerprint",
         "action_names",
+        "features",
         "horizon",
         "name",
         "num_actions",
@@ -83,6 +99,7 @@ class TabularMDP:
         "stage_P",
         "stage_r",
         "state_names",
+        "support",
     )
 
     stage_P: Floats  # noqa: N815 - the P of the papers, stored by stage
@@ -97,6 +114,8 @@ class TabularMDP:
     reward_offset: float
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    support: Support | None
+    features: Mapping[str, tuple[int, ...]]
     _fingerprint: str
 
     def __init__(
@@ -112,6 +131,8 @@ class TabularMDP:
         reward_offset: float = 0.0,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        support: Support | None = None,
+        features: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         H = require_count("horizon", horizon)
         kinds = get_args(RewardKind)
@@ -141,6 +162,12 @@ class TabularMDP:
         freeze(self, "reward_offset", require_real("reward_offset", reward_offset))
         freeze(self, "state_names", names_of("state_names", state_names, S))
         freeze(self, "action_names", names_of("action_names", action_names, A))
+        if support is not None:
+            require(isinstance(support, Support), "support must be a tacit.support.Support", type(support).__name__)
+            require(support.horizon == H, f"a support must have the horizon {H} of its world", support.horizon)
+            support.require_true_of(self.stage_P, self.stage_r, self.rho)
+        freeze(self, "support", support)
+        freeze(self, "features", MappingProxyType({n: feature_map(f, S) for n, f in (features or {}).items()}))
         freeze(self, "_fingerprint", _digest(self))
 
     @property
@@ -169,7 +196,8 @@ class TabularMDP:
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of everything that decides what happens: arrays, horizon, kind and unit of rewards.
 
-        Names do not count; whether the model is stored as time-homogeneous does, since learners may be told that.
+        Names do not count; whether the model is stored as time-homogeneous does, since learners may be told that. What
+        is declared (`support`, `features`) changes nothing that happens: it has a fingerprint of its own.
         """
         return self._fingerprint
 
@@ -203,7 +231,8 @@ class TabularMDP:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TabularMDP):
             return NotImplemented
-        return self._fingerprint == other._fingerprint
+        told = self.support == other.support and self.features == other.features
+        return told and self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
         return hash(self._fingerprint)
@@ -227,6 +256,8 @@ class TabularMDP:
             "reward_offset": self.reward_offset,
             "state_names": self.state_names,
             "action_names": self.action_names,
+            "support": self.support,
+            "features": dict(self.features),
         }
         return _rebuild, (arguments,)
 
@@ -321,6 +352,22 @@ def names_of(label: str, names: Sequence[str] | None, count: int) -> tuple[str, 
         len(listed) == count and len(set(listed)) == count, f"{label} must be {count} different names", given=listed
     )
     return listed
+
+
+def feature_map(features: Sequence[int], count: int) -> tuple[int, ...]:
+    """The number of the feature of each state, checked: whole numbers from 0, each of them used.
+
+    >>> feature_map([0, 1, 1], 3)
+    (0, 1, 1)
+    """
+    listed = np.asarray(features)
+    good = listed.shape == (count,) and listed.dtype.kind in "iu"
+    require(good, f"features must number the {count} states by whole numbers", np.shape(features))
+    used = np.unique(listed)
+    require(
+        bool((used == np.arange(len(used))).all()), "features must be numbered from 0 without gaps", "other numbers"
+    )
+    return tuple(int(f) for f in listed)
 
 
 def _cell(name: str, axes: str, shape: tuple[int, ...], index: tuple[Any, ...]) -> str:

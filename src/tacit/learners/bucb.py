@@ -14,13 +14,13 @@ Schedule, noise and z are the same everywhere. Nothing about its regret is prove
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
+from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.flow_projection import FlowCounts, kept_variance, project
@@ -31,7 +31,7 @@ from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["BUCB", "BUCBBelief"]
+__all__ = ["BUCB", "BUCBBelief", "first_states"]
 
 POLICIES: Final = 32
 """How many optimistic policies share a batch."""
@@ -50,7 +50,7 @@ class BUCBBelief(NamedTuple):
     """What was released so far, projected, and which policies the batches followed."""
 
     transitions: Floats
-    """[B,H,S,A,S]"""
+    """[B,H,S,A,S]; over a declared support [B, released transitions]"""
     visits: Floats
     """[B,H,S,A]"""
     rewards: Floats
@@ -86,8 +86,9 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
         self.std = noise.batch_std(max(2, episodes // EARLIEST) if sizes is None else max(sizes), EVERYTHING)
-        # n₁ = 1.5 σ S A, at least 2, at most K/20
-        first = min(FIRST * self.std * shape.num_states * shape.num_actions, episodes / EARLIEST)
+        # n₁ = 1.5 σ S A, at least 2, at most K/20; of a declared support the states that can be reached count
+        states = shape.num_states if shape.support is None else float(shape.support.reach.sum(axis=1).mean())
+        first = min(FIRST * self.std * states * shape.num_actions, episodes / EARLIEST)
         own = growing_batches(episodes, first=first, growth=GROWTH) if sizes is None else ()
         self.stages = own or given_stages(sizes, episodes)
         """Users of each stage; the last one exploits."""
@@ -120,12 +121,12 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
         if stage == len(self.stages) - 1:
-            actions = pessimist(model, H, self._z, coins.random((H, S)))
+            actions = self._exploited(model, coins.random((H, S)))
             return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
         users = self.stages[stage]
         J = min(POLICIES, users)
         policies = np.zeros((J, H, S), dtype=np.int64)
-        optimists(model, rho, self._z, users / J, max(1.0, 4.0 * self.std), coins.random((J, H, S)), policies)
+        self._explored(model, rho, users / J, coins.random((J, H, S)), policies)
         groups = grouped(policies, split_evenly(users, J))
         merged = np.stack([policy.actions for policy, _ in groups])
         shares = np.array([count / users for _, count in groups])
@@ -145,7 +146,13 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             users=np.append(belief.users, float(batch.users[0])),
         )
 
-    def model(self, belief: BUCBBelief) -> tuple[Rows, Floats]:
+    def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
+        optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)
+
+    def _exploited(self, model: Any, coins: Floats) -> Ints:
+        return pessimist(model, self.shape.horizon, self._z, coins)
+
+    def model(self, belief: BUCBBelief) -> tuple[Any, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         L, B = 1 if self.pooled else H, len(belief.users)
@@ -154,7 +161,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         steps = H if self.pooled else 1
         even = np.broadcast_to(steps * belief.users / (S * A), (L, S, A, B))
         weights, variance = row_weights(even, covariance)
-        rho = _first_states(belief, weights[0, 0, 0], float(variance[0, 0, 0]) * 2.0 * kept[1][0])
+        rho = first_states(belief, weights[0, 0, 0], float(variance[0, 0, 0]) * 2.0 * kept[1][0])
         model = self._rows(belief, weights, variance, kept)
         for _ in range(ROUNDS):
             # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / SA
@@ -197,7 +204,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             at = np.einsum("sa,sat->t", np.broadcast_to(each, found.shape[1:]), model.P[stage])
 
 
-def _first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Floats:
+def first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Floats:
     """The distribution of the first state, from the released visits of the first step; what noise explains is none."""
     found = np.tensordot(weights, belief.visits[:, 0], axes=1).sum(axis=1)
     floor = max(0.5, 2.0 * float(np.sqrt(variance * belief.visits.shape[3])))
@@ -205,16 +212,3 @@ def _first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Float
     if kept.sum() <= 0.0:
         return np.full(len(kept), 1.0 / len(kept))
     return np.asarray(kept / kept.sum())
-
-
-def make_bucb(request: StageRequest) -> BUCB:
-    """The learner that a request amounts to."""
-    request.practical_only("bucb")
-    return BUCB(
-        shape=request.shape,
-        episodes=request.episodes,
-        noise=request.noise,
-        z=request.z,
-        pooled=request.options.get("pooled", "false") == "true",
-        sizes=request.sizes,
-    )

@@ -35,6 +35,7 @@ __all__ = [
     "own_widths",
     "plan_nothing",
     "practical_z",
+    "require_over_support",
     "require_widths",
     "statistics_of",
 ]
@@ -56,6 +57,15 @@ def require_widths(learner: Learner[Belief, Asked, Statistics], name: str, given
     """Raise where constants 'none' were chosen for a learner that has confidence widths."""
     if given == "none" and learner.constants != "none":
         raise InvalidInput(f"constants of {name} must be 'theory' or 'practical', got 'none'")
+
+
+def require_over_support(learner: Any, declared: bool) -> None:
+    """Raise where a support is declared to a learner that does not know what to do with it: it is never ignored."""
+    if declared and not getattr(learner, "over_support", False):
+        raise NotSupported(
+            f"{learner.name} does not learn over a declared support; leave the support out, or use bucb under trust "
+            "central or shuffle"
+        )
 
 
 def practical_z(constants: Constants, z: float | None) -> float:
@@ -83,6 +93,8 @@ class CountRequest:
     """How far the noise of sums over users can go, if the privatizer releases such sums."""
     counts: CountPrecision | None = None
     """The sub-gamma scales of the noise in released counts; None: Gaussian, or none at all."""
+    scheduled: bool = False
+    """Whether totals with noise of their own are published on a public schedule, so that users may come together."""
     sampling: Sampling | None = None
     """What it costs that users send a random part of their trajectory; None: they send everything."""
     printed: PrintedRadii | None = None

@@ -14,7 +14,10 @@ A user visits every step once, so drawing an action for every (h, s) beforehand 
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
 Without noise E₁ = E₂ = 0 and this is optimistic policy optimisation with the same bonus.
 
-Cost: O(H S² A) per episode.
+`replan=rarely` (`tacit.learners.rarely`) takes one step of length η m where m users followed one π: what m single steps
+would be if Q̃ did not move in between.
+
+Cost: O(H S² A) per episode, or per batch.
 """
 
 from __future__ import annotations
@@ -28,13 +31,14 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
+from tacit.learners.rarely import RareBelief, RarelyReplanned
 from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy
-from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Totals, copy_state
+from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
-__all__ = ["PrivateUCBPO", "make_private_ucb_po"]
+__all__ = ["PrivateUCBPO", "RarelyImproved", "make_private_ucb_po"]
 
 HOEFFDING, PRACTICAL = 0, 1
 
@@ -230,8 +234,27 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
         """One user follows a policy drawn from π, which has the same law; a batch follows π itself."""
         if self.users_per_batch == 1:
             return super().plan(belief, coins)
-        policy = StochasticPolicy(belief.pi / belief.pi.sum(axis=2, keepdims=True))
-        return copy_state(belief), Plan(policy=policy, users=self.users_per_batch, query=TOTALS)
+        return copy_state(belief), Plan(policy=self.mixed(belief), users=self.users_per_batch, query=TOTALS)
+
+    @staticmethod
+    def mixed(belief: PrivateUCBPOBelief) -> StochasticPolicy:
+        """The policy π itself."""
+        return StochasticPolicy(belief.pi / belief.pi.sum(axis=2, keepdims=True))
+
+
+class RarelyImproved(RarelyReplanned):
+    """The same with one longer step for everybody who followed one π."""
+
+    def plan(self, belief: RareBelief, coins: np.random.Generator) -> tuple[RareBelief, Plan[Totals]]:
+        """The policy π itself, for more users the more have come."""
+        return belief, Plan(policy=PrivateUCBPO.mixed(belief.belief), users=self.together(belief), query=TOTALS)
+
+    def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
+        """One step of length η m for the m users of the batch."""
+        after, given = copy_state(belief.belief), self.inner.parameters
+        step = given._replace(eta=given.eta * self.together(belief))  # type: ignore[attr-defined]
+        self.inner.kernels.update(step, after, released.statistics)
+        return RareBelief(after, int(released.statistics.users[0]))
 
 
 def make_private_ucb_po(request: CountRequest) -> PrivateUCBPO:

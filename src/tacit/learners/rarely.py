@@ -5,7 +5,8 @@
 In between the counts grow by half a percent at most, so a policy lags behind by that much. That has a price: at 10⁸
 users regret was higher by 1 to 7% than with a plan after every user (card of [garcelon2021local]). A run of 10⁸ users
 takes 2,900 plans instead of 10⁸, and each batch is drawn at once. Privacy does not depend on it: every user still sends
-one message of their own (or is not protected at all).
+one message of their own, or is in one step of a central counter that publishes on a schedule (or is not protected at
+all).
 """
 
 from __future__ import annotations
@@ -61,25 +62,34 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
     def plan(self, belief: RareBelief, coins: np.random.Generator) -> tuple[RareBelief, Plan[Totals]]:
         """The learner's own policy, for more users the more have come."""
         after, plan = self.inner.plan(belief.belief, coins)
-        users = max(1, belief.users // LAG)
-        return RareBelief(after, belief.users), Plan(policy=plan.policy, users=users, query=TOTALS)
+        return RareBelief(after, belief.users), Plan(policy=plan.policy, users=self.together(belief), query=TOTALS)
+
+    @staticmethod
+    def together(belief: RareBelief) -> int:
+        """How many users follow one policy, after so many have been counted."""
+        return max(1, belief.users // LAG)
 
     def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
         """The learner's own update."""
         return RareBelief(self.inner.update(belief.belief, released), int(released.statistics.users[0]))
 
 
-def replanned_rarely(make: Callable[[CountRequest], KernelLearner[Any, Totals, CountStatistics]]) -> Make:
-    """The builder of a learner that has the option `replan`."""
+def replanned_rarely(
+    make: Callable[[CountRequest], KernelLearner[Any, Totals, CountStatistics]],
+    rare: Callable[[Any], RarelyReplanned] = RarelyReplanned,
+) -> Make:
+    """The builder of a learner that has the option `replan`; `rare` makes the one that plans rarely."""
 
     def build(request: CountRequest) -> Learner[Any, Totals, CountStatistics]:
         learner = make(request)
         if request.options.get("replan") != "rarely":
             return learner
-        if request.precision is None or request.users_per_batch != 1:
+        together = request.precision is not None or request.scheduled
+        if not together or request.users_per_batch != 1:
             raise NotSupported(
-                "replan=rarely needs trust 'local' or 'none', users one by one: others have batches of their own"
+                "replan=rarely needs users one by one under trust 'local' or 'none', or central noise on a schedule "
+                "(mechanism batched or batched-factorization): others have batches of their own"
             )
-        return RarelyReplanned(learner)
+        return rare(learner)
 
     return build

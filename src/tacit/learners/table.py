@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.bucb import make_bucb
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -25,7 +24,7 @@ from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
 from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
-from tacit.learners.private_po import make_private_ucb_po
+from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
@@ -33,6 +32,7 @@ from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
+from tacit.learners.supported_bucb import make_bucb
 from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
@@ -126,22 +126,29 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "dp-ucbvi": LearnerRow(
         summary="optimism with a Bernstein bonus on private counts (Qiao and Wang 2023)",
         asks=Totals,
-        build=make_dp_ucbvi,
-        options={"rows": ("projected", "kept")},
+        build=replanned_rarely(make_dp_ucbvi),
+        options={**REPLAN, "rows": ("projected", "kept")},
         unverified=UNPROVED,
     ),
     "private-ucb-vi": LearnerRow(
         summary="optimism with a Hoeffding bonus on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
-        build=PrivateUCBVI.made,
+        build=replanned_rarely(PrivateUCBVI.made),
+        options=REPLAN,
     ),
     "private-ucb-po": LearnerRow(
         summary="optimistic policy optimisation on private counts (Chowdhury and Zhou 2022)",
         asks=Totals,
-        build=make_private_ucb_po,
+        build=replanned_rarely(make_private_ucb_po, RarelyImproved),
+        options=REPLAN,
         unverified=UNPROVED,
     ),
-    "pucb": LearnerRow(summary="UBEV with private counters (Vietri et al. 2020)", asks=Totals, build=PUCB.made),
+    "pucb": LearnerRow(
+        summary="UBEV with private counters (Vietri et al. 2020)",
+        asks=Totals,
+        build=replanned_rarely(PUCB.made),
+        options=REPLAN,
+    ),
     "ldp-psrl": LearnerRow(
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,

@@ -24,6 +24,7 @@ from tacit.environments.layered_worlds import LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
+from tacit.learners.contract import require_over_support
 from tacit.loop.judges.games import LossMeasures
 from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.judges.softmax import Objective
@@ -160,6 +161,7 @@ def _require_agreement(world: World, learner: Learner[Any, Any, Any], privatizer
     agree = learner.shape.staged == privatizer.shape.staged
     require(agree, "learner and privatizer must agree on `staged`", learner.shape.staged)
     require(learner.shape == privatizer.shape, "learner and privatizer must agree on the shape", privatizer.shape)
+    require_over_support(learner, getattr(learner.shape, "support", None) is not None)
     for mine, theirs, what in AGREEMENTS:
         wanted, offered = getattr(learner, mine, None), getattr(privatizer, theirs, None)
         same = wanted is None or offered is None or wanted == offered

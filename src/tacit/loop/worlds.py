@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.data.counts import ExactCounts, flow_counts, join_counts
+from tacit.data.counts import ExactCounts, flow_counts, flow_groups
 from tacit.data.gradients import Clinic, Dosed, draw_doses, draw_users, prepare_clinic
 from tacit.data.trajectories import (
     LayeredWorld,
@@ -144,8 +144,8 @@ class TabularSampler:
     def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> Trajectories | ExactCounts:
         """One user as a trajectory; more, and batches with queries of their own, as counts."""
         if plan.groups:
-            arms = [(policy, count) for policy, count in plan.arms(users) if count > 0]
-            return join_counts([flow_counts(self._mdp, tabular(policy), count, coins) for policy, count in arms])
+            arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
+            return flow_groups(self._mdp, arms, coins)
         if users == 1 and not isinstance(plan.query, BatchQuery):
             return roll_out(self._world, tabular(plan.policy), 1, coins)
         return flow_counts(self._mdp, tabular(plan.policy), users, coins)

@@ -42,7 +42,14 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.counter import ContinualCounter, person_events
-from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
+from tacit.privatizers.contract import (
+    Batch,
+    certificate_of,
+    release_users,
+    require_answer,
+    require_no_support,
+    require_shape,
+)
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SimulationNoise
@@ -176,6 +183,7 @@ class Central:
     def __post_init__(self) -> None:
         if self.claim.trust != "central":
             raise InvalidInput(f"Central needs a claim with trust 'central', got {self.claim.trust!r}")
+        require_no_support(self.shape)
         if self.ends is not None:
             rising = len(self.ends) > 0 and self.ends[0] >= 1 and all(np.diff(self.ends) > 0)
             require(rising, "the ends of the batches must be positive and increase strictly", len(self.ends))

@@ -32,9 +32,10 @@ from tacit.errors import InvalidInput, NotSupported, require
 from tacit.mechanisms.continual.correlated import correlated_factor, sequential
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.privatizers.contract import Batch, certificate_of, require_answer, require_shape
-from tacit.privatizers.shuffle.batches import batch_statistics, next_users
+from tacit.privatizers.shuffle.batches import batch_spec, batch_statistics, next_users
 from tacit.privatizers.shuffle.roles import require_complete
 from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
+from tacit.privatizers.shuffle.supported import SupportedSpec, supported_spec
 from tacit.privatizers.statistics import count_families
 from tacit.protocol import Calibration, Noise, Private
 from tacit.randomness import SimulationNoise
@@ -181,24 +182,35 @@ class CentralBatches:
             counts = require_shape(users, shape)
         require_complete(counts.users, planned)
         H, S, A = shape.horizon, shape.num_states, shape.num_actions
-        spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
+        spec = batch_spec(shape, "tight", None)
         fresh = self.noise.sample(spec.num_counters, noise)
         e = sequential(self._factor(self.following), state.noise, fresh)
+        if isinstance(spec, SupportedSpec):
+            exact = spec.counters(counts.transitions, counts.visits, counts.rewards)  # type: ignore[arg-type]
+            return self._released(state, spec.arrays(exact + e), e, query, spec)
         moves, cells = (H - 1) * S * A * S, (H, S, A)
         zero, one = (e[moves:].reshape(*cells, 2)[..., r] for r in (0, 1))
         transitions = counts.transitions.astype(np.float64)
         transitions[:-1] += e[:moves].reshape(H - 1, S, A, S)
         # R̃ = R + e₁ and Ñ = R̃ + (N - R)~
         noisy = NoisyCounts(transitions, counts.visits + zero + one, counts.rewards + one)
+        return self._released(state, noisy, e, query, spec)
+
+    def _released(
+        self, state: CuratorState, noisy: NoisyCounts, e: Floats, query: BatchQuery, spec: ReleaseSpec
+    ) -> tuple[CuratorState, Private[CountStatistics]]:
+        """The noisy counts of a batch with the variance of their noise, and the state after it."""
         v = float(self._covariance()[state.done, state.done])
-        variance = np.array([v if H > 1 else 0.0, 2.0 * v, v])
-        released = batch_statistics(noisy, variance, planned, query, spec, 0.0)
+        variance = np.array([v if self.shape.horizon > 1 else 0.0, 2.0 * v, v])
+        released = batch_statistics(noisy, variance, self.batches[state.done].users, query, spec, 0.0)
         after = CuratorState(released=released, done=state.done + 1, noise=(*state.noise, e))
         return after, Private(released, self.claim)
 
     @staticmethod
     def _families(shape: CountShape) -> tuple[Family, ...]:
-        return count_families(shape, "complement")
+        return (
+            count_families(shape, "complement") if shape.support is None else supported_spec(shape.support).families()
+        )
 
     def _covariance(self) -> Floats:
         require(len(self.batches) > 0, "a schedule must have at least one batch that reports", 0)

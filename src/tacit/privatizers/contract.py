@@ -33,6 +33,7 @@ __all__ = [
     "count_precision",
     "release_users",
     "require_answer",
+    "require_no_support",
     "require_shape",
     "require_unit",
     "sampling_of",
@@ -139,6 +140,12 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
         actions=np.asarray(batch.actions, dtype=np.int64),
         rewards=np.asarray(batch.rewards, dtype=np.float64),
     )
+
+
+def require_no_support(shape: CountShape) -> None:
+    """Raise where a support is declared to a release of every counter: it is never ignored."""
+    if shape.support is not None:
+        raise NotSupported("this release has counters for everything; leave the declared support out")
 
 
 def require_unit(unit: PrivacyUnit, *, several: bool) -> None:

@@ -30,7 +30,14 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.protocol import EncoderParameters, Randomizer, require_randomizer
-from tacit.privatizers.contract import Batch, certificate_of, release_users, require_answer, require_shape
+from tacit.privatizers.contract import (
+    Batch,
+    certificate_of,
+    release_users,
+    require_answer,
+    require_no_support,
+    require_shape,
+)
 from tacit.privatizers.statistics import Encoding, add_vector, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -85,6 +92,7 @@ class Local:
     def __post_init__(self) -> None:
         if self.claim.trust != "local":
             raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
+        require_no_support(self.shape)
         require_randomizer(self.mechanism)
         if type(self.mechanism) is not type(self.transition_mechanism):
             raise InvalidInput("all families must use the same kind of noise")

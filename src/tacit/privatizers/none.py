@@ -26,6 +26,7 @@ from tacit.privatizers.contract import (
     certificate_of,
     release_users,
     require_answer,
+    require_no_support,
     require_shape,
 )
 from tacit.privatizers.shuffle.batches import BatchState, batch_spec, batch_statistics, exact_statistics, next_users
@@ -64,6 +65,10 @@ class Unprotected:
     shape: CountShape
     batches: tuple[PlannedBatch, ...] | None = None
     """The schedule of single batches, empty until it is `planned`; None: running totals."""
+
+    def __post_init__(self) -> None:
+        if self.batches is None:
+            require_no_support(self.shape)
 
     @property
     def answers(self) -> type[Query]:

@@ -115,6 +115,7 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
         raise UnknownName("trust model", str(request.trust), MECHANISMS)
     require_count("episodes", request.episodes)
     require_count("users_per_batch", request.users_per_batch)
+    _require_support(request)
     if request.mechanism is not None and is_foreign(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
@@ -124,6 +125,19 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
             "choose one of these, or another learner"
         )
     return PRIVATIZERS[request.asks, request.trust](request)
+
+
+def _require_support(request: PrivacyRequest) -> None:
+    """Raise where a support is declared to a privatizer that would release counters which cannot move."""
+    if getattr(request.shape, "support", None) is None:
+        return
+    foreign = request.mechanism is not None and is_foreign(request.mechanism)
+    if foreign or request.calibrated == "paper" or (request.asks, request.trust) not in OVER_SUPPORT:
+        able = ", ".join(f"{asks.words()} under trust {trust}" for asks, trust in OVER_SUPPORT)
+        raise NotSupported(
+            f"a declared support is used for {able}, with built-in noise of the calibration 'tight', not for "
+            f"{request.asks.words()} under trust {request.trust} as asked; leave the support out, or use bucb"
+        )
 
 
 def _foreign(request: PrivacyRequest, name: str) -> Privatizer[Any, Any, Any]:
@@ -423,3 +437,10 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (ReturnQuery, "local"): _returns,
 }
 """Who answers which query under which trust model."""
+
+OVER_SUPPORT: Final[tuple[tuple[type[Query], Trust], ...]] = (
+    (BatchQuery, "none"),
+    (BatchQuery, "central"),
+    (BatchQuery, "shuffle"),
+)
+"""Who releases only the counters that can move, where a support is declared; everybody else refuses."""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
+from tacit.errors import require
+from tacit.support import Support
 
 __all__ = ["CountShape", "CountStatistics", "empty_counts"]
 
@@ -41,6 +43,17 @@ class CountShape:
     num_states: int
     num_actions: int
     staged: bool
+    support: Support | None = None
+    """The public declaration of what can happen; None: nothing is declared, and every counter is released."""
+
+    def __post_init__(self) -> None:
+        known = self.support
+        if known is not None:
+            sizes = (self.horizon, self.num_states, self.num_actions)
+            declared = (known.horizon, known.num_states, known.num_actions)
+            require(
+                sizes == declared, f"a support must have the horizon, states, actions {sizes} of its world", declared
+            )
 
     @property
     def stages(self) -> int:

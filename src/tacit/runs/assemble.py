@@ -17,7 +17,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live import LiveWorld
-from tacit.learners.contract import require_widths
+from tacit.learners.contract import require_over_support, require_widths
 from tacit.learners.table import learner_row
 from tacit.loop.worlds import world_of
 from tacit.policies import Policy
@@ -123,6 +123,7 @@ def assemble(config: RunConfig) -> Assembled:
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
     require_widths(learner, name, config.constants)
+    require_over_support(learner, config.support is not None)
     return Assembled(
         world=world_of(environment, learner.asks),
         learner=learner,

@@ -37,6 +37,12 @@ MOST_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
 MOST_CHECKPOINTS: Final = 100_000
 
+UNSAID: Final = (
+    *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support"),
+    *("because", "by_size"),
+)
+"""Entries that are not written where they say nothing."""
+
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
 
@@ -112,8 +118,15 @@ class RunConfig:
         None,
         text=str,
     )
+    support: str | None = option(
+        "declared: use what the environment declares in public about what can happen; counters that cannot move are "
+        "not released.",
+        None,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
+    by_size: str | None = field(default=None, compare=False)
+    """What the size of the run decided, and why (`tacit.runs.sizes`); None: nothing. No option either."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -135,6 +148,7 @@ class RunConfig:
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
         _require_choice("constants", self.constants, get_args(Constants))
         _require_choice("trust model", self.trust, get_args(Trust))
+        _require_choice("support", self.support, ("declared",))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -158,6 +172,9 @@ class RunConfig:
         require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
         require(
             self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
+        )
+        require(
+            self.by_size is None or isinstance(self.by_size, str), "by_size must be text", type(self.by_size).__name__
         )
         if self.learner.partition(":")[0].strip() == "auto":
             from tacit.runs.auto import chosen_for
@@ -198,6 +215,11 @@ class RunConfig:
         return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """What was chosen for whoever did not choose, and why: a line of `auto`, a line of the size."""
+        return tuple(line for line in (self.choice, self.by_size) if line is not None)
+
+    @property
     def users_per_batch(self) -> int:
         """How many users report together."""
         if self.batch is not None:
@@ -217,6 +239,7 @@ class RunConfig:
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
+        words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -224,7 +247,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in ("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "because"):
+        for name in UNSAID:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -238,6 +261,9 @@ class RunConfig:
             plain["environment"] = {"live": self.live.to_dict()}
         elif not isinstance(self.environment, str):
             plain["environment"] = {"name": self.world_name, "fingerprint": self.environment.fingerprint()}
+            declared = getattr(self.environment, "support", None)
+            if self.support is not None and declared is not None:
+                plain["environment"]["support"] = declared.fingerprint()
         return plain
 
     @classmethod
@@ -259,6 +285,9 @@ class RunConfig:
             fingerprint = values["environment"].get("fingerprint")
             if model is None or model.fingerprint() != fingerprint:
                 raise InvalidInput(f"this run needs the environment with fingerprint {fingerprint}; hand it over")
+            told, declared = values["environment"].get("support"), model.support
+            if told is not None and (declared is None or declared.fingerprint() != told):
+                raise InvalidInput(f"this run needs the declared support with fingerprint {told}; hand it over")
             values["environment"] = model
         return cls(**values)
 

@@ -49,6 +49,7 @@ class CountKind:
                 noisy=config.trust != "none",
                 precision=sum_precision(privatizer),
                 counts=count_precision(privatizer),
+                scheduled=getattr(privatizer, "ends", None) is not None,
                 sampling=sampling_of(privatizer),
                 printed=printed_radii(privatizer) if config.constants == "printed" else None,
                 options=chosen.options,

@@ -69,6 +69,7 @@ class Estimate:
             **plain,
             "config": self.config.to_dict(),
             "because": self.config.because,
+            "by_size": self.config.by_size,
             "certificate": self.certificate.to_dict(),
         }
 
@@ -85,7 +86,7 @@ class Estimate:
             time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot} users)"
         noise = ", ".join(f"{name} {std:.4g}" for name, std in self.noise.items()) or "none"
         return [
-            *([self.config.choice] if self.config.choice else []),
+            *self.config.choices,
             (
                 f"{self.config.learner} on {self.config.environment_name}, trust {self.config.trust}, "
                 f"{self.config.episodes:,} episodes, {seeds} seed{'s' if seeds > 1 else ''}"

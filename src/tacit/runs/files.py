@@ -32,6 +32,7 @@ from tacit.errors import InvalidInput, UnknownName, naming, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, parse_learner, run_options
+from tacit.runs.sizes import sized
 
 __all__ = ["compare", "read_comparison"]
 
@@ -100,7 +101,7 @@ def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     if merged.get("constants") == "none" and "z" not in table:
         merged.pop("z", None)
     require(isinstance(merged.get("environment"), str), "every [[run]] must name its environment", dict(table))
-    config = RunConfig.from_dict(merged)
+    config = sized(RunConfig.from_dict(merged))
     label = table.get("name", config.label)
     require(isinstance(label, str) and bool(label), "the name of a run must be text", label)
     return Run(label=label, config=config)

@@ -28,8 +28,18 @@ from tacit.privatizers.request import PrivacyRequest
 from tacit.protocol import Learner, Privatizer, Query
 from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig
+from tacit.support import Support
 
-__all__ = ["Chosen", "Countable", "Kind", "count_shape", "privacy_request", "refuse_losses", "tabular_environment"]
+__all__ = [
+    "Chosen",
+    "Countable",
+    "Kind",
+    "count_shape",
+    "declared_support",
+    "privacy_request",
+    "refuse_losses",
+    "tabular_environment",
+]
 
 
 Countable = TabularMDP | LiveWorld
@@ -103,7 +113,21 @@ def count_shape(chosen: Chosen, mdp: Countable) -> CountShape:
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
         staged=chosen.options.get("staged", "true") != "false",
+        support=declared_support(chosen, mdp),
     )
+
+
+def declared_support(chosen: Chosen, mdp: Countable) -> Support | None:
+    """What the environment declares, where the run says to use it; None: the run uses no declaration."""
+    if chosen.config.support is None:
+        return None
+    found = mdp.support if isinstance(mdp, TabularMDP) else None
+    if found is None:
+        raise InvalidInput(
+            f"{mdp.name or 'this environment'} must declare its support before a run can use it, and declares none; "
+            "make it with TabularMDP(..., support=Support(...)), or leave support out"
+        )
+    return found
 
 
 def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyRequest:

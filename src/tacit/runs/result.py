@@ -186,7 +186,7 @@ class Result:
         speed = f"{self.seconds_per_episode * 1e6:.3g} µs per episode"
         across = f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]"
         lines = (
-            *((self.config.choice,) if self.config.choice else ()),
+            *self.config.choices,
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             *(return_lines(self) or (f"regret (simulation only): {across}{share}",)),
@@ -204,6 +204,7 @@ class Result:
             "adversary": self.config.adversary_name,
             "learner": self.config.learner,
             "because": self.config.because,
+            "by_size": self.config.by_size,
             "episodes": self.config.episodes,
             "seeds": len(self.seeds),
             "seed_list": list(self.seeds),

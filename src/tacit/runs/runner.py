@@ -29,6 +29,7 @@ from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result, resolve, result_of, world_json
 from tacit.runs.schedule import Task, run_tasks
+from tacit.runs.sizes import sized
 from tacit.runs.storage import RunDirectory
 
 __all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
@@ -84,7 +85,7 @@ def run(
     for item in run_parameters():
         if item.default is Parameter.empty and item.name not in (*options, "seeds"):
             raise TypeError(f"run() needs the option {item.name!r}")
-    config = RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))})
+    config = sized(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
     cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
     made = all_callbacks(callbacks, on_checkpoint)
     (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress, callbacks=made)

@@ -45,7 +45,7 @@ def result_html(result: Result) -> str:
     config, spread, relative = result.config, result.spread(), result.relative_regret
     rows = [
         ("environment", config.environment_name, False),
-        ("learner", config.learner if config.because is None else str(config.choice), False),
+        ("learner", "; ".join(config.choices) or config.learner, False),
         ("episodes, seeds", f"{config.episodes:,}, {len(result.seeds)}", False),
         *(
             zip(RETURN_HEAD, return_cells(result), [True] * len(RETURN_HEAD), strict=True)

@@ -311,9 +311,10 @@ def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any],
 
 
 def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What must agree: the configuration and everything it resolved to, but for why `auto` chose its learner."""
+    """What must agree: the configuration and everything it resolved to, but for why something was chosen."""
     found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part) or {}).items()}
     found.pop("because", None)
+    found.pop("by_size", None)
     found["world"] = header.get("world")  # another version of Gymnasium may be another game
     return found
 

@@ -33,7 +33,8 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, uniform_integers
-from tacit.mechanisms.noise.layout import flattened, held_slots, hot_cells, rounded_rewards, slot_cells, slot_sender
+from tacit.mechanisms.noise.dealt import shared_slots
+from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells, slot_sender
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -253,12 +254,12 @@ class OneSlot(ABC):
     def total(
         self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
     ) -> Floats:
-        """Users choose their slot multinomially; what each group holds is hypergeometric, layer by layer."""
+        """Users choose their slot multinomially; what each group holds is hypergeometric, layer by layer, or dealt."""
         del encoding
         generator = noise.generator
         rewards, slots = rounded_rewards(counts, generator), 2 * shape.horizon - 1
         senders = generator.multinomial(counts.users, np.full(slots, 1.0 / slots))
-        held = held_slots(counts, rewards, senders, generator)
+        held = shared_slots(counts, rewards, senders, generator)
         kinds = [transition if slot % 2 else self for slot in range(slots)]
         sent = zip(kinds, held, senders, strict=True)
         return flattened(shape, [kind.arrived(ones, int(count), generator) for kind, ones, count in sent])

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.counts import ExactCounts
-from tacit.errors import BudgetSpent, require
+from tacit.errors import BudgetSpent, NotSupported, require
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
+from tacit.privatizers.shuffle.supported import SupportedSpec, supported_spec
 from tacit.protocol import Calibration
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.consistency import consistent_counts, repair_visits
@@ -50,6 +51,13 @@ def next_users(batches: tuple[PlannedBatch, ...], state: BatchState, request: Ba
 def batch_spec(shape: CountShape, calibration: Calibration, layer: int | None) -> ReleaseSpec:
     """The counters of a batch: as few as the statistics need (`tight`), or as printed."""
     H, S, A = shape.horizon, shape.num_states, shape.num_actions
+    if shape.support is not None:
+        if layer is not None or calibration == "paper":
+            raise NotSupported(
+                "over a declared support all layers are released, with noise of the calibration 'tight'; leave the "
+                "support out for single layers (sdp-pe) or printed noise"
+            )
+        return supported_spec(shape.support)
     if layer is None:
         complete = ReleaseSpec.fine if calibration == "paper" else ReleaseSpec.one_hot
         return complete(num_states=S, num_actions=A, horizon=H)
@@ -69,6 +77,8 @@ def batch_kind(shape: CountShape, request: BatchQuery) -> str:
 
 def exact_statistics(counts: ExactCounts, spec: ReleaseSpec) -> NoisyCounts:
     """The statistics that the specification releases, without noise; nothing is rounded."""
+    if isinstance(spec, SupportedSpec):
+        return spec.arrays(np.asarray(spec.counters(counts.transitions, counts.visits, counts.rewards), np.float64))  # type: ignore[arg-type]
     rewards = np.rint(counts.rewards).astype(np.int64)
     arrays = spec.arrays(spec.counters(counts.transitions, counts.visits, rewards).astype(np.float64))
     return arrays if not spec.outcomes else arrays._replace(rewards=counts.rewards.astype(np.float64))
@@ -82,6 +92,8 @@ def batch_statistics(
     H = spec.horizon
     transitions[-1] = 0.0  # nobody uses the successors of the last step
     if request.failure_prob is not None:
+        if isinstance(spec, SupportedSpec):
+            raise NotSupported("consistent counts (sdp-pe) are not made over a declared support; leave it out")
         for h in sorted({*spec.transitions, *spec.visits, *spec.outcomes}):
             if h == H - 1:
                 visits[h] = repair_visits(visits[h], precision=E)

@@ -15,6 +15,7 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.protocol import TOTALS, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.support import Support
 
 __all__ = [
     "claim_from_plain",
@@ -94,16 +95,24 @@ def claim_from_plain(plain: object, trust: Trust) -> PrivacyClaim:
 
 
 def shape_to_plain(shape: CountShape) -> dict[str, Any]:
-    """The public sizes of counts."""
-    return {name: getattr(shape, name) for name in SIZES} | {"staged": shape.staged}
+    """The public sizes of counts, and what is declared about them."""
+    plain = {name: getattr(shape, name) for name in SIZES} | {"staged": shape.staged}
+    return plain if shape.support is None else plain | {"support": shape.support.to_dict()}
 
 
 def shape_from_plain(plain: object) -> CountShape:
     """The sizes that `shape_to_plain` wrote."""
-    given = require_entries("the shape of a channel", plain, (*SIZES, "staged"))
+    told = ("support",) if isinstance(plain, Mapping) and "support" in plain else ()
+    given = require_entries("the shape of a channel", plain, (*SIZES, "staged", *told))
     require(isinstance(given["staged"], bool), "staged must be true or false", given["staged"])
-    sizes = {name: require_count(name, given[name]) for name in SIZES}
-    return CountShape(**sizes, staged=given["staged"])
+    horizon, states, actions = (require_count(name, given[name]) for name in SIZES)
+    return CountShape(
+        horizon=horizon,
+        num_states=states,
+        num_actions=actions,
+        staged=given["staged"],
+        support=Support.from_dict(given["support"]) if told else None,
+    )
 
 
 def count_query_to_plain(query: Query) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""`bucb` over a declared support, and every learner that must refuse one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.environments.registry import make
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.bucb import BUCB
+from tacit.learners.supported_bucb import SupportedBUCB
+from tacit.learners.table import LEARNERS
+from tacit.loop.simulate import simulate
+from tacit.planning.dynamic import solve
+from tacit.privatizers.none import Unprotected
+from tacit.protocol import Private
+from tacit.released.counts import CountShape, empty_counts
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+from tacit.support import Support
+
+RIVER = "riverswim:states=3,horizon=3"
+ABLE = {"bucb"}
+
+
+def config(learner="bucb", **given):
+    values = {"environment": RIVER, "episodes": 400, "seeds": (0,), "support": "declared", "checkpoints": 2}
+    return RunConfig(learner=learner, **{**values, **given})
+
+
+@pytest.mark.parametrize("pooled", ["false", "true"])
+def test_exact_counts_become_the_true_model(pooled):
+    river = make(RIVER)
+    shape = CountShape(horizon=3, num_states=3, num_actions=2, staged=True, support=river.support)
+    silent = Unprotected(shape=shape, batches=())
+    learner = SupportedBUCB(shape=shape, episodes=100, noise=silent, pooled=pooled == "true")
+    n = 1e6
+    at, counts = river.rho * n, empty_counts(shape)
+    for h in range(3):
+        counts.visits[h] = at[:, None] / 2
+        counts.rewards[h] = counts.visits[h] * river.r[h]
+        counts.transitions[h] = counts.visits[h][..., None] * river.P[h]
+        at = counts.transitions[h].sum(axis=(0, 1))
+    counts.transitions.reshape(-1)[np.setdiff1d(np.arange(counts.transitions.size), river.support.released.moves)] = 0.0
+    counts.users[0] = n
+    belief, _ = learner.plan(learner.begin(), np.random.default_rng(0))
+    belief = learner.update(belief, Private(counts, silent.claim))
+    model, rho = learner.model(belief)
+    assert rho.tolist() == river.rho.tolist()
+    for stage in range(len(model.r)):
+        for s in np.flatnonzero(river.support.reach[min(stage, 2)]):
+            for a in range(2):
+                row = (stage * 3 + s) * 2 + a
+                some = slice(model.start[row], model.start[row + 1])
+                assert np.allclose(model.p[some], river.P[stage, s, a, model.to[some]])
+                assert model.r[stage, s, a] == pytest.approx(river.r[stage, s, a])
+    greedy = learner._exploited(model, np.zeros((3, 3)))
+    _, _, best = solve(np.array(river.stage_P), np.array(river.stage_r), 3)
+    reach = river.support.reach
+    assert np.array_equal(greedy[reach], best[reach])
+
+
+@pytest.mark.parametrize("trust", ["none", "central", "shuffle"])
+def test_a_run_uses_what_is_declared_and_says_so(trust):
+    private = {} if trust == "none" else {"trust": trust, "epsilon": 1.0, "delta": 1e-6}
+    parts = assemble(config(**private))
+    assert isinstance(parts.learner, SupportedBUCB)
+    assert type(assemble(config(support=None, **private)).learner) is BUCB
+    assert parts.privatizer.shape.support == make(RIVER).support
+    found = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=400, seed=0)
+    assert 0.0 <= found.regret[-1] < np.inf
+    plain = parts.config.to_dict()
+    assert plain["support"] == "declared"
+    assert "--support declared" in parts.config.command()
+    assert RunConfig.from_dict(plain) == parts.config
+    assert "support" not in config(support=None, **private).to_dict()
+
+
+@pytest.mark.slow
+def test_a_support_halves_the_regret_of_the_river():
+    private = {"trust": "central", "epsilon": 1.0, "delta": 1e-6, "environment": "riverswim", "episodes": 20_000}
+    shares = [
+        tacit.run(**{**config(**private, support=told).to_dict(), "seeds": 6}).relative_regret
+        for told in (None, "declared")
+    ]
+    assert shares[1] < 0.7 * shares[0]
+
+
+def test_every_other_learner_refuses_a_declaration():
+    names = {name for name, row in LEARNERS.items() if row.losses is None}
+    assert ABLE < names
+    for name in names - ABLE:
+        with pytest.raises((NotSupported, InvalidInput), match="support"):
+            assemble(config(name))
+
+
+def test_declarations_are_refused_where_there_are_none():
+    river = make(RIVER)
+    bare = TabularMDP(P=river.stage_P[0], r=river.stage_r[0], rho=river.rho, horizon=3, name="bare")
+    with pytest.raises(InvalidInput, match="bare must declare its support"):
+        assemble(config(environment=bare))
+    with pytest.raises(UnknownName, match="declared"):
+        config(support="known")
+    shape = CountShape(horizon=3, num_states=3, num_actions=2, staged=True, support=river.support)
+    with pytest.raises(NotSupported, match="does not learn over a declared support"):
+        simulate(river, BUCB(shape=shape, episodes=100, noise=Unprotected(shape=shape, batches=())),
+                 Unprotected(shape=shape, batches=()), episodes=100, seed=0)  # fmt: skip
+
+
+def test_models_with_other_declarations_are_other_models():
+    river = make(RIVER)
+    wide = Support(moves=np.ones((3, 2, 3)), horizon=3)
+    same = TabularMDP(P=river.stage_P[0], r=river.stage_r[0], rho=river.rho, horizon=3, support=wide)
+    assert same.fingerprint() == river.fingerprint()
+    assert same != river
+    plain = config(environment=same).to_dict()
+    assert RunConfig.from_dict(plain, model=same) == config(environment=same)
+    with pytest.raises(InvalidInput, match="declared support with fingerprint"):
+        RunConfig.from_dict(plain, model=river)
