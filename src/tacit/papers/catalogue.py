@@ -14,7 +14,7 @@ from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
 from tacit.papers.bai2025secure import experiments as bai2025
-from tacit.papers.cases import classics
+from tacit.papers.cases import classics, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
@@ -191,6 +191,10 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
     ),
     "cases/classics": Experiment(summary=classics.SUMMARY, runs=classics.runs, figures=classics.FIGURES),
+    "cases/titration": Experiment(summary=titration.SUMMARY, runs=titration.runs, figures=titration.FIGURES),
+    "cases/titration-large": Experiment(
+        summary=titration.LARGE_SUMMARY, runs=titration.large_runs, figures=titration.FIGURES
+    ),
 }
 
 

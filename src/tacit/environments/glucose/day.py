@@ -75,7 +75,8 @@ def risk_table() -> Floats:
 @lean_kernel
 def pumped(rate: float) -> float:
     """Units per minute as the pump delivers them."""
-    return min(np.rint(rate * UNIT / INCREMENT) * INCREMENT / UNIT, FASTEST)
+    delivered: float = np.rint(rate * UNIT / INCREMENT) * INCREMENT / UNIT
+    return min(delivered, FASTEST)
 
 
 @lean_kernel

@@ -52,7 +52,7 @@ def first_noise(coins: np.random.Generator, process: Floats) -> None:
 @lean_kernel
 def draw_noise(weights: Floats, coins: np.random.Generator, process: Floats, have: int, noise: Floats) -> int:
     """Extend noise [person, reading] beyond the first `have` readings, spline by spline, as far as it has room."""
-    blocks = (noise.shape[1] - have) // BLOCK
+    blocks: int = (noise.shape[1] - have) // BLOCK
     for n in range(process.shape[0]):
         for block in range(blocks):
             first = have + block * BLOCK

@@ -15,7 +15,7 @@ by themselves. `TitrationEnv` is one person; `TitrationVectorEnv` many, compiled
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -115,7 +115,7 @@ class TitrationEnv(gymnasium.Env[Any, Any]):
     True
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Discrete(STATES)
@@ -137,7 +137,7 @@ class TitrationEnv(gymnasium.Env[Any, Any]):
 class TitrationVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many people's weeks at once."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
     def __init__(self, num_envs: int = 1) -> None:
         self.num_envs = self.wanted = num_envs
