@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from runpy import run_path
+
 import numpy as np
 import pytest
 
 from tacit.environments.glucose.titration import TEXTBOOK
 from tacit.papers.cases.titration import large_runs, runs
 from tacit.papers.cases.titration_measures import measure, weeks_of
-from tacit.papers.cases.titration_study import STATES, plan, run_study
 from tacit.policies import DeterministicPolicy
 
+ROOT = Path(__file__).parents[2]
 RULE = np.tile(np.array(TEXTBOOK, dtype=np.int64), (7, 1))
 
 
@@ -41,6 +44,8 @@ def test_policies_meet_the_same_people():
 
 @pytest.mark.slow
 def test_a_study_with_secure_noise_ends_with_a_policy_and_a_certificate(tmp_path):
+    script = run_path(str(ROOT / "docs" / "cases" / "titration_study.py"))
+    plan, run_study, STATES = script["plan"], script["run_study"], script["STATES"]
     design = plan(stages=3, people=60, epsilon=3.0)
     assert len(design.states) == len(set(STATES)) == 15
     found = run_study(tmp_path / "study", design, seed=1, weeks=50, say=lambda line: None)

@@ -1,6 +1,6 @@
 """Insulin titration as a study with secure noise, end to end: the people are virtual, everything else is real.
 
-    python -m tacit.papers.cases.titration_study DIRECTORY results/cases/titration
+    python docs/cases/titration_study.py DIRECTORY results/cases/titration
 
 A design, signed bundles, a device for every person that draws its own noise from the operating system, reports, two
 databases, a ledger, releases and an exported policy. Secure noise cannot be seeded, so no two studies are alike; what
