@@ -15,6 +15,7 @@ from tacit._version import __version__
 from tacit.accounting.certificate import shown_up
 from tacit.checks.attack import Finding
 from tacit.checks.mutations import MUTATIONS, ORIGINALS, Caught, examine
+from tacit.checks.rows import done_rows
 from tacit.checks.suite import Row
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 AUDIT_FILE: Final = "audit.json"
+HONEST: Final = " (honest)"
+"""What the names of originals end with where they stand beside the bugs."""
 
 Progress = Callable[[int], None]
 """Called with the number of rows done."""
@@ -128,35 +131,80 @@ def load_audit(directory: str | Path) -> AuditRecord:
 
 
 def run_rows(
-    rows: Mapping[str, Row], record: AuditRecord, *, out: Path | None = None, progress: Progress | None = None
+    rows: Mapping[str, Row],
+    record: AuditRecord,
+    *,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
 ) -> AuditRecord:
-    """Run what is not done yet, each row with its share of the false-alarm rate; saved after every row."""
+    """Run what is not done yet, each row with its share of the false-alarm rate; saved after every row.
+
+    `engine` and `address` say where, as in `tacit.run`; `workers` is how many rows a cluster works on at once.
+    """
     record = _resumed(record, out)
     asked = record.settings
     share = asked.false_alarm / len(rows)
-    for i, (name, row) in enumerate(rows.items()):
-        if name not in record.rows:
-            record.rows[name] = row(asked.trials, share, asked.seed)
-            if out is not None:
-                record.save(out)
-        if progress is not None:
-            progress(i + 1)
+    todo = {name: (row, asked.trials, share, asked.seed) for name, row in rows.items() if name not in record.rows}
+    kept = _keeper(record, out, progress, len(rows) - len(todo))
+    for name, found in done_rows(_attacked, todo, engine=engine, address=address, workers=workers):
+        record.rows[name] = found
+        kept()
+    others = {name: found for name, found in record.rows.items() if name not in rows}
+    record.rows = {**others, **{name: record.rows[name] for name in rows}}
     return record
 
 
-def run_mutations(record: AuditRecord, *, out: Path | None = None, progress: Progress | None = None) -> AuditRecord:
-    """Let the watchmen look at every planted bug and at every honest original; saved after each."""
-    record = _resumed(record, out)
-    todo = [(record.mutations, name, bug) for name, bug in MUTATIONS.items()]
-    todo += [(record.originals, name, bug) for name, bug in ORIGINALS.items()]
-    for i, (done, name, bug) in enumerate(todo):
-        if name not in done:
-            done[name] = examine(name, bug, seed=record.settings.seed)
-            if out is not None:
-                record.save(out)
-        if progress is not None:
-            progress(i + 1)
+def run_mutations(
+    record: AuditRecord,
+    *,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+) -> AuditRecord:
+    """Let the watchmen look at every planted bug and at every honest original; saved after each.
+
+    `engine`, `address` and `workers` as in `run_rows`.
+    """
+    record, seed = _resumed(record, out), record.settings.seed
+    bugs = {name: (True, name, seed) for name in MUTATIONS if name not in record.mutations}
+    honest = {f"{name}{HONEST}": (False, name, seed) for name in ORIGINALS if name not in record.originals}
+    todo = {**bugs, **honest}
+    kept = _keeper(record, out, progress, len(MUTATIONS) + len(ORIGINALS) - len(todo))
+    for shown, found in done_rows(_examined, todo, engine=engine, address=address, workers=workers):
+        (record.originals if shown.endswith(HONEST) else record.mutations)[found.name] = found
+        kept()
+    record.mutations = {name: record.mutations[name] for name in MUTATIONS}
+    record.originals = {name: record.originals[name] for name in ORIGINALS}
     return record
+
+
+def _attacked(row: Row, trials: int, share: float, seed: int) -> tuple[Finding, ...]:
+    return row(trials, share, seed)
+
+
+def _examined(planted: bool, name: str, seed: int) -> Caught:
+    return examine(name, (MUTATIONS if planted else ORIGINALS)[name], seed=seed)
+
+
+def _keeper(record: AuditRecord, out: Path | None, progress: Progress | None, done: int) -> Callable[[], None]:
+    """What to do after every row."""
+    if progress is not None:
+        progress(done)
+
+    def kept() -> None:
+        nonlocal done
+        done += 1
+        if out is not None:
+            record.save(out)
+        if progress is not None:
+            progress(done)
+
+    return kept
 
 
 def _resumed(record: AuditRecord, out: Path | None) -> AuditRecord:

@@ -6,14 +6,16 @@ since what the papers print is in the table to be refuted), or that a planted bu
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tacit.cli.common import AsJson, Out, command_line, print_json, print_table, say
+from tacit.cli.common import Address, AsJson, Engine, command_line, print_json, print_table, say
 from tacit.cli.failures import Failed
-from tacit.errors import InvalidInput, require
+from tacit.engines import check_engine
+from tacit.errors import InvalidInput, NotSupported, require
 
 if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
@@ -48,13 +50,17 @@ def _audit(
     trials: Annotated[int, typer.Option(help="Trials of a mechanism; others take a public share of them.")] = 1_000_000,
     false_alarm: Annotated[float, typer.Option(help="The probability that any row is refuted by mistake.")] = 0.01,
     seed: Annotated[int, typer.Option(help="The seed of all trials.")] = 0,
-    out: Out = None,
+    workers: Annotated[int | None, typer.Option(help="With --engine ray: rows at once.")] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    out: Annotated[str | None, typer.Option(metavar="PATH", help="The directory of the audit; resumable.")] = None,
     json: AsJson = False,
 ) -> None:
     """Attack what is claimed: claimed, certified and attacked epsilon, and a verdict."""
     from tacit.checks.mutations import MUTATIONS, ORIGINALS
     from tacit.checks.record import AuditRecord, AuditSettings, run_mutations, run_rows
     from tacit.checks.suite import alarming
+    from tacit.runs.places import is_local, place_of
     from tacit.runs.progress import progress_bar
 
     asked = sum([learner is not None, learner is None and mechanism is not None, everything, mutations])
@@ -71,17 +77,22 @@ def _audit(
         )
     if everything:
         require(delta != 0.0, "delta must be above 0 for --all: some of what is attacked cannot be pure", delta)
+    check_engine(engine, address=address)
+    directory = None if out is None else place_of(out)
+    if directory is not None and not is_local(directory):
+        raise NotSupported("an audit is kept in a directory of this machine; copy it from there")
+    where = {"engine": engine, "address": address, "workers": workers}
     settings = AuditSettings(epsilon=epsilon, delta=delta, trials=trials, false_alarm=false_alarm, seed=seed)
     record = AuditRecord(settings=settings, command=command_line(context))
     if everything or learner is not None or mechanism is not None:
         rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration)
         with progress_bar(len(rows), "attacking", show=not json) as progress:
-            record = _kept(run_rows, out, rows, record, progress)
+            record = _kept(run_rows, directory, where, rows, record, progress)
     if mutations:
         with progress_bar(len(MUTATIONS) + len(ORIGINALS), "planting bugs", show=not json) as progress:
-            record = _kept(run_mutations, out, record, progress)
-    if out is not None:
-        record.save(out)
+            record = _kept(run_mutations, directory, where, record, progress)
+    if directory is not None:
+        record.save(directory)
     found = record.findings
     wrong: list[Finding] = list(alarming(found)) if everything else [f for f in found if f.verdict != "holds"]
     unnoticed = [name for name, caught in record.mutations.items() if not caught.by]
@@ -89,7 +100,7 @@ def _audit(
     if json:
         print_json(record.to_dict() | {"refuted": [f.name for f in wrong], "unnoticed": unnoticed, "flagged": flagged})
     else:
-        _show(record, wrong, unnoticed, flagged, out)
+        _show(record, wrong, unnoticed, flagged, directory)
     if wrong or unnoticed or flagged:
         raise typer.Exit(1)
 
@@ -150,14 +161,20 @@ def _rows(
     return dict(all_rows(epsilon, delta))
 
 
-def _kept(run: Any, out: Path | None, *given: Any) -> AuditRecord:
-    """Turn an interruption into its exit code, and say what is kept."""
+def _kept(run: Any, out: Path | None, where: dict[str, Any], *given: Any) -> AuditRecord:
+    """Turn an interruption or a failed row into its exit code, and say what is kept."""
+    from tacit.checks.rows import RowFailed
+
     *rest, progress = given
+    kept = "nothing was kept (give --out to be able to resume)" if out is None else f"rows are kept in {out}"
     try:
-        found: AuditRecord = run(*rest, out=out, progress=progress)
+        found: AuditRecord = run(*rest, out=out, progress=progress, **where)
     except KeyboardInterrupt:
-        kept = "nothing was kept (give --out to be able to resume)" if out is None else f"rows are kept in {out}"
         raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
+    except RowFailed as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        raise Failed(f"{error}; {kept}", kind="row-failed", exit_code=1) from None
     return found
 
 

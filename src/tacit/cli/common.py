@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from tacit.runs.result import Result
 
 __all__ = [
+    "Address",
     "AsJson",
     "DryRun",
+    "Engine",
     "Out",
     "Workers",
     "command_line",
@@ -35,11 +37,18 @@ __all__ = [
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Workers: TypeAlias = Annotated[int | None, typer.Option(help="Processes; one per core and seed at most by default.")]
+Engine: TypeAlias = Annotated[str, typer.Option(help="Where it runs: local, or ray for a Ray cluster.")]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="With --engine ray: HOST:PORT of a cluster that runs, or auto; one is started by default."),
+]
 DryRun: TypeAlias = Annotated[
     bool,
     typer.Option("--dry-run", help="Print estimated time, memory, noise and the certificate, and run nothing."),
 ]
-Out: TypeAlias = Annotated[Path | None, typer.Option(help="The directory of the results; resumable.")]
+Out: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="PATH", help="The directory of the results, or a URL (s3://...); resumable.")
+]
 
 
 def say(line: str) -> None:
@@ -137,6 +146,6 @@ def resumable(directory: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
     except SeedFailed as error:
-        if not isinstance(error.__cause__, TacitError):
+        if error.__cause__ is not None and not isinstance(error.__cause__, TacitError):
             traceback.print_exception(error.__cause__)
         raise Failed(f"{error}; {kept}", kind="seed-failed", exit_code=1) from None

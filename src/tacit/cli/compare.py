@@ -7,8 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tacit.cli.common import AsJson, DryRun, Out, Workers, command_line, print_json, print_results, resumable, say, tell
-from tacit.errors import InvalidInput, UnknownName, naming, require_count
+from tacit.cli.common import (
+    Address,
+    AsJson,
+    DryRun,
+    Engine,
+    Out,
+    Workers,
+    command_line,
+    print_json,
+    print_results,
+    resumable,
+    say,
+    tell,
+)
+from tacit.engines import check_engine
+from tacit.errors import InvalidInput, UnknownName, naming, require, require_count
 
 if TYPE_CHECKING:
     from tacit.papers.catalogue import Scale
@@ -29,6 +43,8 @@ def _compare(
     file: Annotated[Path, typer.Argument(help="A TOML file with [defaults] and several [[run]].")],
     out: Out = None,
     workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
     log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
     dry_run: DryRun = False,
@@ -38,13 +54,15 @@ def _compare(
     from tacit.runs.comparison import run_comparison
     from tacit.runs.figures import check_choices
     from tacit.runs.files import read_comparison
+    from tacit.runs.places import place_of
 
     check_choices(band, log)
+    check_engine(engine, address=address)
     name, runs = read_comparison(file)
     if dry_run:
         _estimate(runs, workers, json=json)
         return
-    directory = Path("tacit-results") / file.stem if out is None else out
+    directory = Path("tacit-results") / file.stem if out is None else place_of(out)
     with resumable(directory):
         comparison = run_comparison(
             runs,
@@ -52,6 +70,8 @@ def _compare(
             out=directory,
             command=command_line(context),
             workers=workers,
+            engine=engine,
+            address=address,
             progress=not json,
             notify=tell,
         )
@@ -89,6 +109,8 @@ def _reproduce(
     scale: Annotated[str, typer.Option(help="smoke (about a minute) or paper (full size).")] = "smoke",
     out: Out = None,
     workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     check: Annotated[
         bool, typer.Option("--check", help="Run random cells of the committed result again and compare, instead.")
     ] = False,
@@ -104,19 +126,24 @@ def _reproduce(
         return
     if name is None:
         raise InvalidInput("name an experiment ('tacit list experiments'), or ask for --list")
+    check_engine(engine, address=address)
     if check:
+        require(engine == "local", "cells are checked on this machine: --check has no engine", engine)
         _recheck(name, results, cells, seconds, seed, json=json)
         return
     from tacit.papers.catalogue import default_directory, experiment_named, reproduce
+    from tacit.runs.places import place_of
 
     experiment = experiment_named(name)
-    directory = default_directory(name, scale) if out is None else out
+    directory = default_directory(name, scale) if out is None else place_of(out)
     with resumable(directory):
         comparison = reproduce(
             name,
             scale=cast("Scale", scale),
             out=directory,
             workers=workers,
+            engine=engine,
+            address=address,
             progress=not json,
             notify=tell,
             command=command_line(context),

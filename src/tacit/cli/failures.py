@@ -3,8 +3,9 @@
     {"error": {"kind": "unknown-name", "message": "unknown environment 'riverswin': did you mean ...", "exit": 2}}
 
 kind is `usage` (what was typed is no command of tacit), the class of a refusal (`invalid-input`, `unknown-name`,
-`budget-spent`, `not-supported`, `unsupportable`), `seed-failed`, `interrupted` or `output` (a file could not be read or
-the answer could not be written). Verdicts are answers, no failures: `tacit verify` ends with 1 and prints its verdict.
+`budget-spent`, `not-supported`, `unsupportable`), `seed-failed`, `row-failed` (of an audit), `interrupted` or `output`
+(a file could not be read or the answer could not be written). Verdicts are answers, no failures: `tacit verify` ends
+with 1 and prints its verdict.
 """
 
 from __future__ import annotations

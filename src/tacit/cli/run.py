@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import MISSING
 from inspect import Parameter, Signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.common import AsJson, DryRun, Out, Workers, command_line, print_json, resumable, say, tell
+from tacit.cli.common import (
+    Address,
+    AsJson,
+    DryRun,
+    Engine,
+    Out,
+    Workers,
+    command_line,
+    print_json,
+    resumable,
+    say,
+    tell,
+)
 from tacit.errors import LARGEST_SEED, require_count
 
 if TYPE_CHECKING:
@@ -28,29 +39,38 @@ def register(app: typer.Typer) -> None:
 
 def _run(
     context: typer.Context,
+    options: dict[str, Any],
+    *,
     first_seed: int,
     workers: int | None,
-    out: Path | None,
+    engine: str,
+    address: str | None,
+    out: str | None,
     dry_run: bool,
     json: bool,
-    options: dict[str, Any],
 ) -> None:
+    from tacit.engines import check_engine
     from tacit.runs.config import MOST_SEEDS, RunConfig
+    from tacit.runs.places import place_of
     from tacit.runs.runner import Cell, run_cells
     from tacit.runs.sizes import sized
 
     count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
     first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
     config = sized(RunConfig.from_dict({**options, "seeds": list(range(first, first + count))}))
+    check_engine(engine, address=address)
+    directory = None if out is None else place_of(out)
     if dry_run:
         _estimate(config, workers, json=json)
         return
-    cell = Cell(label=config.label, config=config, directory=out)
-    with resumable(out):
+    cell = Cell(label=config.label, config=config, directory=directory)
+    with resumable(directory):
         (result,) = run_cells(
             [cell],
             experiment="run",
             workers=workers,
+            engine=engine,
+            address=address,
             progress=not json,
             notify=tell,
             # A command names what ran, so that it makes the same rows if the rules that chose it ever change.
@@ -79,26 +99,31 @@ def _estimate(config: RunConfig, workers: int | None, *, json: bool) -> None:
 def _with_options() -> Any:
     """The command as a function that has every option of a run in its signature, as typer reads it."""
 
-    def command(
-        context: typer.Context, first_seed: int, workers: Any, out: Any, dry_run: bool, json: bool, **options: Any
-    ) -> None:
+    def command(context: typer.Context, **given: Any) -> None:
         """Simulate a learner in an environment, once per seed, and print its regret and its privacy certificate."""
-        _run(context, first_seed, workers, out, dry_run, json, options)
+        where = {item.name: given.pop(item.name) for item in _where()}
+        _run(context, given, **where)
 
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *_options(), *_where()]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _where() -> list[Parameter]:
+    """What decides where a run is made and how it is shown, and no row of it."""
     first_seed = Annotated[int, typer.Option(help="Seeds count from here.")]
     keyword = Parameter.KEYWORD_ONLY
-    parameters = [
-        Parameter("context", keyword, annotation=typer.Context),
-        *_options(),
+    return [
         Parameter("first_seed", keyword, default=0, annotation=first_seed),
         Parameter("workers", keyword, default=None, annotation=Workers),
+        Parameter("engine", keyword, default="local", annotation=Engine),
+        Parameter("address", keyword, default=None, annotation=Address),
         Parameter("out", keyword, default=None, annotation=Out),
         Parameter("dry_run", keyword, default=False, annotation=DryRun),
         Parameter("json", keyword, default=False, annotation=AsJson),
     ]
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
 
 
 def _options() -> list[Parameter]:

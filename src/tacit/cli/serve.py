@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -95,9 +96,13 @@ def _demo(
         Path | None, typer.Option(help="A new directory to keep the files of the parties in; none are kept by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Moves the people; the noise cannot be seeded.")] = 0,
+    stay: Annotated[bool, typer.Option("--stay", help="Serve the dashboard until Enter is pressed.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Start shuffler, issuer and learner on loopback with simulated devices, and end with a learned policy."""
+    """Start shuffler, issuer and learner on loopback with simulated devices, and end with a learned policy.
+
+    Prints the address of a dashboard that shows the study while it runs.
+    """
     require_count("people", people)
     require_count("seed", seed, 0, LARGEST_SEED)
     with service_extra():
@@ -110,7 +115,9 @@ def _demo(
             people=people,
             seed=seed,
             database=database,
-            say=None if json else tell,
+            dashboard=not json or stay,
+            wait=_until_enter if stay else None,
+            say=None if json and not stay else tell,
         )
     if json:
         print_json(found.to_dict())
@@ -130,6 +137,54 @@ def _demo(
     print_table(head, rows, numeric=range(len(head)))
     counted = sum(row["reports"] for row in found.stages)
     say(f"{counted} reports, {found.per_second:.0f} per second while devices sent; {found.seconds:.0f} seconds in all")
+
+
+def _until_enter() -> None:
+    tell("the study is over; press Enter to end its dashboard")
+    sys.stdin.readline()
+
+
+@serve.command("dashboard")
+def _dashboard(
+    places: Annotated[
+        list[Path],
+        typer.Argument(help="A study's directory, a collector's, or the configuration (TOML) of learner or shuffler."),
+    ],
+    host: Annotated[str, typer.Option(help="Where to listen; beyond loopback only behind TLS.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 lets the kernel choose.", min=0, max=65_535)] = 0,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(help="The directory of the two tokens; 'dashboard' beside the first place by default."),
+    ] = None,
+    ready: Annotated[
+        Path | None, typer.Option(help="A file to write the address to, as JSON, once it listens.")
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="People are simulated: mark what is learned of them.")
+    ] = False,
+    behind_tls: Annotated[
+        bool, typer.Option("--behind-tls", help="A proxy with TLS stands in front: cookies are for HTTPS only.")
+    ] = False,
+) -> None:
+    """Show a study while it runs: to operators, privacy officers and learners, and nobody's data to anybody."""
+    with service_extra():
+        from tacit.service.dashboard.serving import dashboard_party
+        from tacit.service.running import serve as run
+
+        code = run(
+            dashboard_party(
+                places,
+                host=host,
+                port=port,
+                secrets=secrets,
+                ready=ready,
+                simulated=simulated,
+                behind_tls=behind_tls,
+                say=say,
+            )
+        )
+    if code:
+        raise typer.Exit(code)
 
 
 @serve.command("migrate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -23,8 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _plot(
-    directories: Annotated[list[Path], typer.Argument(help="Directories of runs or comparisons.")],
-    out: Annotated[Path | None, typer.Option(help="A .png, .svg or .pdf; DIR/regret.png by default.")] = None,
+    directories: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Directories (or URLs) of runs or comparisons.")
+    ],
+    out: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A .png, .svg or .pdf; DIR/regret.png by default.")
+    ] = None,
     band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
     log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
     per_episode: Annotated[bool, typer.Option("--per-episode", help="Regret of an episode, not cumulative.")] = False,
@@ -34,6 +37,7 @@ def _plot(
     """Draw the regret of one or several results in one figure."""
     from tacit.runs.comparison import load
     from tacit.runs.figures import check_choices, plot
+    from tacit.runs.places import place_of
 
     check_choices(band, log)
     results: list[Result] = []
@@ -41,7 +45,7 @@ def _plot(
         found = load(directory)
         results += [found] if not hasattr(found, "results") else list(found.results)
     default = "regret-per-episode.png" if per_episode else "regret.png"
-    target = directories[0] / default if out is None else out
+    target = place_of(directories[0]) / default if out is None else place_of(out)
     plot(results, target, band=cast("Band", band), per_episode=per_episode, log=cast("LogAxes", log), title=title)
     if json:
         print_json({"figure": str(target), "runs": [result.label for result in results]})
@@ -50,8 +54,10 @@ def _plot(
 
 
 def _report(
-    directory: Annotated[Path, typer.Argument(help="The directory of a run, a comparison or an audit.")],
-    out: Annotated[Path | None, typer.Option(help="The page; DIR/report.html by default.")] = None,
+    directory: Annotated[
+        str, typer.Argument(metavar="PATH", help="The directory (or URL) of a run, a comparison or an audit.")
+    ],
+    out: Annotated[str | None, typer.Option(metavar="PATH", help="The page; DIR/report.html by default.")] = None,
     log: Annotated[str, typer.Option(help="Axes that begin logarithmic: none, x, y or xy.")] = "none",
     json: AsJson = False,
 ) -> None:
@@ -60,14 +66,16 @@ def _report(
     from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.runs.comparison import load
     from tacit.runs.figures import check_choices
+    from tacit.runs.places import is_local, place_of
     from tacit.runs.report import write_report
 
     check_choices("std", log)
-    page = directory / "report.html" if out is None else out
-    if (directory / AUDIT_FILE).is_file():
-        target = write_audit_report(load_audit(directory), page)
+    place = place_of(directory)
+    page = place / "report.html" if out is None else place_of(out)
+    if is_local(place) and (place / AUDIT_FILE).is_file():
+        target = write_audit_report(load_audit(place), page)
     else:
-        target = write_report(load(directory), page, log=cast("LogAxes", log), directory=directory)
+        target = write_report(load(place), page, log=cast("LogAxes", log), directory=place)
     if json:
         print_json({"report": str(target)})
     else:

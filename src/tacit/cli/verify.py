@@ -38,8 +38,10 @@ def _schema(wanted: bool) -> None:
 
 def _verify(
     path: Annotated[
-        Path,
-        typer.Argument(help="A run, comparison, results, study, collector, bundle, policy or certificate."),
+        str,
+        typer.Argument(
+            metavar="PATH", help="A run, comparison, results, study, collector, bundle, policy or certificate."
+        ),
     ],
     key: Annotated[Path | None, typer.Option(help="The public key that must have signed it.")] = None,
     schema: Annotated[
@@ -48,10 +50,12 @@ def _verify(
     json: AsJson = False,
 ) -> None:
     """Derive a certificate again, check digests and signature, and say in one line whether it is true."""
+    from tacit.runs.places import is_local, place_of
     from tacit.runs.verify import verify
 
     del schema  # it has answered already
-    found = _of_a_study(path, key) or verify(path, key=key)
+    place = place_of(path)
+    found = (_of_a_study(place, key) if is_local(place) else None) or verify(place, key=key)
     if json:
         print_json(found.to_dict())
     else:

@@ -3,6 +3,8 @@
 G1  Every value is escaped unless a template of this package says otherwise; a name that is missing is an error.
 G2  Scripts and styles are inlined and named in the Content-Security-Policy by their SHA-256; nothing else may run, load
     or be sent, whatever the values hold.
+G3  Pages that a server hands out (`render_served`) have nothing inline: their scripts and styles are files of this
+    package (`asset`), named with their digest, and `SERVED_POLICY` allows those and nothing else.
 """
 
 from __future__ import annotations
@@ -17,13 +19,27 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["content_policy", "render"]
+__all__ = ["ASSETS", "SERVED_POLICY", "asset", "content_policy", "render", "render_served"]
 
 STYLES: Final = ("static/page.css",)
 CURVE_STYLES: Final = ("vendor/uPlot.min.css",)
 CURVE_SCRIPTS: Final = ("vendor/uPlot.iife.min.js", "static/curves.js")
 LICENCES: Final = {"vendor/uPlot.iife.min.js": "vendor/LICENSE-uPlot.txt"}
 """What must travel with every copy of a script."""
+ASSETS: Final = {
+    "page.css": ("static/page.css", "text/css"),
+    "dashboard.css": ("static/dashboard.css", "text/css"),
+    "uPlot.css": ("vendor/uPlot.min.css", "text/css"),
+    "uPlot.js": ("vendor/uPlot.iife.min.js", "text/javascript"),
+    "dashboard.js": ("static/dashboard.js", "text/javascript"),
+    "enter.js": ("static/enter.js", "text/javascript"),
+    "icon.svg": ("static/icon.svg", "image/svg+xml"),
+}
+"""Files that served pages load, by the name under which they are served: where they are, and their type."""
+SERVED_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 def render(template: str, *, curves: bool = False, **values: Any) -> str:
@@ -42,6 +58,28 @@ def render(template: str, *, curves: bool = False, **values: Any) -> str:
         policy=content_policy(scripts=scripts, styles=styles),
         **values,
     )
+
+
+def render_served(template: str, **values: Any) -> str:
+    """The text of a page that a server hands out under `SERVED_POLICY` (G3).
+
+    >>> page = render_served("enter.html", title="<b>", version="0", wrong=False)
+    >>> "<title>&lt;b&gt; - tacit</title>" in page, "<style" in page
+    (True, False)
+    """
+    return _environment().get_template(template).render(asset=_address, **values)
+
+
+@cache
+def asset(name: str) -> tuple[bytes, str]:
+    """A file that served pages load, and its type; an unknown name is a `KeyError`."""
+    path, kind = ASSETS[name]
+    return _inlined(path).encode(), kind
+
+
+def _address(name: str) -> str:
+    """Where a file is served: its digest is in the address, so that browsers may keep it."""
+    return f"/static/{hashlib.sha256(asset(name)[0]).hexdigest()[:16]}/{name}"
 
 
 def content_policy(*, scripts: Sequence[str], styles: Sequence[str]) -> str:
@@ -74,7 +112,7 @@ def _file(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("tacit.pages", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -82,3 +120,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.filters["digest"] = lambda text: hashlib.sha256(str(text).encode()).hexdigest()[:16]
+    return made

@@ -13,12 +13,15 @@ from typing import Final, Literal, get_args
 from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2024adversarial import pure as bai2024adversarial_pure
+from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_pure_figures
 from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
@@ -27,6 +30,7 @@ from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
+from tacit.runs.places import is_local, place_of
 from tacit.runs.runner import Notify, silent
 
 __all__ = ["EXPERIMENTS", "Experiment", "Scale", "default_directory", "experiment_named", "reproduce"]
@@ -164,6 +168,16 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024adversarial.table_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
     ),
+    "bai2024adversarial/table1-pure": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-pure"],
+        runs=bai2024adversarial_pure.pure_runs,
+        figures=(bai2024adversarial_pure_figures.PureFigure(),),
+    ),
+    "bai2024adversarial/table1-powers": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-powers"],
+        runs=bai2024adversarial_pure.power_runs,
+        figures=(bai2024adversarial_pure_figures.PowersFigure(),),
+    ),
     "bai2024adversarial/estimator": Experiment(
         summary=bai2024adversarial.SUMMARIES["estimator"],
         runs=bai2024adversarial.estimator_runs,
@@ -175,6 +189,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "frontier/valid": Experiment(
+        summary=frontier_valid.SUMMARY, runs=frontier_valid.runs, figures=frontier_valid.FIGURES
+    ),
     "frontier/shuffle": Experiment(
         summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
     ),
@@ -217,6 +234,8 @@ def reproduce(
     scale: Scale = "smoke",
     out: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     notify: Notify = silent,
     command: str | None = None,
@@ -229,7 +248,7 @@ def reproduce(
         Which experiment, and whether to try it out (`"smoke"`) or to run it at full size (`"paper"`).
     out
         Its directory; None: `tacit-results/<name>/<scale>`.
-    workers, progress
+    workers, engine, address, progress
         As in `tacit.run`.
     notify
         Told what was found in the directory and what was drawn.
@@ -238,7 +257,7 @@ def reproduce(
     """
     experiment = experiment_named(name)
     _require_scale(scale)
-    directory = default_directory(name, scale) if out is None else Path(out)
+    directory = default_directory(name, scale) if out is None else place_of(out)
     comparison = run_comparison(
         experiment.runs(scale),
         name=name,
@@ -246,13 +265,15 @@ def reproduce(
         scale=scale,
         command=command or f"tacit reproduce {name} --scale {scale}",
         workers=workers,
+        engine=engine,
+        address=address,
         progress=progress,
         notify=notify,
         borrow=experiment.shares_runs,
     )
     for spec in experiment.figures:
         target = directory / f"{spec.name}.png"
-        if not target.is_file() or target.stat().st_mtime < comparison.finished_at:
+        if not is_local(target) or not target.is_file() or target.stat().st_mtime < comparison.finished_at:
             spec.draw(comparison.results, target, title=f"{name} ({scale})")
         notify(f"figure: {target}")
     return comparison

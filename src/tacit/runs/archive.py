@@ -19,6 +19,7 @@ from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.fingerprint import BEFORE
+from tacit.runs.places import place_of
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory, complete_files
 from tacit.runs.verify import doubts_about_run, kept_config
@@ -99,7 +100,7 @@ def write_result(result: Result, directory: Path) -> Path:
 
 def read_result(directory: str | Path) -> Result:
     """Read a finished run back; its certificate is derived again, and what was kept is compared, not believed."""
-    place = RunDirectory(Path(directory))
+    place = RunDirectory(place_of(directory))
     with complete_files(place.path):
         return _read(place)
 
@@ -135,6 +136,7 @@ def _read(place: RunDirectory) -> Result:
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
         policies=place.policies(config.seeds),
         returns=place.returns(config.seeds),
+        intervals=place.intervals(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

@@ -21,6 +21,7 @@ from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
+from tacit.runs.places import is_local, make_directory, place_of
 from tacit.runs.result import Result
 from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
 from tacit.runs.showing import comparison_html, frame_of
@@ -67,8 +68,8 @@ class Comparison:
 
     @property
     def finished_at(self) -> float:
-        """When the last of its runs was finished, in seconds since the epoch; infinity if they were not kept."""
-        if self.directory is None:
+        """When the last of its runs was finished, in seconds since the epoch; infinity if they are not kept here."""
+        if self.directory is None or not is_local(self.directory):
             return math.inf
         return max((file.stat().st_mtime for file in self.directory.glob(f"*/*/{RESULTS}")), default=math.inf)
 
@@ -110,6 +111,8 @@ def run_comparison(
     scale: str | None = None,
     command: str,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     notify: Notify = silent,
     borrow: bool = False,
@@ -120,7 +123,8 @@ def run_comparison(
     With `borrow`, runs that a sibling comparison has finished are copied (see `sharing`).
     """
     require(len(runs) > 0, "a comparison must have at least one run", len(runs))
-    root = None if out is None else Path(out)
+    where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
+    root = None if out is None else place_of(out)
     places = [_place(run) for run in runs]
     twice = sorted({place for place in places if places.count(place) > 1})
     if twice:
@@ -130,15 +134,15 @@ def run_comparison(
         for run, place in zip(runs, places, strict=True)
     ]
     if root is not None:
-        check_cells(cells, experiment=name, workers=workers)
+        check_cells(cells, experiment=name, **where)
         _check_root(root, name, scale)
         _write_index(root, name=name, scale=scale, places=places, command=command)
-        if borrow:
+        if borrow and is_local(root):
             borrow_finished(dict(zip(places, (run.config for run in runs), strict=True)), root, notify=notify)
         if all(RunDirectory(root / place).finished for place in places):
             notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
             notify = silent
-    results = run_cells(cells, experiment=name, workers=workers, progress=progress, notify=notify, callbacks=callbacks)
+    results = run_cells(cells, experiment=name, **where, progress=progress, notify=notify, callbacks=callbacks)
     if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
         notify(words)
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)
@@ -146,7 +150,7 @@ def run_comparison(
 
 def load(directory: str | Path) -> Result | Comparison:
     """Read a finished run, or all runs of a comparison, back from their directory."""
-    root = Path(directory)
+    root = place_of(directory)
     if RunDirectory(root).begun:
         return read_result(root)
     if not (root / INDEX).is_file():
@@ -164,9 +168,10 @@ def load(directory: str | Path) -> Result | Comparison:
 
 
 def mixed_constants(results: Sequence[Result]) -> str | None:
-    """What to say where runs use different constants (theory, practical, printed); None where all use one."""
+    """What to say where runs use different constants (theory, practical, ...); None where all use one."""
     rules = {
-        rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical", "printed")
+        rule: [r.label for r in results if r.resolved.constants == rule]
+        for rule in ("theory", "practical", "printed", "valid")
     }
     rules = {rule: labels for rule, labels in rules.items() if labels}
     if len(rules) < 2:
@@ -204,7 +209,7 @@ def _check_root(root: Path, name: str, scale: str | None) -> None:
 
 def _write_index(root: Path, *, name: str, scale: str | None, places: Sequence[str], command: str) -> None:
     with writing_to(root):
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         index = {"format": 1, "name": name, "scale": scale, "runs": list(places)}
         write_json(root / INDEX, {**index, "version": __version__, "command": command})
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
+from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
 from tacit.runs.result import Result
-from tacit.runs.storage import check_writable, write_whole, writing_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,7 +138,7 @@ def plot(
     """
     require(len(results) > 0, "a figure needs at least one result", len(results))
     check_choices(band, log)
-    target = None if path is None else _target(Path(path))
+    target = None if path is None else _target(place_of(path))
     from matplotlib.figure import Figure
 
     panels: dict[str, list[Result]] = {}
@@ -375,5 +375,5 @@ def save_figure(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=160)
     with writing_to(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         write_whole(path, buffer.getvalue())

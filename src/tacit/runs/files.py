@@ -71,6 +71,8 @@ def compare(
     *,
     out: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Comparison:
@@ -82,13 +84,23 @@ def compare(
         The file; see this module for its form.
     out
         A directory to keep the runs in, resumable; None: they are not kept.
-    workers, progress, callbacks
+    workers, engine, address, progress, callbacks
         As in `tacit.run`.
     """
     made = all_callbacks(callbacks)
     name, runs = read_comparison(path)
     command = f"tacit compare {shlex.quote(str(path))}"
-    return run_comparison(runs, name=name, out=out, command=command, workers=workers, progress=progress, callbacks=made)
+    return run_comparison(
+        runs,
+        name=name,
+        out=out,
+        command=command,
+        workers=workers,
+        engine=engine,
+        address=address,
+        progress=progress,
+        callbacks=made,
+    )
 
 
 def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:

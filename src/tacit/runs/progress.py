@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from tacit.loop.simulate import Progress
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "quiet"]
 
 
 @contextlib.contextmanager
 def progress_bar(total: int, what: str, *, show: bool) -> Iterator[Progress]:
     """A callback that takes the number of episodes done; it draws a bar if `show` and stderr is a terminal."""
     if not show or total <= 0 or not sys.stderr.isatty():
-        yield _quiet
+        yield quiet
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -30,5 +30,6 @@ def progress_bar(total: int, what: str, *, show: bool) -> Iterator[Progress]:
         yield advanced
 
 
-def _quiet(done: int) -> None:
+def quiet(done: int) -> None:
+    """A callback for whom nobody watches."""
     del done

@@ -16,9 +16,9 @@ from tacit.pages.page import render
 from tacit.runs.comparison import Comparison
 from tacit.runs.curves import figure_of
 from tacit.runs.figures import LogAxes, check_choices
+from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
 from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
-from tacit.runs.storage import check_writable, write_whole, writing_to
 
 __all__ = ["Table", "render_report", "write_report"]
 
@@ -76,11 +76,11 @@ def write_report(
     found: Result | Comparison, path: str | Path, *, log: LogAxes = "none", directory: str | Path | None = None
 ) -> Path:
     """Write the page to a file."""
-    target = Path(path)
+    target = place_of(path)
     check_writable(target.parent)
     page = render_report(found, log=log, directory=directory)
     with writing_to(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(target.parent)
         write_whole(target, page.encode())
     return target
 

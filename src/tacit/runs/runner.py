@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.callbacks import Callback, Checkpoint, all_callbacks
+from tacit.engines import check_engine
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
@@ -26,6 +27,7 @@ from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.estimate import require_memory
 from tacit.runs.fingerprint import fingerprint_of
+from tacit.runs.places import place_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result, resolve, result_of, world_json
 from tacit.runs.schedule import Task, run_tasks
@@ -52,6 +54,8 @@ class Cell:
 def run(
     *,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     out: str | Path | None = None,
     progress: bool = False,
     on_checkpoint: Callable[[Checkpoint], object] | None = None,
@@ -67,8 +71,10 @@ def run(
     and where it runs:
 
     - `workers`: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
-    - `out`: A directory to keep the result in. A run that was interrupted continues there and redoes no finished seed;
-      a finished one is read back; a different one is refused.
+    - `engine`: "local", or "ray" for the workers of a Ray cluster (extra `ray`); the rows are the same.
+    - `address`: HOST:PORT of a Ray cluster that runs already, or "auto"; one is started and stopped by default.
+    - `out`: A directory to keep the result in, or a URL such as s3://bucket/run (extra `fsspec`). A run that was
+      interrupted continues there and redoes no finished seed; a finished one is read back; a different one is refused.
     - `progress`: Whether to draw a bar when stderr is a terminal.
 
     Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
@@ -86,9 +92,10 @@ def run(
         if item.default is Parameter.empty and item.name not in (*options, "seeds"):
             raise TypeError(f"run() needs the option {item.name!r}")
     config = sized(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
-    cell = Cell(label=config.label, config=config, directory=None if out is None else Path(out))
+    cell = Cell(label=config.label, config=config, directory=None if out is None else place_of(out))
     made = all_callbacks(callbacks, on_checkpoint)
-    (result,) = run_cells([cell], experiment="run", workers=workers, progress=progress, callbacks=made)
+    where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
+    (result,) = run_cells([cell], experiment="run", **where, progress=progress, callbacks=made)
     return result
 
 
@@ -108,12 +115,14 @@ def run_cells(
     *,
     experiment: str,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: bool = False,
     notify: Notify = _log.warning,
     command: str | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> tuple[Result, ...]:
-    """Run what is missing of these cells, on one pool of processes, and return all of them.
+    """Run what is missing of these cells, on one pool of processes or one cluster, and return all of them.
 
     Parameters
     ----------
@@ -121,7 +130,7 @@ def run_cells(
         Each is validated before anything is written; two cells may not share a directory.
     experiment
         The name under which the rows are stored.
-    workers, progress
+    workers, engine, address, progress
         As in `run`.
     notify
         Told what was found in the directories.
@@ -130,12 +139,13 @@ def run_cells(
     callbacks
         Told every row when its seed is finished, in this process (`tacit.callbacks`).
     """
-    headers = check_cells(cells, experiment=experiment, workers=workers, command=command)
+    where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
+    headers = check_cells(cells, experiment=experiment, **where, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
     tasks: list[Task] = []
     for number, (cell, header) in enumerate(zip(cells, headers, strict=True)):
         for seed in _missing(cell, header, notify):
-            tasks.append(Task(config=cell.config, seed=seed, cell=number))
+            tasks.append(Task(config=cell.config, seed=seed, cell=number, label=cell.label))
 
     def finished(task: Task, seed_run: SeedRun) -> None:
         cell = cells[task.cell]
@@ -151,7 +161,7 @@ def run_cells(
     total = sum(task.config.episodes for task in tasks)
     what = f"{len(tasks)} seed{'s' if len(tasks) > 1 else ''}"
     with progress_bar(total, what, show=progress) as advanced:
-        run_tasks(tasks, workers=workers, finished=finished, advanced=advanced)
+        run_tasks(tasks, finished=finished, advanced=advanced, **where)
     results = tuple(
         _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
     )
@@ -179,9 +189,16 @@ def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
 
 
 def check_cells(
-    cells: Sequence[Cell], *, experiment: str, workers: int | None, command: str | None = None
+    cells: Sequence[Cell],
+    *,
+    experiment: str,
+    workers: int | None,
+    engine: str = "local",
+    address: str | None = None,
+    command: str | None = None,
 ) -> list[dict[str, Any]]:
     """Raise unless every cell can be built and its directory fits; returns what config.json will say."""
+    check_engine(engine, address=address)
     if workers is not None:
         require_count("workers", workers)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
@@ -190,7 +207,8 @@ def check_cells(
     for cell in cells:
         with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
             headers.append(_header(cell, experiment, command))
-    require_memory([cell.config for cell in cells], workers=workers)
+    if address is None:  # another machine's memory is its own
+        require_memory([cell.config for cell in cells], workers=workers)
     for cell in cells:
         handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
         if handed and cell.directory is not None:

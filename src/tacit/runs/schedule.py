@@ -1,9 +1,10 @@
-"""Seeds on processes: which worker runs a seed, and beside how many others, cannot change a row.
+"""Seeds on processes or on a cluster: which worker runs a seed, and beside how many others, cannot change a row.
 
 Every task is one seed of one configuration and draws from generators that depend on its seed alone. Workers are fresh
 interpreters (`spawn`); they build their objects from the configuration, report progress through one shared counter per
 task (and one more, for compilation) and end when their parent does. The first failure stops everything that runs and
-names its seed; what was finished before stays finished.
+names its seed; what was finished before stays finished. On a Ray cluster (`tacit.engines`) a seed whose worker was lost
+runs again elsewhere.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.compiling import announce, seconds_compiling, tell_of
+from tacit.engines import TaskFailed, default_workers, scatter
 from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
 from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.runs.progress import quiet
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
-__all__ = ["SeedFailed", "Task", "default_workers", "run_tasks"]
+__all__ = ["SeedFailed", "Task", "run_tasks"]
 
 POLL_SECONDS: Final = 0.1
 TRIAL_SECONDS: Final = 1.5
@@ -51,9 +54,11 @@ class Task:
     seed: int
     cell: int = 0
     """Whose seed it is, for the caller's own bookkeeping."""
+    label: str = ""
+    """What the cell is called."""
 
     def __str__(self) -> str:
-        return f"seed {self.seed} of {self.config.learner} on {self.config.environment_name}"
+        return f"seed {self.seed} of {self.label or self.config.learner} on {self.config.environment_name}"
 
 
 class SeedFailed(RuntimeError):
@@ -64,20 +69,20 @@ class _Stopped(Exception):
     """Raised from a progress report, to give up the seed that reports."""
 
 
-def default_workers(tasks: int) -> int:
-    """As many processes as this process may use cores, but no more than there are tasks."""
-    return max(1, min(len(os.sched_getaffinity(0)), tasks))
-
-
 def run_tasks(
     tasks: Sequence[Task],
     *,
     workers: int | None,
     finished: Callable[[Task, SeedRun], None],
     advanced: Progress,
+    engine: str = "local",
+    address: str | None = None,
 ) -> None:
     """Run every task; call `finished` once for each, as they end, and `advanced` with the episodes done by all."""
     if not tasks:
+        return
+    if engine == "ray":
+        _run_on_ray(tasks, workers, address, finished, advanced)
         return
     count = default_workers(len(tasks)) if workers is None else min(require_count("workers", workers), len(tasks))
     if count == 1:
@@ -151,6 +156,36 @@ def _until(deadline: float, before: int, advanced: Progress) -> Progress:
 def _working_time() -> float:
     """A clock that stands still while kernels are compiled: that is done once, and twice on two processes."""
     return time.perf_counter() - seconds_compiling()
+
+
+def _run_on_ray(
+    tasks: Sequence[Task],
+    workers: int | None,
+    address: str | None,
+    finished: Callable[[Task, SeedRun], None],
+    advanced: Progress,
+) -> None:
+    before = 0
+
+    def tell(under_way: Mapping[int, int]) -> None:
+        advanced(before + sum(under_way.values()))
+
+    watched = None if advanced is quiet else tell
+    try:
+        with contextlib.closing(
+            scatter(run_remote_seed, tasks, workers=workers, address=address, advanced=watched)
+        ) as outcomes:
+            for task, run in outcomes:
+                before += task.config.episodes
+                finished(task, run)
+                advanced(before)
+    except TaskFailed as error:
+        raise SeedFailed(f"{error.item} failed: {error}") from error.__cause__
+
+
+def run_remote_seed(task: Task, progress: Progress) -> SeedRun:
+    """Run one seed on a machine of a cluster; what is not stored stays there, as it may be large."""
+    return replace(run_seed(task, progress), belief=None, released=None)
 
 
 def _run_on_processes(

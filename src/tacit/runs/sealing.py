@@ -39,7 +39,7 @@ def runs_of(place: Path) -> list[Path]:
     listed = [Path(str(one)) for one in read_json(place / INDEX).get("runs", ())]
     for one in listed:
         require(not one.is_absolute() and ".." not in one.parts, "runs of a comparison must lie inside it", str(one))
-    return [place / one for one in listed]
+    return [place / str(one) for one in listed]
 
 
 def sign_directory(directory: str | Path, private: str | Path) -> Path:

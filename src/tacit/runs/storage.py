@@ -1,4 +1,4 @@
-"""A run on disk: one directory, every file of it written whole or not at all.
+"""A run that is kept: one directory, here or remote (`places`), every file of it written whole or not at all.
 
     config.json      what was asked for, what it resolved to, the version and the command
     privacy.json     the claim and the certificate
@@ -7,6 +7,7 @@
     timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
+    intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
@@ -17,13 +18,9 @@ Parquet is read by DuckDB, Polars and pandas alike.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
-import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,10 +29,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, TacitError
+from tacit.errors import InvalidInput
 from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
+from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
+from tacit.runs.places import (
+    TEMPORARY,
+    check_writable,
+    complete_files,
+    is_local,
+    make_directory,
+    read_json,
+    write_json,
+    write_whole,
+    writing_to,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,19 +83,19 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
 
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
     "timing.json",
     "policies.json",
     "returns.json",
+    "intervals.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, MODEL, RESULTS)
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
-TEMPORARY: Final = ".tmp-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +139,7 @@ class RunDirectory:
         if self.begun:
             return
         with writing_to(self.path):
-            (self.path / "seeds").mkdir(parents=True, exist_ok=True)
+            make_directory(self.path / "seeds")
             if model is not None:
                 write_whole(self.path / MODEL, _model_bytes(model))
             write_json(self.path / PRIVACY, privacy)
@@ -140,7 +149,7 @@ class RunDirectory:
         """The environment that was handed over, if it was."""
         if not (self.path / MODEL).is_file():
             return None
-        with np.load(self.path / MODEL, allow_pickle=False) as stored:
+        with np.load(io.BytesIO((self.path / MODEL).read_bytes()), allow_pickle=False) as stored:
             return TabularMDP(
                 P=stored["P"],
                 r=stored["r"],
@@ -156,7 +165,10 @@ class RunDirectory:
 
     def finished_seeds(self, seeds: Sequence[int]) -> list[int]:
         """Those of these seeds whose rows are here."""
-        return [seed for seed in seeds if self._part(seed).is_file()]
+        if not (self.path / "seeds").is_dir():
+            return []
+        there = {file.name for file in (self.path / "seeds").iterdir()}
+        return [seed for seed in seeds if self._part(seed).name in there]
 
     def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
         """Store a finished seed: its seconds first, then its rows, which count."""
@@ -170,6 +182,8 @@ class RunDirectory:
             details["returns"] = run.returns.to_dict()
         if run.policy is not None:
             details["policy"] = policy_to_dict(run.policy)
+        if run.interval is not None:
+            details["interval"] = run.interval._asdict()
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
             write_whole(part, _parquet_bytes(seed_rows(run, labels)))
@@ -190,6 +204,9 @@ class RunDirectory:
             returns = {seed: kept.pop("returns") for seed, kept in details.items() if "returns" in kept}
             if returns:
                 write_json(self.path / RETURNS, returns, indent=None)
+            intervals = {seed: kept.pop("interval") for seed, kept in details.items() if "interval" in kept}
+            if intervals:
+                write_json(self.path / INTERVALS, intervals, indent=None)
             write_json(self.path / TIMING, details)
             rows = _parquet_bytes(pa.concat_tables(parts))
             kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
@@ -211,6 +228,13 @@ class RunDirectory:
         kept = read_json(self.path / RETURNS)
         return tuple(ReturnMeasures.from_dict(kept[str(seed)]) for seed in seeds)
 
+    def intervals(self, seeds: Sequence[int]) -> tuple[ValueInterval, ...]:
+        """Where the value of the best policy lies, seed by seed; empty for learners that do not say."""
+        if not (self.path / INTERVALS).is_file():
+            return ()
+        kept = read_json(self.path / INTERVALS)
+        return tuple(ValueInterval(**kept[str(seed)]) for seed in seeds)
+
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""
         if not (self.path / POLICIES).is_file():
@@ -224,71 +248,6 @@ class RunDirectory:
 
     def _part(self, seed: int) -> Path:
         return self.path / "seeds" / f"seed-{seed:06d}.parquet"
-
-
-def check_writable(path: Path) -> None:
-    """Raise unless `path` is, or could become, a directory in which this process may write; writes nothing."""
-    nearest = path.absolute()
-    while not os.path.lexists(nearest) and nearest != nearest.parent:
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with --out")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with --out")
-
-
-@contextlib.contextmanager
-def writing_to(path: Path) -> Iterator[None]:
-    """Say in one line that a place cannot be written to, whatever the reason."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {path}: {error.strerror or error}") from error
-
-
-@contextlib.contextmanager
-def complete_files(path: Path) -> Iterator[None]:
-    """Say in one line that what is kept in a place is not what tacit writes there: an entry is missing or no value."""
-    try:
-        yield
-    except TacitError:
-        raise
-    except KeyError as error:
-        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all."""
-    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; results are meant to be read.
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
-    """Write valid JSON (no NaN, no Infinity), whole or not at all."""
-    write_whole(path, (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read what `write_json` wrote."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be readable JSON written by tacit: {error}") from error
-    if not isinstance(content, dict):
-        raise InvalidInput(f"{path} must hold one JSON object")
-    return content
 
 
 def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any], *, finished: bool) -> None:
@@ -347,7 +306,7 @@ def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path).read()
+        return pq.ParquetFile(path if is_local(path) else pa.BufferReader(path.read_bytes())).read()
     except (OSError, pa.ArrowException) as error:
         raise InvalidInput(f"{path} must be a Parquet file written by tacit: {error}") from error
 
@@ -368,9 +327,3 @@ def _model_bytes(mdp: TabularMDP) -> bytes:
         action_names=list(mdp.action_names),
     )
     return buffer.getvalue()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

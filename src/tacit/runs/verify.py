@@ -32,6 +32,7 @@ from tacit.accounting.terms import Terms
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds
+from tacit.runs.places import place_of
 from tacit.runs.result import resolve
 from tacit.runs.sealing import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.signature import Signed, digest, examine
@@ -41,7 +42,7 @@ __all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "v
 
 TOLERANCE: Final = 1e-6
 CELLS = "cells.json"
-WHERE_IT_RUNS: Final = ("workers", "out", "json")
+WHERE_IT_RUNS: Final = ("workers", "engine", "address", "out", "json")
 """Options of `tacit run` that are no part of a configuration."""
 
 
@@ -67,7 +68,7 @@ class Verdict:
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
     """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on."""
-    place = Path(path)
+    place = place_of(path)
     with complete_files(place):
         return _directory(place, key) if place.is_dir() else _file(place, key)
 

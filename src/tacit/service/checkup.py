@@ -24,7 +24,7 @@ from tacit.study.parts import Head
 from tacit.study.sealed import body_size
 from tacit.study.study import Study
 
-__all__ = ["Finding", "check_up"]
+__all__ = ["Finding", "check_up", "stage_room"]
 
 State = Literal["ok", "warning", "failed"]
 SAMPLE: Final = 0.2
@@ -37,6 +37,7 @@ BESIDE: Final = 600
 """Bytes that a report takes beside its body: ids, pseudonyms, indices, the token."""
 COPIES: Final = 3
 """A body stands in the table, in the log and, sealed, in the batch."""
+LEAST_ROOM: Final = 64 * 2**20
 EARLIEST: Final = 1_700_000_000
 """No clock is before this second: tacit is younger."""
 
@@ -82,6 +83,15 @@ def check_up(
         except OSError as error:
             found.append(Finding(check=name, state="failed", words=f"{error.strerror}"))
     return found
+
+
+def stage_room(collector: Collector) -> int:
+    """The bytes of the disk that a stage of this collector takes at the most."""
+    needed = LEAST_ROOM
+    for channel in collector.channels:
+        body = body_size(channel, collector.layers) if collector.layers else channel.body_size
+        needed = max(needed, channel.target * (COPIES * body + BESIDE))
+    return needed
 
 
 def _secrets(config: PartyConfig) -> Iterator[Finding]:
@@ -144,12 +154,9 @@ def _disk(config: PartyConfig) -> Iterator[Finding]:
     place = config.directory
     while not place.exists():
         place = place.parent
-    free, needed = shutil.disk_usage(place).free, 64 * 2**20
+    free, needed = shutil.disk_usage(place).free, LEAST_ROOM
     if isinstance(config, ShufflerConfig) and database_at(config.directory, database_url(config)).exists("collector"):
-        collector = Collector(config.directory, database=database_url(config))
-        for channel in collector.channels:
-            body = body_size(channel, collector.layers) if collector.layers else channel.body_size
-            needed = max(needed, channel.target * (COPIES * body + BESIDE))
+        needed = stage_room(Collector(config.directory, database=database_url(config)))
     require(free >= needed, f"the disk must have {needed // 2**20} MiB for a stage", f"{free // 2**20} MiB")
     words = f"{free // 2**20} MiB are free, a stage needs {needed // 2**20} at the most"
     yield Finding(check="disk", state="ok", words=words)

@@ -79,12 +79,14 @@ def run_service_demo(
     stages: int = STAGES,
     seed: int = 0,
     database: str | None = None,
+    dashboard: bool = False,
+    wait: Callable[[], object] | None = None,
     say: Say | None = None,
 ) -> ServiceDemo:
     """Run a study of so many simulated people; without a directory nothing of it is left.
 
     `database` is a postgresql:// URL; every party gets a schema of its own there. The seed moves the people, never the
-    noise.
+    noise. With `dashboard` the study is shown while it runs, at an address that `say` is told, until `wait` returns.
     """
     tell, begun = say or _silent, time.monotonic()
     known = [name for name in get_args(Trust) if name != "none"]
@@ -100,6 +102,9 @@ def run_service_demo(
         with parties, _crowd() as (pool, workers):
             parties.start()
             tell("started: " + ", ".join(f"{name} {parties.addresses[name]['internal']}" for name in parties.parties))
+            parties.until_open(0)
+            if dashboard:
+                tell(f"dashboard: {parties.start_dashboard(simulated=True)}")
             rows = tuple(
                 _stage(parties, pool, workers, number, credentials[number * target :][:target], seed, design, tell)
                 for number in range(count)
@@ -107,6 +112,8 @@ def run_service_demo(
             status = parties.until(lambda found: found["worker"]["outcome"] == "finished")
             require(status["worker"]["word"] == "served", "a study must end with a policy", status["worker"]["word"])
             exported = json.loads(parties.internal("learner").get("/v1/policy"))
+            if dashboard and wait is not None:
+                wait()
     sent, seconds = sum(row["reports"] for row in rows), sum(row["seconds"] for row in rows)
     return ServiceDemo(
         design=design,

@@ -30,6 +30,8 @@ from typing import Any, Final, Self
 from tacit.errors import InvalidInput, require
 from tacit.runs.signature import canonical, new_keys
 from tacit.service.config import Limits
+from tacit.service.dashboard.access import Tokens
+from tacit.service.dashboard.serving import entrance
 from tacit.service.device import Pins
 from tacit.service.peers import Peer
 from tacit.service.sizes import largest_envelope
@@ -131,15 +133,21 @@ class Loopback:
             ready = home / "ready.json"
             ready.unlink(missing_ok=True)
             (home / "config.toml").write_text(_toml(self._config(party)), encoding="utf-8")
-            with (home / "log.jsonl").open("ab") as log:
-                self.processes[party] = subprocess.Popen(  # noqa: S603 - this interpreter, our own arguments
-                    [sys.executable, "-m", "tacit", "serve", party, str(home / "config.toml")],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                )
+            self._spawn(party, [str(home / "config.toml")])
             self.addresses[party] = self._awaited(party, ready)
+
+    def start_dashboard(self, *, simulated: bool) -> str:
+        """Serve a dashboard of shuffler and learner, once they run; the address that enters with the writing token."""
+        require(self._gone("dashboard"), "the dashboard must not run already", "a running one")
+        home = self.home("dashboard")
+        tokens = Tokens.at(home / "tokens")  # made here, so that the process has none to print
+        ready = home / "ready.json"
+        ready.unlink(missing_ok=True)
+        places = [str(self.home(party) / "config.toml") for party in ("learner", "shuffler")]
+        options = ["--secrets", str(home / "tokens"), "--ready", str(ready), *(["--simulated"] * simulated)]
+        self._spawn("dashboard", [*places, *options])
+        self.addresses["dashboard"] = self._awaited("dashboard", ready)
+        return entrance(self.public("dashboard"), tokens.writer)
 
     def until(self, when: Callable[[dict[str, Any]], bool], seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """The learner's status once it is so; a learner that is refused, or takes too long, is an error."""
@@ -187,6 +195,17 @@ class Loopback:
         self.stop()
 
     # inside
+
+    def _spawn(self, party: str, arguments: list[str]) -> None:
+        """Start the process of a party; what it says goes into its log."""
+        with (self.home(party) / "log.jsonl").open("ab") as log:
+            self.processes[party] = subprocess.Popen(  # noqa: S603 - this interpreter, our own arguments
+                [sys.executable, "-m", "tacit", "serve", party, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
 
     def _gone(self, party: str) -> bool:
         process = self.processes.get(party)

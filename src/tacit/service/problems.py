@@ -34,6 +34,7 @@ class Problem:
 PROBLEMS: Final[Mapping[str, Problem]] = {
     "malformed": Problem(400, "This is not what is taken here."),
     "unauthorized": Problem(401, "A secret is needed."),
+    "forbidden": Problem(403, "This secret does not allow it."),
     "token": Problem(403, "The token or credential is not accepted."),
     "used-up": Problem(403, "This person has reported as often as the study allows."),
     "not-found": Problem(404, "There is nothing here."),

@@ -16,7 +16,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +71,8 @@ class Party:
     end: Callable[[], Awaitable[None]] = _nothing
     """Ends it: called when devices are answered, before the internal listener closes."""
     ready: Path | None = None
+    started: Callable[[Mapping[str, str]], None] | None = None
+    """Told the addresses once all listeners accept."""
 
 
 class _Server(uvicorn.Server):
@@ -190,6 +192,8 @@ def _say_ready(party: Party, sockets: Sequence[socket.socket]) -> None:
             write_whole(party.ready, line.encode() + b"\n")
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+    if party.started is not None:
+        party.started(addresses)
     party.log.event("ready")
 
 

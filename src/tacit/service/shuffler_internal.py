@@ -30,7 +30,7 @@ from tacit.errors import require
 from tacit.service.problems import Refused
 from tacit.service.shuffler import Shuffler
 from tacit.service.web import application, health_route, json_response, metrics_route, said
-from tacit.service.windows import ends_after, look
+from tacit.service.windows import close_stage, ends_after, look, void_stage
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.parts import Head
@@ -60,7 +60,7 @@ def internal_app(made: Shuffler) -> ASGIApp:
 
     async def close(request: Request) -> Response:
         (stage,) = _numbers(request)
-        return json_response({"reports": await made.writer.run(lambda collector: _closed(collector, stage))})
+        return json_response({"reports": await made.writer.run(lambda collector: close_stage(collector, stage))})
 
     async def release(request: Request) -> Response:
         stage, number = _numbers(request)
@@ -79,7 +79,7 @@ def internal_app(made: Shuffler) -> ASGIApp:
     async def void(request: Request) -> Response:
         (stage,) = _numbers(request)
         reason = _text(await request.body(), 200) or "given up"
-        await made.writer.run(lambda collector: _voided(collector, stage, reason))
+        await made.writer.run(lambda collector: void_stage(collector, stage, reason))
         made.windows.soon()
         return json_response({"stage": stage, "state": "void"})
 
@@ -136,19 +136,6 @@ def _opened(made: Shuffler, collector: Collector, stage: int, number: int, data:
     return there is None
 
 
-def _closed(collector: Collector, stage: int) -> int:
-    """Close the open stage if enough reports are in; how many count."""
-    seen = look(collector)
-    require(seen is not None and seen.stage == stage, "the last stage must be this one", "another")
-    assert seen is not None  # noqa: S101 - for the types
-    if seen.state in ("closed", "released"):
-        return seen.reports
-    require(seen.state == "open", "a stage must be open to be closed", seen.state)
-    hint = "wait for more, or end it with void"
-    require(seen.reports >= seen.least, f"a stage must have at least {seen.least} reports", seen.reports, hint)
-    return collector.close()
-
-
 def _released(collector: Collector, stage: int, number: int, head: Head) -> bytes:
     """The release of a question: what was stored, or the last question's, made now."""
     with collector.store.reading() as connection:
@@ -161,15 +148,6 @@ def _released(collector: Collector, stage: int, number: int, head: Head) -> byte
         return collector.release(head)
     require(stored is not None, f"the question to release must be {last[1]} of stage {last[0]}", "another")
     return bytes(stored[0])
-
-
-def _voided(collector: Collector, stage: int, reason: str) -> None:
-    """Give the last stage up, unless it was given up before."""
-    seen = look(collector)
-    require(seen is not None and seen.stage == stage, "the last stage must be this one", "another")
-    assert seen is not None  # noqa: S101 - for the types
-    if seen.state != "void":
-        collector.void(reason)
 
 
 # requests and answers

@@ -20,14 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, require
 from tacit.service.intake import Writer
 from tacit.service.logs import Log
 from tacit.service.metrics import STATES, Meters
 from tacit.service.relay import Relay
 from tacit.study.collector import Collector
 
-__all__ = ["Seen", "Windows", "ends_after", "look"]
+__all__ = ["Seen", "Windows", "close_stage", "ends_after", "look", "void_stage"]
 
 TOO_FEW: Final = "too few reports at the end of the window"
 OPEN: Final = """SELECT stage.number, slot, state, n,
@@ -63,6 +63,30 @@ def look(collector: Collector) -> Seen | None:
     channel = collector.channels[slot]
     count = int(reports) if n is None else int(n)
     return Seen(stage=number, state=state, reports=count, least=channel.least, target=channel.target, ends=ends)
+
+
+def close_stage(collector: Collector, stage: int) -> int:
+    """Close the open stage if enough reports are in; how many count. A stage that was closed stays so."""
+    seen = _last(collector, stage)
+    if seen.state in ("closed", "released"):
+        return seen.reports
+    require(seen.state == "open", "a stage must be open to be closed", seen.state)
+    hint = "wait for more, or end it with void"
+    require(seen.reports >= seen.least, f"a stage must have at least {seen.least} reports", seen.reports, hint)
+    return collector.close()
+
+
+def void_stage(collector: Collector, stage: int, reason: str) -> None:
+    """Give the last stage up, unless it was given up before."""
+    if _last(collector, stage).state != "void":
+        collector.void(reason)
+
+
+def _last(collector: Collector, stage: int) -> Seen:
+    seen = look(collector)
+    require(seen is not None and seen.stage == stage, "the last stage must be this one", "another")
+    assert seen is not None  # noqa: S101 - for the types
+    return seen
 
 
 class Windows:

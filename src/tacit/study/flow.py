@@ -17,7 +17,7 @@ the sides belong to different people.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -25,7 +25,7 @@ from scipy.special import ndtr, ndtri
 from tacit.arrays import Floats
 from tacit.released.counts import CountStatistics
 
-__all__ = ["IMPOSSIBLE", "SIGMAS", "broken_flow", "flow_gaps"]
+__all__ = ["IMPOSSIBLE", "SIGMAS", "FlowScore", "broken_flow", "flow_gaps", "flow_scores"]
 
 SIGMAS: Final = 4.0
 RATE: Final = 2.0 * float(ndtr(-SIGMAS))
@@ -47,16 +47,61 @@ def broken_flow(statistics: Any, trust: str, layer: int | None = None) -> str | 
     >>> broken_flow(counts, "central")
     'flow: counts contradict themselves in 1 of 6 lines'
     """
-    if not isinstance(statistics, CountStatistics) or trust not in ("central", "shuffle"):
-        return None
-    if statistics.visits.shape[0] < 2:
+    if not _tested(statistics, trust):
         return None
     gaps = flow_gaps(statistics, layer)
     lines = sum(gap.size for gap, _ in gaps)
-    z = -float(ndtri(RATE / (2.0 * lines)))
+    z = _allowed(lines)
     # Half a count for what rounding may do; a gap that is no number is no small one.
     broken = sum(int((~(gap <= z * sigma + 0.5)).sum()) for gap, sigma in gaps)
     return None if broken == 0 else f"flow: counts contradict themselves in {broken} of {lines} lines"
+
+
+class FlowScore(NamedTuple):
+    """How far the lines of one law are from holding, at the worst, in standard deviations of their noise."""
+
+    law: str
+    lines: int
+    largest: float
+    allowed: float
+    """Beyond this (and half a count) a release is quarantined."""
+
+
+def flow_scores(statistics: Any, trust: str, layer: int | None = None) -> tuple[FlowScore, ...]:
+    """The largest z-score of each law that is tested; none where nothing is (see above).
+
+    >>> from tacit.released.counts import CountShape, empty_counts
+    >>> counts = empty_counts(CountShape(horizon=2, num_states=2, num_actions=1, staged=True))
+    >>> counts.variance[:] = 1.0
+    >>> counts.visits[1, 0, 0] = 3.0
+    >>> [(score.law, round(score.largest, 3)) for score in flow_scores(counts, "central")]
+    [('arrivals', 1.732), ('departures', 0.0), ('people', 2.121)]
+    """
+    if not _tested(statistics, trust):
+        return ()
+    gaps = flow_gaps(statistics, layer)
+    allowed = _allowed(sum(gap.size for gap, _ in gaps))
+    laws = ("arrivals", "departures", "people")[-len(gaps) :]
+    return tuple(
+        FlowScore(law, gap.size, _largest(gap, sigma), allowed) for law, (gap, sigma) in zip(laws, gaps, strict=True)
+    )
+
+
+def _tested(statistics: Any, trust: str) -> bool:
+    """Whether there is something to test: counts by step, of trajectories that were sent whole."""
+    counted = isinstance(statistics, CountStatistics) and trust in ("central", "shuffle")
+    return counted and statistics.visits.shape[0] >= 2
+
+
+def _allowed(lines: int) -> float:
+    """The z-score that one of so many lines may have."""
+    return -float(ndtri(RATE / (2.0 * lines)))
+
+
+def _largest(gap: Floats, sigma: float) -> float:
+    """Max gap / σ; without noise a gap of more than half a count is beyond every score."""
+    worst = float(np.max(gap))
+    return worst / sigma if sigma > 0.0 else 0.0 if worst <= 0.5 else float("inf")
 
 
 def flow_gaps(statistics: CountStatistics, layer: int | None = None) -> list[tuple[Floats, float]]:

@@ -5,7 +5,8 @@
     an exported policy        its certificate is what its design gives, beside digest and signature
 
 A directory that cannot be opened, and a file that cannot be read, is an error, neither true nor false. `key` is the
-public key to insist on: of the bundles of a study, of the releases of a collector, of the file itself.
+public key to insist on: of the bundles of a study, of the releases of a collector, of the file itself. `database` is
+where a party keeps its tables, if not in its directory.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.parts import certificate_under, parts_of
 from tacit.study.record import ENTRIES, FORMAT, replayed
+from tacit.study.store import Database
 from tacit.study.study import Study
 from tacit.study.wire import Release
 
@@ -32,9 +34,11 @@ Signatures = list[tuple[bool, Signed]]
 """Whether there is a signature, and what it is worth."""
 
 
-def verify_study(directory: str | Path, *, key: str | Path | None = None) -> Verdict:
+def verify_study(
+    directory: str | Path, *, key: str | Path | None = None, database: str | Database | None = None
+) -> Verdict:
     """Whether a learner's directory follows from its design and the releases in it."""
-    study, pinned = Study(directory), None if key is None else Path(key)
+    study, pinned = Study(directory, database=database), None if key is None else Path(key)
     with study.store.reading() as connection:
         bundles = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM bundle ORDER BY stage, question")]
     parsed = [Bundle.parse(data) for data in bundles]
@@ -48,9 +52,11 @@ def verify_study(directory: str | Path, *, key: str | Path | None = None) -> Ver
     return _verdict(Path(directory), "study", check, signed, key)
 
 
-def verify_collector(directory: str | Path, *, key: str | Path | None = None) -> Verdict:
+def verify_collector(
+    directory: str | Path, *, key: str | Path | None = None, database: str | Database | None = None
+) -> Verdict:
     """Whether a collector's ledger and outbox are whole and paid, under a design that keeps its claim."""
-    collector, pinned = Collector(directory), None if key is None else Path(key)
+    collector, pinned = Collector(directory, database=database), None if key is None else Path(key)
     with collector.store.reading() as connection:
         released = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM outbox ORDER BY charge")]
     parsed = [Release.parse(data) for data in released]

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
-from tacit.errors import NotSupported, UnknownName, require_count
+from tacit.engines import ray_cluster
+from tacit.errors import UnknownName, require_count
 from tacit.service.batches.work import Task
 
 __all__ = ["ENGINES", "Engine", "engine"]
@@ -86,18 +87,8 @@ def _processes(workers: int) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def _ray(workers: int) -> Iterator[Engine]:
-    try:
-        import ray
-    except ImportError as error:
-        raise NotSupported("the engine ray needs the package ray: pip install 'tacit[ray]'") from error
-    started = not ray.is_initialized()
-    if started:
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    try:
+    with ray_cluster(workers=workers) as (ray, _):
         yield _Ray(ray, workers)
-    finally:
-        if started:
-            ray.shutdown()
 
 
 ENGINES: Final = {"local": _local, "processes": _processes, "ray": _ray}

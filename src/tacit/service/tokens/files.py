@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from tacit.runs.storage import TEMPORARY, writing_to
+from tacit.runs.places import TEMPORARY, writing_to
 
 __all__ = ["write_private"]
 

@@ -1,0 +1,207 @@
+"""Places of results: directories of this machine, and what an fsspec URL names (extra `fsspec`).
+
+    results/run                  as ever, without any dependency
+    s3://bucket/run, gs://...    an object store: one put per file, which is there whole or not at all
+    sftp://host/run, ...         any other file system: a temporary file that is moved into its place
+
+P1  A file is written whole or not at all, wherever it is. What stands there already is replaced, never cut.
+P2  A URL holds no password: the commands that results record would hold it, too.
+
+Remote places are `UPath`s, which have the methods of `Path` that results need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tacit.errors import InvalidInput, NotSupported, TacitError
+
+__all__ = [
+    "TEMPORARY",
+    "check_writable",
+    "complete_files",
+    "is_local",
+    "make_directory",
+    "place_of",
+    "read_json",
+    "write_json",
+    "write_whole",
+    "writing_to",
+]
+
+TEMPORARY: Final = ".tmp-"
+"""How the names of files begin that are not written yet."""
+OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "memory"})
+"""Where one put is atomic, and directories are nothing but names."""
+URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", flags=re.DOTALL)
+
+
+def place_of(given: str | Path) -> Path:
+    """The directory or file that was named: a path of this machine as it is, or a place on a remote file system.
+
+    >>> place_of("results/run")
+    PosixPath('results/run')
+    >>> place_of("file:///tmp/run")
+    PosixPath('/tmp/run')
+    """
+    found = URL.fullmatch(given) if isinstance(given, str) else None
+    if found is None:
+        return Path(given) if isinstance(given, str | Path) else given  # a UPath is what it is
+    scheme, rest = found[1].lower(), found[2]
+    if "@" in rest.partition("/")[0] and ":" in rest.partition("@")[0]:
+        raise InvalidInput(
+            f"a place on {scheme}:// must be named without its password, which results would keep; give it in the "
+            "settings or the environment of the file system"
+        )
+    if scheme in ("file", "local"):
+        return Path(rest)
+    if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
+        raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
+    return _remote(scheme, given)
+
+
+def _remote(scheme: str, given: str | Path) -> Path:
+    import fsspec
+    from upath import UPath
+
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ImportError as error:
+        raise NotSupported(f"results on {scheme}:// need one package more: {error}") from error
+    except ValueError as error:
+        raise InvalidInput(f"'{given}' must begin with a scheme that fsspec knows, such as s3:// or gs://") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a file system has no class of its own
+        place = UPath(given)
+    try:
+        place.fs  # noqa: B018  made here, so that what is missing is missing now
+    except Exception as error:
+        raise InvalidInput(f"cannot open {scheme}://: {error}") from error
+    return cast("Path", place)
+
+
+def is_local(path: Path) -> bool:
+    """Whether a place is on this machine."""
+    return isinstance(path, Path)
+
+
+def check_writable(path: Path) -> None:
+    """Raise unless `path` is, or could become, a directory in which this process may write; writes nothing.
+
+    What a remote file system allows it says when it is written to.
+    """
+    if not is_local(path):
+        if path.is_file():
+            raise InvalidInput(f"cannot write to {path}: it is not a directory; choose another with --out")
+        return
+    nearest = path.absolute()
+    while not os.path.lexists(nearest) and nearest != nearest.parent:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with --out")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with --out")
+
+
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Say in one line that a place cannot be written to, whatever the reason."""
+    try:
+        yield
+    except TacitError:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {path}: {error.strerror or error}") from error
+    except Exception as error:
+        if is_local(path):
+            raise
+        # File systems have errors of their own: of credentials, of networks, of what they cannot do.
+        raise InvalidInput(f"cannot write to {path}: {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def complete_files(path: Path) -> Iterator[None]:
+    """Say in one line that what is kept in a place is not what tacit writes there: an entry is missing or no value."""
+    try:
+        yield
+    except TacitError:
+        raise
+    except KeyError as error:
+        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, where there are directories."""
+    if is_local(path) or _protocol(path) not in OBJECT_STORES:
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there completely or not at all (P1)."""
+    if not is_local(path):
+        _put_whole(cast("Any", path), content)
+        return
+    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; results are meant to be read.
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _put_whole(path: Any, content: bytes) -> None:
+    if _protocol(path) in OBJECT_STORES:
+        path.fs.pipe_file(path.path, content)
+        return
+    temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    try:
+        path.fs.pipe_file(temporary.path, content)
+        path.fs.mv(temporary.path, path.path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            path.fs.rm_file(temporary.path)
+        raise
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
+    """Write valid JSON (no NaN, no Infinity), whole or not at all."""
+    write_whole(path, (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read what `write_json` wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must be readable JSON written by tacit: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{path} must hold one JSON object")
+    return content
+
+
+def _protocol(path: Any) -> str:
+    return str(path.protocol)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,291 @@
+"""The dashboard behind HTTP: three views, a stream of changes, and a few acts.
+
+    GET  /operator /officer /learner     pages; they ask for themselves again when the stream says so
+    GET  /events                         server-sent events: the version of what is shown
+    GET  /v1/status                      everything on the pages, as JSON
+    GET  /officer/ledger.json, certificate.json, releases/{stage}/{question}      what an officer takes along
+    POST /officer/verify                 verify in place; a reader may
+    POST /act/close, void, kill          need the writing token
+    GET  /enter, POST /session, /leave   tokens become sessions
+
+D1  Without a token nothing but the page to enter, styles, scripts and /healthz is served: 401. A reader who writes is
+    refused: 403, and nothing happened.
+D2  Every page is under `SERVED_POLICY`: no inline script or style, nothing from elsewhere, in no frame.
+D3  A page refuses in words, a request that does not ask for HTML by a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from tacit._version import __version__
+from tacit.errors import TacitError
+from tacit.pages.page import ASSETS, SERVED_POLICY, asset, render_served
+from tacit.runs.signature import canonical
+from tacit.service.dashboard import acts, vouching
+from tacit.service.dashboard.access import Access, Session, same_origin
+from tacit.service.dashboard.live import Live
+from tacit.service.problems import Refused, problem_response, refusal_of
+from tacit.service.web import json_response, said
+
+__all__ = ["Dashboard"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+VIEWS: Final = ("operator", "officer", "learner")
+HEADERS: Final = {
+    "content-security-policy": SERVED_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+LONGEST_FORM: Final = 8192
+
+
+class Dashboard:
+    """Pages of one study."""
+
+    def __init__(self, live: Live, access: Access) -> None:
+        self.live, self.access = live, access
+        self._verifying = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        """Everything that is served, each behind its check (D1)."""
+        open_to_all = [
+            Route("/enter", self.get_enter, methods=["GET"]),
+            Route("/session", self._worded(self.post_session), methods=["POST"]),
+            Route("/static/{digest}/{name}", self.get_static, methods=["GET"]),
+        ]
+        reading: list[tuple[str, Handler]] = [
+            ("/", self.get_front),
+            ("/{view}", self.get_view),
+            ("/events", self.get_events),
+            ("/v1/status", self.get_status),
+            ("/officer/ledger.json", self.get_ledger),
+            ("/officer/certificate.json", self.get_certificate),
+            ("/officer/releases/{stage:int}/{question:int}", self.get_release),
+        ]
+        posts: list[tuple[str, Handler]] = [
+            ("/leave", self.post_leave),
+            ("/officer/verify", self.post_verify),
+            ("/act/{act}", self.post_act),
+        ]
+        return [
+            *open_to_all,
+            *(Route(path, self._worded(call), methods=["GET"]) for path, call in reading[2:]),
+            *(Route(path, self._worded(call), methods=["POST"]) for path, call in posts),
+            *(Route(path, self._worded(call), methods=["GET"]) for path, call in reading[:2]),
+        ]
+
+    # entering and leaving
+
+    async def get_enter(self, request: Request) -> Response:
+        """The page with the form; it shows nothing."""
+        return _page(self._enter(wrong=False))
+
+    async def post_session(self, request: Request) -> Response:
+        """Change a token for a session."""
+        form = await _form(request)
+        if not same_origin(request):
+            raise Refused("forbidden")
+        try:
+            name, _ = self.access.enter(form.get("token", ""))
+        except Refused:
+            if not _wants_page(request):
+                raise
+            said(request, "unauthorized")
+            return _page(self._enter(wrong=True), 401)
+        return _moved("/operator", {"set-cookie": self.access.header(name)})
+
+    async def post_leave(self, request: Request) -> Response:
+        """End the session."""
+        self.access.posting(request, await _form(request), writes=False)
+        self.access.leave(request)
+        return _moved("/enter", {"set-cookie": self.access.header("", seconds=0)})
+
+    # reading
+
+    async def get_front(self, request: Request) -> Response:
+        """The first view."""
+        self.access.reading(request)
+        return _moved("/operator")
+
+    async def get_view(self, request: Request) -> Response:
+        """One of the three views."""
+        session, view = self.access.reading(request), request.path_params["view"]
+        if view not in VIEWS:
+            raise Refused("not-found")
+        return _page(self._view(view, session))
+
+    async def get_events(self, request: Request) -> Response:
+        """The version of what is shown, whenever it is another one."""
+        self.access.reading(request)
+        return StreamingResponse(self._events(), media_type="text/event-stream", headers={**HEADERS})
+
+    async def get_status(self, request: Request) -> Response:
+        """Everything that is on the pages."""
+        self.access.reading(request)
+        return json_response({**self.live.facts, "version": self.live.version}, headers=HEADERS)
+
+    async def get_ledger(self, request: Request) -> Response:
+        """The ledger as a file."""
+        self.access.reading(request)
+        found = await asyncio.to_thread(vouching.ledger, self.live.watched)
+        return _file(canonical(found), "ledger.json", "application/json")
+
+    async def get_certificate(self, request: Request) -> Response:
+        """The certificate as a file."""
+        self.access.reading(request)
+        return _file(canonical(self.live.certificate.to_dict()), "certificate.json", "application/json")
+
+    async def get_release(self, request: Request) -> Response:
+        """The bytes of a release."""
+        self.access.reading(request)
+        stage, question = request.path_params["stage"], request.path_params["question"]
+        if max(stage, question) >= 2**31:
+            raise Refused("not-found")
+        data = await asyncio.to_thread(vouching.release_bytes, self.live.watched, stage, question)
+        return _file(data, f"release-{stage}-{question}.tcl", "application/octet-stream")
+
+    async def get_static(self, request: Request) -> Response:
+        """A file of the package; its address has its digest, so that it never changes."""
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            raise Refused("not-found")
+        data, kind = asset(name)
+        kept = {**HEADERS, "cache-control": "public, max-age=31536000, immutable"}
+        return Response(data, media_type=kind, headers=kept)
+
+    # acting
+
+    async def post_verify(self, request: Request) -> Response:
+        """Verify everything that is watched, one after the other; nothing is changed."""
+        self.access.posting(request, await _form(request), writes=False)
+        async with self._verifying:
+            found = await asyncio.to_thread(vouching.verified, self.live.watched)
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        self.live.verdicts = {"rows": [verdict.to_dict() | {"path": verdict.kind} for verdict in found], "when": when}
+        await self.live.look()
+        if not _wants_page(request):
+            return json_response(self.live.verdicts, headers=HEADERS)
+        return _moved("/officer")
+
+    async def post_act(self, request: Request) -> Response:
+        """Close a stage, give it up, or end the study."""
+        form, act = await _form(request), request.path_params["act"]
+        session = self.access.posting(request, form, writes=True)
+        if act not in ("close", "void", "kill"):
+            raise Refused("not-found")
+        try:
+            words = await asyncio.to_thread(self._act, act, form)
+        except TacitError as error:
+            said(request, "refused")
+            await self.live.look()
+            if not _wants_page(request):
+                return problem_response(Refused("refused", detail=str(error)))
+            return _page(self._view("operator", session, {"fine": False, "text": f"Refused: {error}"}), 409)
+        await self.live.look()
+        if not _wants_page(request):
+            return json_response({"done": words}, headers=HEADERS)
+        return _page(self._view("operator", session, {"fine": True, "text": f"Done: {words}."}))
+
+    def _act(self, act: str, form: dict[str, str]) -> str:
+        """In a thread: one act."""
+        watched, reason = self.live.watched, form.get("reason", "")
+        if act == "kill":
+            if form.get("sure") != "yes":
+                raise Refused("malformed", detail="the kill switch is final: say that you are sure")
+            return acts.kill(watched, reason)
+        text = form.get("stage", "")
+        if not (text.isascii() and text.isdigit() and len(text) <= 9):
+            raise Refused("malformed", detail="an act names its stage")
+        return acts.close(watched, int(text)) if act == "close" else acts.void(watched, int(text), reason)
+
+    # inside
+
+    def _view(self, view: str, session: Session, word: dict[str, Any] | None = None) -> str:
+        facts = self.live.facts
+        rate, learner = facts["operator"]["rate"] or [], facts["learner"]
+        rows = [] if learner is None else [row for row in learner["returns"] if row["low"] is not None]
+        return render_served(
+            f"{view}.html",
+            title=f"{view}: {facts['study']['name']}",
+            view=view,
+            version=self.live.version,
+            tacit=__version__,
+            role=session.role,
+            form=session.form,
+            word=word,
+            certificate=self.live.certificate.render(),
+            rate_values=[[-minute for minute, _ in rate], [count for _, count in rate]],
+            return_values=[[row[name] for row in rows] for name in ("stage", "mean", "high", "low")],
+            **facts,
+        )
+
+    def _enter(self, *, wrong: bool) -> str:
+        return render_served("enter.html", title="A study", version=__version__, wrong=wrong)
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        async for version in self.live.versions():
+            yield b": beat\n\n" if version is None else f"id: {version}\nevent: change\ndata: {version}\n\n".encode()
+
+    def _worded(self, call: Handler) -> Handler:
+        """Refuse in words where a page is wanted (D3)."""
+
+        async def worded(request: Request) -> Response:
+            try:
+                return await call(request)
+            except Refused as error:
+                refused = error
+            except TacitError as error:  # its words name no data, and whoever reads them has a token
+                refused = refusal_of(error, detailed=True)
+            said(request, refused.slug)
+            if not _wants_page(request):
+                return problem_response(refused)
+            problem = refused.problem
+            words = refused.detail or problem.title
+            page = render_served("refused.html", title="Refused", status=problem.status, words=words)
+            return _page(page, problem.status)
+
+        worded.__name__ = call.__name__
+        return worded
+
+
+def _wants_page(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _page(text: str, status: int = 200) -> Response:
+    return Response(text, status, headers=HEADERS, media_type="text/html")
+
+
+def _moved(where: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(status_code=303, headers={**HEADERS, "location": where, **(headers or {})})
+
+
+def _file(data: bytes, name: str, kind: str) -> Response:
+    return Response(data, media_type=kind, headers={**HEADERS, "content-disposition": f'attachment; filename="{name}"'})
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form, each once."""
+    data = await request.body()
+    if len(data) > LONGEST_FORM:
+        raise Refused("too-large")
+    try:
+        fields = parse_qs(data.decode(), keep_blank_values=True, strict_parsing=bool(data), max_num_fields=20)
+    except ValueError as error:
+        raise Refused("malformed") from error
+    if any(len(values) != 1 for values in fields.values()):
+        raise Refused("malformed")
+    return {name: values[0] for name, values in fields.items()}

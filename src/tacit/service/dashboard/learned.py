@@ -1,0 +1,80 @@
+"""What a learner's page shows: the return of every stage, the policy by name, and what changed since the last stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tacit.study.followed import Followed, changes
+from tacit.study.readings import Reading
+
+__all__ = ["changed", "policy_table", "returns"]
+
+STATES: Final = 60
+STEPS: Final = 24
+CHANGES: Final = 60
+"""So much of a policy fits on a page; the rest is counted."""
+
+
+def returns(found: Sequence[Reading]) -> list[dict[str, Any]]:
+    """The mean return of every release, with an interval that includes the privacy noise."""
+    return [
+        {
+            "stage": reading.stage,
+            "question": reading.question,
+            "people": reading.people,
+            "use": reading.use,
+            "why": reading.why,
+            **_numbers(reading),
+        }
+        for reading in found
+    ]
+
+
+def _numbers(reading: Reading) -> dict[str, float | None]:
+    got = reading.returned
+    if got is None or not math.isfinite(got.high):
+        return {"mean": None if got is None else got.mean, "low": None, "high": None, "noise": None}
+    return {"mean": got.mean, "low": got.low, "high": got.high, "noise": got.noise_std}
+
+
+def policy_table(found: Sequence[Followed]) -> dict[str, Any] | None:
+    """The policy of the last stage by name; cells that changed since the stage before say what they were."""
+    if not found:
+        return None
+    last = found[-1]
+    H, S = last.shares.shape[:2]
+    before = {} if len(found) < 2 else {(one.step, one.state): one.before for one in changes(found[-2], last)}
+    steps = min(H, STEPS)
+    rows = [
+        {
+            "state": state,
+            "cells": [{"words": last.words(h, s), "was": before.get((h, state))} for h in range(steps)],
+        }
+        for s, state in enumerate(last.states[:STATES])
+    ]
+    return {
+        "stage": last.stage,
+        "asks": last.asks,
+        "killed": last.killed,
+        "steps": list(range(steps)),
+        "rows": rows,
+        "more": (max(0, S - STATES), max(0, H - STEPS)),
+    }
+
+
+def changed(found: Sequence[Followed]) -> dict[str, Any] | None:
+    """What is done otherwise than in the stage before."""
+    if len(found) < 2:
+        return None
+    before, after = found[-2:]
+    rows = changes(before, after)
+    places = after.shares.shape[0] * after.shares.shape[1]
+    return {
+        "from": before.stage,
+        "to": after.stage,
+        "count": len(rows),
+        "places": places,
+        "rows": [{"step": row.step, "state": row.state, "was": row.before, "now": row.after} for row in rows[:CHANGES]],
+    }
