@@ -146,8 +146,10 @@ def test_magni_has_the_risks_of_its_paper_and_the_table_follows_it():
 
 
 def test_meals_have_the_law_of_the_reference():
-    """Kolmogorov-Smirnov per meal, at 1e-7: a shift of 10 minutes or 1.7 g of a main meal is found
-    with probability 0.99 (300 of 300 repetitions); twelve such tests and six of frequencies: false alarms below 3e-6."""
+    """Kolmogorov-Smirnov per meal, at 1e-7; twelve of these and six of frequencies: false alarms below 3e-6.
+
+    A shift of 10 minutes or 1.7 g of a main meal is found with probability 0.99 (300 of 300 repetitions).
+    """
     days = 40_000
     reference = json.loads((HERE / "meals.json").read_text(encoding="utf-8"))
     times, grams = np.zeros((days, 6)), np.zeros((days, 6))
