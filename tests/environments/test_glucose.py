@@ -175,15 +175,9 @@ def test_noise_has_the_law_of_the_reference():
     """Quantiles from 5% to 95% of noise and of its changes over 3 minutes, 15 minutes and 5 hours.
 
     With 300 weeks on either side a difference has a standard deviation of at most 1.8% (noise, at the ends), 0.6% (3
-<<<<<<< HEAD
-    and 15 minutes) and 1.0% (5 hours) of the distance between the quartiles, measured over 24 repetitions. Allowed are
-    5%, so a quantile that is off by 10% is found with probability 0.99; over all seeds up to one run in 100 is a false
-    alarm, and the seed is fixed.
-=======
     and 15 minutes) and 1.0% (5 hours) of the distance between the quartiles, measured over 24 repetitions. Allowed
     are 5%, so a quantile that is off by 10% is found with probability 0.99; over all seeds up to one run in 100 is a
     false alarm, and the seed is fixed.
->>>>>>> titration
     """
     reference, weeks = json.loads((HERE / "noise.json").read_text(encoding="utf-8")), 300
     process, noise = np.zeros((weeks, 2)), np.zeros((weeks, 68 * BLOCK))
