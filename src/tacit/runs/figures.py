@@ -168,10 +168,7 @@ def plot(
             _guide(ax, per_episode=per_episode)
     if title:
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    counts = sorted({len(result.seeds) for result in results})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
-    what = "returns are" if all(result.returns for result in results) else "regret is"
-    caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
+    caption = _caption(results, band)
     if columns > 1:
         _legend(figure, list(axes), caption)
     else:
@@ -182,6 +179,13 @@ def plot(
     if target is not None:
         save_figure(figure, target)
     return figure
+
+
+def _caption(results: Sequence[Result], band: Band) -> str:
+    counts = sorted({len(result.seeds) for result in results})
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
+    what = "returns are" if all(result.returns for result in results) else "regret is"
+    return f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
 
 
 def check_choices(band: str, log: str) -> None:
