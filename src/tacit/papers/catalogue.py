@@ -19,11 +19,12 @@ from tacit.papers.bai2024shuffle import elimination as bai2024shuffle_eliminatio
 from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
 from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
 from tacit.papers.bai2025secure import experiments as bai2025
-from tacit.papers.cases import classics
+from tacit.papers.cases import classics, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import structure as frontier_structure
 from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import amplification as garcelon2021_amplification
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
@@ -288,7 +289,14 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
     ),
+    "frontier/structure": Experiment(
+        summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES
+    ),
     "cases/classics": Experiment(summary=classics.SUMMARY, runs=classics.runs, figures=classics.FIGURES),
+    "cases/titration": Experiment(summary=titration.SUMMARY, runs=titration.runs, figures=titration.FIGURES),
+    "cases/titration-large": Experiment(
+        summary=titration.LARGE_SUMMARY, runs=titration.large_runs, figures=titration.FIGURES
+    ),
 }
 
 
