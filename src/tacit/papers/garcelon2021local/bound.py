@@ -157,13 +157,17 @@ class BoundFigure:
                     [_rate_of(p) for p in mine], y, yerr=[y - low, high - y], color=color, marker=marker, linestyle="",
                     markersize=5, capsize=2, elinewidth=0.8, label=label,
                 )  # fmt: skip
-            x = [_rate_of(p) for p in shown]
             style: dict[str, Any] = {"color": GREY, "linewidth": 1.0}
-            ax.plot(x, [p["uniform"] for p in shown], linestyle=(0, (1, 1.5)), label="uniform policy", **style)
-            if panel == PROOF:
-                ax.plot(x, [p["bound"] for p in shown], linestyle="-", label="lower bound (Eq. 28)", **style)
+            for i, epsilon in enumerate(sorted({p["epsilon"] for p in shown})):
+                line = [p for p in shown if p["epsilon"] == epsilon]
+                x, words = [_rate_of(p) for p in line], ("", "_")[i > 0]  # an underscore keeps it out of the legend
+                uniform, least = ([p[key] for p in line] for key in ("uniform", "bound"))
+                ax.plot(x, uniform, linestyle=(0, (1, 1.5)), label=f"{words}uniform policy (a line per ε)", **style)
+                if panel == PROOF:
+                    ax.plot(x, least, linestyle="-", label=f"{words}lower bound, Eq. 28 (a line per ε)", **style)
             ax.set_xscale("log")
             ax.set_yscale("log")
+            ax.xaxis.set_minor_formatter("")
             ax.set_title(panel if panel == PROOF else f"{panel} (no bound applies)", loc="left", fontsize=10)
             ax.set_xlabel("H √(SAK) / min{e^ε - 1, 1}", color=GREY)
             ax.grid(color="#e4e4e4", linewidth=0.6)
