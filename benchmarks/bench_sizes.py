@@ -1,0 +1,67 @@
+"""Large worlds on one core: every counting learner under every trust model, with what the dry run said beforehand.
+
+    S = 50,  A = 4, H = 20, K = 10⁵     every learner and trust model             under 30 CPU seconds
+    S = 200, A = 4, H = 20, K = 10⁶     learners of batches, central and shuffle  under 60 CPU seconds and 2 GB
+
+The seconds are of a whole run after its kernels were compiled: calibration, planning, people, noise and the exact
+regret of the simulator. Pairs that are refused at every size are left out; `detail` says what the size chose. The
+estimates of `--dry-run` are rows of their own: over the measured value, they may be off by a factor of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.cells import Cell, counting, measured
+from tacit.learners.table import learner_row
+from tacit.released.batches import BatchQuery
+
+FIFTY = {"S": 50, "A": 4, "H": 20, "K": 100_000, "estimate": True}
+TWO_HUNDRED = {"S": 200, "A": 4, "H": 20, "K": 1_000_000, "estimate": True}
+SECONDS = {50: 30.0, 200: 60.0}
+MEMORY = 2e9
+LIMIT = 240
+"""CPU seconds after which a cell is given up."""
+PLAIN = 60.0
+"""Seconds below which nobody needs an estimate of time: a pilot of a tenth of a second is all noise."""
+
+
+def cells() -> list[Cell]:
+    """Every pair at fifty states; learners of batches at two hundred."""
+    pairs = list(counting())
+    large = [(name, trust) for name, trust in pairs if learner_row(name).asks is BatchQuery]
+    return [
+        *({"learner": name, "trust": trust, **FIFTY} for name, trust in pairs),
+        *({"learner": name, "trust": trust, **TWO_HUNDRED} for name, trust in large if trust != "local"),
+    ]
+
+
+def run() -> list[dict[str, Any]]:
+    """A row of time for every cell, a row of memory for the large ones, and how far the estimates were off."""
+    rows: list[dict[str, Any]] = []
+    for cell in measured("sizes", [[one] for one in cells()], limit=LIMIT):
+        if "refused" in cell:
+            continue
+        rows += _rows(cell)
+    return rows
+
+
+def _rows(cell: Cell) -> list[dict[str, Any]]:
+    name = f"{cell['learner']} {cell['trust']}, S={cell['S']}"
+    facts = {"cell": cell, "better": "lower"}
+    if "lost" in cell:
+        return [{"name": f"{name}: CPU seconds", "ratio": LIMIT, "target": SECONDS[cell["S"]], "detail": cell["lost"]}]
+    spent = cell["assembling"] + cell["running"]
+    row: dict[str, Any] = {"name": f"{name}: CPU seconds", "ratio": spent, "target": SECONDS[cell["S"]], **facts}
+    row["detail"] = f"{1e6 * spent / cell['K']:.0f} us per user; ran {cell['ran']}, {cell['privatizer']}"
+    found = [row]
+    if cell["S"] == 200:
+        made = {"ratio": cell["peak"] / 1e9, "target": MEMORY / 1e9, "better": "lower"}
+        found.append({"name": f"{name}: peak memory, GB", **made, "detail": "of the whole process"})
+    told = {"better": "lower", "target": 2.0, "detail": "the larger over the smaller"}
+    parts = {"seconds": (cell["told_seconds"], spent), "memory": (cell["told_memory"], cell["peak"])}
+    for what, (said, was) in parts.items():
+        if said is not None:
+            found.append({"name": f"{name}: dry run against measured {what}", "ratio": max(said / was, was / said)} | told)
+            found[-1]["detail"] = f"said {said:.4g}, was {was:.4g}"
+    return found
