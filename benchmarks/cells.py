@@ -3,7 +3,7 @@
     python -m benchmarks.cells '{"learner": "bucb", "trust": "central", "S": 50, "A": 4, "H": 20, "K": 100000}'
 
 A cell is a learner under a trust model in a random world of S states, A actions and H steps with K users. Kernels are
-compiled before the clock starts, by a run in a world of three states. Finished cells are kept in `benchmarks/.cells`
+compiled before the clock starts, all of them, by a run in a world of three states. Finished cells are kept in `benchmarks/.cells`
 under a digest of the source, so that an interrupted benchmark goes on where it was and other code is measured afresh.
 """
 
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tacit import tiers
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS, LearnerRow
 from tacit.protocol import Totals
@@ -92,6 +93,7 @@ def _in_a_process(group: Sequence[Cell], limit: int) -> list[Cell]:
 
 def measure(cell: Cell) -> Cell:
     """One cell in this process; a pair that is refused says why."""
+    from tacit.compiling import seconds_compiling
     from tacit.loop.simulate import simulate
     from tacit.runs.assemble import assemble
     from tacit.runs.config import RunConfig
@@ -106,7 +108,8 @@ def measure(cell: Cell) -> Cell:
         told = estimate(config, workers=1) if cell.get("estimate") else None
         _warm(config)
         assemble.cache_clear()
-        start, resident = time.process_time(), _reset_peak()
+        resident, compiled = _reset_peak(), seconds_compiling()
+        start = time.process_time()
         parts = assemble(config)
         assembled = time.process_time()
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=cell["K"], seed=0, speed="compiled")
@@ -119,6 +122,7 @@ def measure(cell: Cell) -> Cell:
         "running": round(ended - assembled, 4),
         "peak": peak,
         "grown": peak - resident,
+        "compiling": round(seconds_compiling() - compiled, 3),
         "ran": config.learner,
         "privatizer": parts.privatizer.name,
         "by_size": config.by_size,
@@ -161,6 +165,7 @@ def memory(name: str) -> int:
 
 def main(text: str) -> None:
     """Measure some cells and print a line for each."""
+    tiers.EAGER = True
     limit = int(os.environ.get("CELL_LIMIT", "600"))
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     cells = json.loads(text)
