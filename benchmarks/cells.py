@@ -3,8 +3,9 @@
     python -m benchmarks.cells '{"learner": "bucb", "trust": "central", "S": 50, "A": 4, "H": 20, "K": 100000}'
 
 A cell is a learner under a trust model in a random world of S states, A actions and H steps with K users. Kernels are
-compiled before the clock starts, all of them, by a run in a world of three states. Finished cells are kept in `benchmarks/.cells`
-under a digest of the source, so that an interrupted benchmark goes on where it was and other code is measured afresh.
+compiled before the clock starts, all of them, by a run in a world of three states.
+Finished cells are kept in `benchmarks/.cells` under a digest of the source, so that an interrupted benchmark goes on
+where it was and other code is measured afresh.
 """
 
 from __future__ import annotations
@@ -104,22 +105,24 @@ def measure(cell: Cell) -> Cell:
     private = TRUSTS[cell["trust"]]
     try:
         asked = RunConfig(environment=world, learner=cell["learner"], episodes=cell["K"], seeds=(0,), **private)
+        start = time.process_time()
         config = sized(asked)
+        assemble(config)  # calibrates, which is remembered
+        assembling = time.process_time() - start
         told = estimate(config, workers=1) if cell.get("estimate") else None
         _warm(config)
         assemble.cache_clear()
         resident, compiled = _reset_peak(), seconds_compiling()
-        start = time.process_time()
         parts = assemble(config)
-        assembled = time.process_time()
+        start = time.process_time()
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=cell["K"], seed=0, speed="compiled")
-        ended, peak = time.process_time(), memory("VmHWM")
+        running, peak = time.process_time() - start, memory("VmHWM")
     except TacitError as error:
         return {**cell, "refused": f"{type(error).__name__}: {error}"}
     found = {
         **cell,
-        "assembling": round(assembled - start, 4),
-        "running": round(ended - assembled, 4),
+        "assembling": round(assembling, 4),
+        "running": round(running, 4),
         "peak": peak,
         "grown": peak - resident,
         "compiling": round(seconds_compiling() - compiled, 3),
