@@ -73,26 +73,29 @@ class _Clock:
     enough: float = ENOUGH
     most: float = MOST
     done: list[int] = field(default_factory=lambda: [0])
-    spent: list[float] = field(default_factory=lambda: [_cpu()])
+    cpu: list[float] = field(default_factory=lambda: [time.process_time()])
+    compiled: list[float] = field(default_factory=lambda: [seconds_compiling()])
 
     def __call__(self, done: int) -> None:
         if done == self.done[-1]:
             return
         self.done.append(done)
-        self.spent.append(_cpu())
-        so_far, rounds = self.spent[-1] - self.spent[0], len(self.done) - 1
+        self.cpu.append(time.process_time())
+        self.compiled.append(seconds_compiling())
+        so_far, rounds = float(self.took.sum()), len(self.done) - 1
         if so_far > self.most or (so_far > self.enough and rounds >= LEAST_ROUNDS):
             raise _GivenUp
 
     @property
     def took(self) -> Floats:
-        """CPU seconds of every round."""
-        return np.maximum(np.diff(np.array(self.spent)), 0.0)
+        """CPU seconds of every round; where something was compiled, those of the others."""
+        took, clean = np.diff(np.array(self.cpu)), np.diff(np.array(self.compiled)) == 0.0
+        return np.where(clean, took, took[clean].mean() if clean.any() else took)
 
 
 def pilot(parts: Assembled, config: RunConfig) -> Pilot:
     """The time of one seed, from its first rounds."""
-    learner = parts.learner
+    learner: Any = parts.learner
     if isinstance(learner, KernelLearner):
         return _users(parts, config, learner.least)
     if isinstance(learner, RarelyReplanned):
@@ -172,13 +175,8 @@ def _users(parts: Assembled, config: RunConfig, each: int) -> Pilot:
 
 
 def _simulated(parts: Assembled, users: int) -> float:
-    started = _cpu()
+    started = time.process_time()
     # A short run is interpreted, and a long one is not: the pilot is like the run.
     speed: Speed = "auto" if parts.config.episodes < COMPILED_FROM else "compiled"
     simulate(parts.mdp, parts.learner, parts.privatizer, episodes=users, seed=0, speed=speed)
-    return max(0.0, _cpu() - started)
-
-
-def _cpu() -> float:
-    """CPU seconds of this process so far, less those of its compiler."""
-    return time.process_time() - seconds_compiling()
+    return time.process_time() - started
