@@ -21,6 +21,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -183,7 +184,14 @@ def _put_whole(path: Any, content: bytes) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Write valid JSON (no NaN, no Infinity), whole or not at all."""
-    write_whole(path, (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(content, allow_nan=False, ensure_ascii=False)
+    write_whole(path, ((text if indent is None else _indented(text, indent)) + "\n").encode())
+
+
+@lru_cache(maxsize=32)
+def _indented(text: str, indent: int) -> str:
+    """The same JSON over many lines; the runs of a sweep say many things alike."""
+    return json.dumps(json.loads(text), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def read_json(path: Path) -> dict[str, Any]:

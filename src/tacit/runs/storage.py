@@ -170,30 +170,29 @@ class RunDirectory:
     def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
         """Store a finished seed: its seconds first, then its rows, which count."""
         part = self._part(run.seed)
-        details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
-        if run.objective is not None:
-            details["objective"] = asdict(run.objective)
-        if run.losses is not None:
-            details["losses"] = asdict(run.losses)
-        if run.returns is not None:
-            details["returns"] = run.returns.to_dict()
-        if run.policy is not None:
-            details["policy"] = policy_to_dict(run.policy)
         with writing_to(self.path):
-            write_json(part.with_suffix(".json"), details)
+            write_json(part.with_suffix(".json"), _details(run), indent=None)
             write_whole(part, _parquet_bytes(seed_rows(run, labels)))
 
-    def finish(self, seeds: Sequence[int]) -> None:
-        """Join the parts in the order of the seeds."""
+    def finish(
+        self, seeds: Sequence[int], runs: Mapping[int, SeedRun] | None = None, labels: Mapping[str, Any] | None = None
+    ) -> None:
+        """Join the parts in the order of the seeds; those that are at hand, with their labels, are not read again."""
         import pyarrow as pa
 
         if self.finished:
             return
-        details = {str(seed): read_json(self._part(seed).with_suffix(".json")) for seed in seeds}
-        parts = [_read_parquet(self._part(seed)) for seed in seeds]
+        here = runs if runs is not None and labels is not None else {}
+        names = {} if labels is None else labels
+        details = {
+            str(seed): _details(here[seed]) if seed in here else read_json(self._part(seed).with_suffix(".json"))
+            for seed in seeds
+        }
+        parts = [seed_rows(here[seed], names) if seed in here else _read_parquet(self._part(seed)) for seed in seeds]
         with writing_to(self.path):
-            for left_by_a_kill in self.path.rglob(f"{TEMPORARY}*"):
-                left_by_a_kill.unlink(missing_ok=True)
+            for place in (self.path, self.path / "seeds"):
+                for left_by_a_kill in place.glob(f"{TEMPORARY}*"):
+                    left_by_a_kill.unlink(missing_ok=True)
             policies = {seed: kept.pop("policy") for seed, kept in details.items() if "policy" in kept}
             write_json(self.path / POLICIES, policies, indent=None)
             returns = {seed: kept.pop("returns") for seed, kept in details.items() if "returns" in kept}
@@ -276,6 +275,20 @@ def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
     constant = {name: [labels[name]] * count for name in columns if name not in varying}
     schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in columns.items()])
     return pa.table({name: {**constant, **varying}[name] for name in columns}, schema=schema)
+
+
+def _details(run: SeedRun) -> dict[str, Any]:
+    """What is kept of a seed beside its rows."""
+    details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
+    if run.objective is not None:
+        details["objective"] = asdict(run.objective)
+    if run.losses is not None:
+        details["losses"] = asdict(run.losses)
+    if run.returns is not None:
+        details["returns"] = run.returns.to_dict()
+    if run.policy is not None:
+        details["policy"] = policy_to_dict(run.policy)
+    return details
 
 
 def _parquet_bytes(table: pa.Table) -> bytes:
