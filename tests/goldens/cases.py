@@ -234,6 +234,10 @@ def _losses() -> Cases:
         found += [(COMPILED, {"learner": learner, **base, "environment": world}) for world in (TRAP, SUPPORT, TINY)]
     for learner in ("o-reps", "uob-reps"):
         found += [(BOTH, {"learner": learner, **base}), (COMPILED, {"learner": f"{learner}:eta=2", **base})]
+    for learner in ("o-reps", "uob-lbps:transitions=known", "uob-reps:transitions=known"):
+        for asked in (central, CENTRAL_PURE, local, LOCAL_PURE, {**CENTRAL_PURE, **PAPER}):
+            found.append((COMPILED, {"learner": learner, **base, **asked}))
+    found.append((COMPILED, {"learner": "uob-lbps:transitions=known", **base}))
     for name in ("uc-o-reps", "uob-reps"):
         found += [
             (COMPILED, {"learner": name, **base, "adversary": foe}) for foe in ADVERSARIES if foe != base["adversary"]

@@ -17,6 +17,7 @@ from tacit.learners.auto import LARGE, Situation, choose_learner
 from tacit.learners.table import learner_row
 from tacit.protocol import Totals
 from tacit.released.batches import BatchQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.files import read_comparison
@@ -44,7 +45,7 @@ def stepwise() -> TabularMDP:
     ],
 )
 def test_the_declaration_decides_about_pooling(trust: str, pooled: str, staged: str) -> None:
-    claim = {} if trust == "none" else CLAIM
+    claim = {} if trust == "none" else {**CLAIM, "epsilon": 8.0}
     river = RunConfig(**RIVER, trust=trust, **claim)
     assert river.learner == pooled
     assert "is declared stationary" in str(river.because)
@@ -78,6 +79,15 @@ def test_whatever_is_chosen_can_be_built_and_keeps_the_claim(options: dict[str, 
     assert options["trust"] == "none" or parts.certificate.holds
 
 
+def test_below_epsilon_5_people_of_local_trust_are_asked_for_one_bit() -> None:
+    assert RunConfig(**RIVER, trust="local", epsilon=4.9, delta=0.0).learner == "ldp-rts"
+    for other in ({"epsilon": 5.0}, {"constants": "practical"}, {"mechanism": "rr"}, {"episodes": 999}):
+        config = RunConfig(**{**RIVER, "trust": "local", "epsilon": 1.0, "delta": 0.0, **other})
+        assert config.learner == "ldp-obi:staged=false"
+    parts = assemble(RunConfig(**RIVER, trust="local", epsilon=1.0, delta=0.0))
+    assert parts.certificate.holds
+
+
 def test_printed_calibrations_count_running_totals() -> None:
     config = RunConfig(**RIVER, trust="central", epsilon=1.0, delta=0.0, calibration="paper")
     assert config.learner == "ucbvi"
@@ -96,7 +106,7 @@ def test_gradients_and_references_are_never_chosen() -> None:
                     name, options = parse_learner(choose_learner(here).learner)
                     row = learner_row(name)
                     row.check(name, options)
-                    assert row.asks in (Totals, BatchQuery)
+                    assert row.asks in (Totals, BatchQuery, ReturnQuery)
                     assert not row.reference
 
 

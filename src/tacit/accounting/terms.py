@@ -98,7 +98,9 @@ def _public(setting: Setting) -> dict[str, str]:
     sizes = setting.batches[0]
     listed = f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users"
     shown = "one user each" if sizes == (1,) else listed
+    known = getattr(setting.privatizer, "known_transitions", False)
     return {
+        **({"transitions": "public: known beforehand, nothing is counted"} if known else {}),
         "losses": {None: "none are released", False: "private", True: "public: declared to be nobody's data"}[told],
         "batch sizes": f"public: {shown}, fixed before the first of them comes",
         "first states": "public: the world has one first state" if layered else "private: part of the trajectory",

@@ -27,7 +27,7 @@ from tacit.checks.views import audit_privatizer
 from tacit.errors import NotSupported, UnknownName, require, require_count
 from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
-from tacit.learners.table import LEARNERS
+from tacit.learners.table import LEARNERS, LossFacts
 from tacit.privatizers.losses import make_adversarial
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.privatizer import Shuffled
@@ -42,9 +42,7 @@ from tacit.runs.config import RunConfig, parse_learner
 __all__ = ["AUDITED_LEARNERS", "LAYERED", "audit_learner", "default_environment", "target_of"]
 
 AUDITED_LEARNERS: Final = tuple(
-    name
-    for name, row in LEARNERS.items()
-    if not row.reference and (row.losses is None or (row.losses.private is None and not row.losses.known))
+    name for name, row in LEARNERS.items() if not row.reference and (row.losses is None or row.losses.private is None)
 )
 """Everything that can learn in private, by name."""
 
@@ -83,14 +81,17 @@ def audit_learner(
     seed: int = 0,
 ) -> tuple[Finding, ...]:
     """Attack a whole learner; one finding for each adversary."""
-    name, _ = parse_learner(learner)
-    if name not in AUDITED_LEARNERS:
+    name, options = parse_learner(learner)
+    told = options.get("transitions") == "known"
+    if name not in AUDITED_LEARNERS and not (told and name in LEARNERS):
         raise UnknownName("learner that can be private", name, AUDITED_LEARNERS)
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is claimed")
     require_count("trials", trials, least=100)
     row = LEARNERS[name]
     if row.losses is not None:
-        return _loss_learner(name, row.losses.feedback, trust, epsilon, delta, calibration, trials, false_alarm, seed)
+        row.check(name, options)
+        facts = replace(row.losses, known=row.losses.known or told)
+        return _loss_learner(learner, facts, trust, epsilon, delta, calibration, trials, false_alarm, seed)
     batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery), None
     if row.asks is SoftmaxQuery:
         batch = 8
@@ -151,7 +152,7 @@ def _return_learner(learner: str, parts: Assembled, trials: int, false_alarm: fl
 
 def _loss_learner(
     name: str,
-    feedback: Any,
+    facts: LossFacts,
     trust: str,
     epsilon: float,
     delta: float,
@@ -176,8 +177,9 @@ def _loss_learner(
         shape=LAYERED,
         claim=make_claim(asked),
         episodes=USERS,
-        feedback=feedback,
+        feedback=facts.feedback,
         calibration=calibration,  # type: ignore[arg-type]
+        known_transitions=facts.known,
     )
     found = audit_privatizer(privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
     note = "policies follow from the releases"

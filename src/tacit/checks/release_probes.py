@@ -89,8 +89,9 @@ class LossProbe(Probe):
             own, met = np.zeros(shape.pairs), np.clip(np.nan_to_num(user.losses, nan=0.0), 0.0, 1.0)
             pairs, triples = np.clip(user.pairs, 0, shape.pairs - 1), np.clip(user.triples, 0, shape.triples - 1)
             own[np.arange(shape.pairs) if self.full else pairs] = met
-            moves[np.unique(triples)] += 1.0
-            visits[np.unique(pairs)] += 1.0
+            if not self.privatizer.known_transitions:
+                moves[np.unique(triples)] += 1.0
+                visits[np.unique(pairs)] += 1.0
             losses = losses + own if self.full else own
             rows.append(np.concatenate([moves, visits, losses]))
         return np.array(rows)

@@ -52,6 +52,15 @@ def _new(
     honest_fraction: Annotated[float | None, typer.Option(help="Devices counted on, under shuffle trust.")] = None,
     constants: Annotated[str | None, typer.Option(help="theory or practical widths.")] = None,
     z: Annotated[float | None, typer.Option(help="Width of practical confidence intervals.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What people do already: 'always ACTION', uniform, or policy.json.")
+    ] = None,
+    loss_budget: Annotated[
+        float | None, typer.Option(help="Mean return that may be lost against it, as a share of the largest return.")
+    ] = None,
+    stage_loss_budget: Annotated[
+        float | None, typer.Option(help="The same for every stage; five times the loss budget by default.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Plan a study: noise for the claim, stages, certificate. The design goes to the collector as design.json."""
@@ -80,6 +89,9 @@ def _new(
             honest_fraction=honest_fraction,
             constants=constants,
             z=z,
+            baseline=baseline,
+            loss_budget=loss_budget,
+            stage_loss_budget=stage_loss_budget,
         )
     made = Study.new(directory, planned)
     write_bytes(directory / DESIGN, canonical(planned.to_dict()) + b"\n")

@@ -3,16 +3,20 @@
     none      ucbvi
     central   bucb; on running totals ucbvi (private-ucb-vi with theory constants) where its batches do not fit
     shuffle   the same
-    local     ldp-obi
+    local     ldp-rts below epsilon 5, ldp-obi above
+
+With a budget of what may be lost against a baseline: bucb, under local trust ldp-rts, whatever the trust model.
 
 Steps are pooled (`pooled=true`, `staged=false`) exactly where the world is *declared* stationary: transitions and
 rewards do not depend on the step. That is a statement about the world that somebody makes in public, before any data;
 it is never looked up in data. A wrong one costs regret, never privacy.
 
 The batches of bucb do not fit where pure differential privacy, printed calibrations or constants with a theorem, a
-batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. Learners
-that plan after every user plan rarely (`replan=rarely`) in large models. Policy gradients are never chosen: they need
-tuning. The rule is resolved before a run, so results, certificates and commands name the learner that was chosen.
+batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. The
+one-bit returns of ldp-rts do not fit where widths, a mechanism or a batch size are asked for, with fewer than 1,000
+users, or in a study, whose stages count. Learners that plan after every user plan rarely (`replan=rarely`) in large
+models. Policy gradients are never chosen: they need tuning. The rule is resolved before a run, so results,
+certificates and commands name the learner that was chosen.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ AUTO: Final = "auto"
 """What stands for the rule wherever a learner is named."""
 FEWEST: Final = 40
 """With fewer users the first batch of bucb, a twentieth of them, would have less than two."""
+FEWEST_RETURNS: Final = 1_000
+"""With fewer users one bit about each return says too little to choose a policy."""
+RETURNS_BELOW: Final = 5.0
+"""Below this epsilon one bit with all of it says more than a noisy count."""
 LARGE: Final = 1e10
 """Planning after every user costs K H S² A products; above so many, minutes, it is done rarely."""
 BATCHES: Final[dict[Trust, tuple[str | None, ...]]] = {
@@ -56,6 +64,8 @@ class Situation:
     batch: int | None = None
     stages: int | None = None
     """How often it plans, where that is fixed beforehand (a study); None: after every user."""
+    budget: bool = False
+    """Whether there is a budget of what may be lost against a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +88,20 @@ def choose_learner(here: Situation) -> Choice:
     >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, **river)).words
     'auto: bucb:pooled=true, because batches carry least noise under shuffle trust; the world is declared stationary'
     >>> choose_learner(Situation(trust="local", epsilon=1.0, delta=0.0, stationary=False, **river)).learner
+    'ldp-rts'
+    >>> choose_learner(Situation(trust="local", epsilon=8.0, delta=0.0, stationary=False, **river)).learner
     'ldp-obi'
     """
     declared = "the world is declared stationary" if here.stationary else "the world is not declared stationary"
+    if here.budget:
+        return _within_budget(here, declared)
     if here.trust == "none":
         return _planning("ucbvi", here, f"exact counts need no batches without privacy; {declared}")
     if here.trust == "local":
+        if _returns_fit(here):
+            return Choice(
+                learner="ldp-rts", because=f"below epsilon {RETURNS_BELOW:g} one bit about a return says most"
+            )
         return _planning("ldp-obi", here, f"devices send noisy counts under local trust; {declared}")
     obstacle = _obstacle(here)
     if obstacle is None:
@@ -95,6 +113,14 @@ def choose_learner(here: Situation) -> Choice:
     return _planning("ucbvi", replace(here, stationary=False), obstacle)
 
 
+def _within_budget(here: Situation, declared: str) -> Choice:
+    """A learner that can keep to a loss budget; where its releases do not fit, it is refused when it is built."""
+    if here.trust == "local":
+        return Choice(learner="ldp-rts", because="one bit about returns bounds what is lost under local trust")
+    because = f"batches bound what is lost against the baseline; {declared}"
+    return Choice(learner="bucb:pooled=true" if here.stationary else "bucb", because=because)
+
+
 def _planning(name: str, here: Situation, because: str) -> Choice:
     """A learner that plans after every user, or rarely where that takes long."""
     options = ["staged=false"] if here.stationary else []
@@ -103,6 +129,13 @@ def _planning(name: str, here: Situation, because: str) -> Choice:
         options.append("replan=rarely")
         because += "; the model is large"
     return Choice(learner=":".join([name, ",".join(options)]) if options else name, because=because)
+
+
+def _returns_fit(here: Situation) -> bool:
+    """Whether one-bit returns can be asked for, and say more than counts."""
+    asked = (here.constants, here.mechanism, here.batch, here.stages)
+    own = here.calibration == "tight" and asked == (None, None, None, None)
+    return own and here.episodes >= FEWEST_RETURNS and here.epsilon is not None and here.epsilon < RETURNS_BELOW
 
 
 def _obstacle(here: Situation) -> str | None:

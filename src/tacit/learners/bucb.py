@@ -9,24 +9,29 @@ exploits lower bounds and releases nothing. What it does with a release is post-
 3. unknown rows are worth half of what remains.
 
 `pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
-Schedule, noise and z are the same everywhere. Nothing about its regret is proved (`constants=practical` only).
+`start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
+Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
+`constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.learners.bands import Without, value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.flow_projection import FlowCounts, kept_variance, project
+from tacit.planning.valid_bands import ValueInterval
 from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, row_weights, weighted_rows
 from tacit.planning.widths import DEFAULT_Z
-from tacit.policies import DeterministicPolicy, uniform_policy
+from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
@@ -44,6 +49,8 @@ EARLIEST: Final = 20
 MODEL_SHARE: Final = 0.9
 """The share of a batch that is taken to go where the model says; the rest is spread evenly."""
 ROUNDS: Final = 2
+RESOLUTION: Final = 1e-9
+"""Shares of a batch below this are rounding."""
 
 
 class BUCBBelief(NamedTuple):
@@ -58,15 +65,17 @@ class BUCBBelief(NamedTuple):
     users: Floats
     """[B]"""
     policies: tuple[Ints, ...]
-    """[J,H,S] of every batch that was planned; the first one, of uniform play, is empty."""
+    """[J,H,S] of every batch that was planned; the first one, of uniform play or the baseline, is empty."""
     shares: tuple[Floats, ...]
-    """[J]: which part of the batch followed each policy."""
+    """[J]: which part of the batch followed each policy; who is missing followed the baseline."""
 
 
 class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     """Optimistic mixtures in batches that grow by a quarter; the last batch exploits and releases nothing."""
 
     asks = BatchQuery
+    growth = GROWTH
+    without: Without = "nothing"
 
     def __init__(
         self,
@@ -78,9 +87,12 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         pooled: bool = False,
         name: str = "bucb",
         sizes: tuple[int, ...] | None = None,
+        start: Policy | None = None,
     ) -> None:
         require(shape.staged, "bucb takes counts that keep the steps apart (staged)", shape.staged)
         self.name, self.shape, self.pooled = name, shape, pooled
+        self.start = start
+        """What the first batch follows; None: every action alike."""
         self.constants: Constants = "practical"
         self._z = require_real("z", DEFAULT_Z if z is None else z, low=0.0)
         self.z: float | None = self._z
@@ -89,7 +101,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         # n₁ = 1.5 σ S A, at least 2, at most K/20; of a declared support the states that can be reached count
         states = shape.num_states if shape.support is None else float(shape.support.reach.sum(axis=1).mean())
         first = min(FIRST * self.std * states * shape.num_actions, episodes / EARLIEST)
-        own = growing_batches(episodes, first=first, growth=GROWTH) if sizes is None else ()
+        own = growing_batches(episodes, first=first, growth=self.growth) if sizes is None else ()
         self.stages = own or given_stages(sizes, episodes)
         """Users of each stage; the last one exploits."""
         if len(self.stages) < 2:
@@ -99,6 +111,8 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         self.following = following
         self.covariance = noise.batch_covariance([batch.users for batch in self.batches], following)
         """[B,B]: of the noise in one counter over the batches; public."""
+        self.scale = float(noise.count_precision().scale.max())
+        """The sub-gamma scale of that noise."""
 
     def begin(self) -> BUCBBelief:
         """Nothing was released."""
@@ -117,21 +131,42 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.users)
         if stage == 0:
-            after = belief._replace(policies=(np.zeros((0, H, S), dtype=np.int64),), shares=(np.zeros(0),))
-            return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
+            first = uniform_policy(H, S, A) if self.start is None else self.start
+            return self.followed(belief, (), self.stages[0]), Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
         if stage == len(self.stages) - 1:
-            actions = self._exploited(model, coins.random((H, S)))
-            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
+            return belief, Plan(policy=self.exploiter(model, coins), users=None, query=None)
         users = self.stages[stage]
-        J = min(POLICIES, users)
+        groups = self.explorers(model, rho, users, coins)
+        plan = Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
+        return self.followed(belief, groups, users), plan
+
+    def explorers(
+        self, model: Any, rho: Floats, users: int, coins: np.random.Generator
+    ) -> tuple[tuple[DeterministicPolicy, int], ...]:
+        """Optimistic policies for so many users, and who follows which."""
+        J, (H, S) = min(POLICIES, users), (self.shape.horizon, self.shape.num_states)
         policies = np.zeros((J, H, S), dtype=np.int64)
         self._explored(model, rho, users / J, coins.random((J, H, S)), policies)
-        groups = grouped(policies, split_evenly(users, J))
-        merged = np.stack([policy.actions for policy, _ in groups])
+        return grouped(policies, split_evenly(users, J))
+
+    def exploiter(self, model: Any, coins: np.random.Generator) -> DeterministicPolicy:
+        """The policy that is best for lower bounds; where nobody tried its action, what people do already."""
+        H, S = self.shape.horizon, self.shape.num_states
+        actions = self._exploited(model, coins.random((H, S)))
+        if self.start is not None:
+            usual = self.start.probabilities(self.shape.num_actions).argmax(axis=2)
+            rows = np.broadcast_to(model.n, (H, *model.n.shape[1:]))
+            seen = np.take_along_axis(rows, actions[..., np.newaxis], axis=2)[..., 0]
+            actions = np.where(seen > 0.0, actions, usual)
+        return DeterministicPolicy(actions)
+
+    def followed(self, belief: BUCBBelief, groups: Sequence[tuple[DeterministicPolicy, int]], users: int) -> BUCBBelief:
+        """The belief once a batch is planned in which these groups follow policies of their own."""
+        none = np.zeros((0, self.shape.horizon, self.shape.num_states), dtype=np.int64)
+        merged = np.stack([policy.actions for policy, _ in groups]) if groups else none
         shares = np.array([count / users for _, count in groups])
-        after = belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
-        return after, Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
+        return belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
 
     def update(self, belief: BUCBBelief, released: Private[CountStatistics]) -> BUCBBelief:
         """Keep the batch, projected."""
@@ -145,6 +180,10 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             rewards=np.concatenate([belief.rewards, flow.ones[np.newaxis]]),
             users=np.append(belief.users, float(batch.users[0])),
         )
+
+    def interval(self, belief: BUCBBelief) -> ValueInterval | None:
+        """Where V* lies with probability 0.95, by valid bands, although this learner plans by the practical rule."""
+        return value_interval(self, belief)
 
     def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
         optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)
@@ -188,12 +227,24 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         """How often the people of a batch met each row, according to the model."""
         L, S, A = model.r.shape
         found = np.zeros((L, S, A))
-        if len(belief.shares[b]) == 0:
+        shares, users = belief.shares[b], float(belief.users[b])
+        if len(shares) == 0 and self.start is None:
             # Uniform play: everybody's visits, spread over the actions
-            self._met_uniformly(float(belief.users[b]), model, rho, found)
-        else:
-            mixture_visits(model, rho, belief.policies[b], belief.users[b] * belief.shares[b], found)
+            self._met_uniformly(users, model, rho, found)
+        elif len(shares) > 0:
+            mixture_visits(model, rho, belief.policies[b], belief.users[b] * shares, found)
+        rest = 1.0 - float(shares.sum())
+        if self.start is not None and rest > RESOLUTION:
+            self._met_at_start(rest * users, self.start, model, rho, found)
         return found
+
+    def _met_at_start(self, users: float, start: Policy, model: Rows, rho: Floats, found: Floats) -> None:
+        at, table = rho * users, start.probabilities(self.shape.num_actions)
+        for h in range(self.shape.horizon):
+            stage = min(h, len(found) - 1)
+            each = at[:, np.newaxis] * table[h]
+            found[stage] += each
+            at = np.einsum("sa,sat->t", each, model.P[stage])
 
     def _met_uniformly(self, users: float, model: Rows, rho: Floats, found: Floats) -> None:
         at = rho * users

@@ -17,6 +17,7 @@ import numpy as np
 
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.kernels import lean_kernel
+from tacit.planning.loss_budget import LossBudget
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import TOTALS, Constants, Learner, LearnerKernels, Plan, Private, Query, Totals, copy_state
@@ -134,6 +135,19 @@ class StageRequest:
     options: Mapping[str, str]
     sizes: tuple[int, ...] | None = None
     """The users of every stage that reports, where somebody else has fixed them; None: the learner's own schedule."""
+    baseline: Policy | None = None
+    """What people do already."""
+    budget: LossBudget | None = None
+    """How much mean return may be lost against it; None: as much as exploration costs."""
+
+    def started(self, name: str) -> Policy | None:
+        """What the first batch follows: the baseline where `start=baseline` or a budget asks for it, else None."""
+        if self.options.get("start", "uniform") == "uniform" and self.budget is None:
+            return None
+        if self.baseline is None:
+            what = "a loss budget" if self.budget is not None else f"{name}:start=baseline"
+            raise InvalidInput(f"{what} needs a baseline to start from, got none; name what people do already")
+        return self.baseline
 
     def own_schedule(self, name: str) -> None:
         """Raise if a learner whose stages follow from its theorem is given others."""

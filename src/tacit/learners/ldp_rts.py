@@ -26,7 +26,8 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require_count
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import grouped, split_evenly
-from tacit.policies import AnyPolicy, DeterministicPolicy
+from tacit.planning.loss_budget import LossBudget
+from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
@@ -93,6 +94,10 @@ class ReturnRequest:
     z: float | None
     noise: BitNoise
     options: Mapping[str, str]
+    baseline: Policy | None = None
+    """What people do already."""
+    budget: LossBudget | None = None
+    """How much mean return may be lost against it; None: as much as exploration costs."""
 
 
 class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
@@ -145,7 +150,7 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
         now, after = self.stages[belief.stage], belief._replace(stage=belief.stage + 1)
         if now.halving is not None:
             return self._halved(after, now, float(found.sum()), float(users.sum()))
-        tried = self._features(belief.asked)
+        tried = self.features(belief.asked)
         gram, sums = belief.gram.copy(), belief.sums.copy()
         gram[now.period] += (tried * users[:, np.newaxis]).T @ tried
         sums[now.period] += tried.T @ found
@@ -181,13 +186,17 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
         """[draws, H, S]: the same policy at every step."""
         return np.repeat(policies[:, np.newaxis], self.shape.horizon, axis=1)
 
-    def _features(self, policies: Ints) -> Floats:
+    def features(self, policies: Ints) -> Floats:
         """[policies, SA + 1]: a one for the action of every state, and one for the intercept."""
         S, A = self.shape.num_states, self.shape.num_actions
         hot = np.zeros((len(policies), S * A + 1))
         hot[np.arange(len(policies))[:, np.newaxis], np.arange(S) * A + policies] = 1.0
         hot[:, -1] = 1.0
         return hot
+
+    def reach(self, level: int) -> float:
+        """The share of the largest return that a level covers."""
+        return level / LEVELS
 
     def _value(self, level: int) -> float:
         """H/8, ..., H."""

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.bucb import BUCB, MODEL_SHARE, ROUNDS, BUCBBelief, first_states
-from tacit.learners.contract import StageRequest, statistics_of
+from tacit.learners.contract import statistics_of
 from tacit.planning.supported_flow import SupportedCounts, SupportedFlow, supported_flow
 from tacit.planning.supported_rows import (
     SupportedRows,
@@ -26,7 +26,7 @@ from tacit.planning.weighted_rows import row_weights
 from tacit.protocol import Private
 from tacit.released.counts import CountStatistics
 
-__all__ = ["SupportedBUCB", "make_bucb"]
+__all__ = ["SupportedBUCB"]
 
 
 class SupportedBUCB(BUCB):
@@ -65,6 +65,9 @@ class SupportedBUCB(BUCB):
             rewards=np.concatenate([belief.rewards, counts.ones[np.newaxis]]),
             users=np.append(belief.users, people),
         )
+
+    def interval(self, belief: BUCBBelief) -> None:
+        """Bands over a declared support are not proved: it may be wrong."""
 
     def model(self, belief: BUCBBelief) -> tuple[SupportedRows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
@@ -131,17 +134,3 @@ class SupportedBUCB(BUCB):
 
     def _exploited(self, model: Any, coins: Floats) -> Ints:
         return supported_pessimist(model, self.shape.horizon, self._z, coins)
-
-
-def make_bucb(request: StageRequest) -> BUCB:
-    """The learner that a request amounts to."""
-    request.practical_only("bucb")
-    kind = BUCB if request.shape.support is None else SupportedBUCB
-    return kind(
-        shape=request.shape,
-        episodes=request.episodes,
-        noise=request.noise,
-        z=request.z,
-        pooled=request.options.get("pooled", "false") == "true",
-        sizes=request.sizes,
-    )

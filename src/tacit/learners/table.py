@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tacit.errors import InvalidInput, UnknownName
+from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.conservative import make_conservative
+from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
@@ -22,7 +24,6 @@ from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
-from tacit.learners.ldp_rts import make_ldp_rts
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -32,11 +33,11 @@ from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
-from tacit.learners.supported_bucb import make_bucb
 from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
 from tacit.learners.uob_lbps import uob_lbps
 from tacit.learners.uob_reps import uob_reps
+from tacit.planning.loss_budget import LossBudget
 from tacit.plugins import named
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
@@ -60,9 +61,9 @@ class LossFacts:
 
     feedback: Literal["full", "bandit"]
     private: str | None = None
-    """None: it runs under central and local trust; else the learner to use there."""
+    """None: it runs under central and local trust; else what to use there unless the transitions are known."""
     known: bool = False
-    """Whether it is told the transitions."""
+    """Whether it is always told the transitions; others are with the option `transitions=known`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,12 @@ class LearnerRow:
     losses: LossFacts | None = None
     printed: bool = False
     """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
+    valid: bool = False
+    """Whether it has bands that provably contain V* (constants 'valid')."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
+    conservative: bool = False
+    """Whether it can keep to a budget of what may be lost against a baseline."""
 
     def check(self, name: str, given: Mapping[str, str]) -> None:
         """Raise unless every option is known and has one of its values."""
@@ -96,17 +101,34 @@ class LearnerRow:
                 raise InvalidInput(f"{name}:{option} must be one of {', '.join(values)}, got {value!r}")
 
     def check_constants(self, name: str, constants: Constants | None) -> None:
-        """Raise if the constants 'printed' are chosen for a learner that has none."""
+        """Raise if the constants 'printed' or 'valid' are chosen for a learner that has none."""
         if constants == "printed" and not self.printed:
             able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.printed)
             raise InvalidInput(f"constants 'printed' exist for {able}, got {name}; use 'theory' or 'practical'")
+        if constants == "valid" and not self.valid:
+            able = ", ".join(known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.valid)
+            raise InvalidInput(f"constants 'valid' exist for {able}, got {name}; use 'theory' or 'practical'")
+
+    def check_budget(self, name: str, budget: LossBudget | None) -> None:
+        """Raise if a loss budget is given to a learner that cannot keep to one."""
+        if budget is not None and not self.conservative:
+            able = ", ".join(
+                known for known, row in LEARNERS.items() if isinstance(row, LearnerRow) and row.conservative
+            )
+            raise NotSupported(
+                f"{name} explores as it likes and cannot keep to a loss budget; use {able} or auto, whose batches are "
+                "planned from bounds, or leave the budget out"
+            )
 
 
 STAGED: Final[Options] = {"staged": ("true", "false")}
 """Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
 REPLAN: Final[Options] = {"replan": ("every", "rarely")}
 """Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
-TUNING: Final[Options] = {"eta": ("number",), "cb": ("number",), "ce": ("number",)}
+TUNING: Final[Options] = {
+    "eta": ("number",), "cb": ("number",), "ce": ("number",), "transitions": ("learned", "known"),
+}  # fmt: skip
+"""What learners of adversarial losses let their user choose."""
 UNPROVED: Final = "the numeric constants of its theory widths are neither proved here nor checked against the paper"
 
 LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
@@ -159,7 +181,8 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "ldp-rts": LearnerRow(
         summary="Thompson sampling over stationary policies from one-bit returns, for local trust at a small epsilon",
         asks=ReturnQuery,
-        build=make_ldp_rts,
+        build=make_conservative_returns,
+        conservative=True,
     ),
     "psrl": LearnerRow(
         summary="posterior sampling (Osband et al. 2013)",
@@ -184,8 +207,14 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
     "bucb": LearnerRow(
         summary="optimism in batches with rows that weigh them: central and shuffle trust",
         asks=BatchQuery,
-        build=make_bucb,
-        options={"pooled": ("false", "true")},
+        build=make_conservative,
+        options={
+            "pooled": ("false", "true"),
+            "start": ("uniform", "baseline"),
+            "without": ("nothing", "variance", "weights", "projection"),
+        },
+        conservative=True,
+        valid=True,
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
@@ -220,18 +249,18 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         losses=LossFacts(feedback="bandit"),
     ),
     "o-reps": LearnerRow(
-        summary="adversarial losses, full information, known transitions: O-REPS (Zimin and Neu 2013), no privacy",
+        summary="adversarial losses, full information, known transitions: (private) O-REPS (Zimin and Neu 2013)",
         asks=LossQuery,
         build=uc_o_reps,
         options={"eta": ("number",)},
-        losses=LossFacts(feedback="full", private="uc-o-reps", known=True),
+        losses=LossFacts(feedback="full", known=True),
     ),
     "uob-reps": LearnerRow(
-        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020), no privacy",
+        summary="adversarial losses, bandit feedback: UOB-REPS (Jin et al. 2020); private with known transitions",
         asks=LossQuery,
         build=uob_reps,
         options=TUNING,
-        losses=LossFacts(feedback="bandit", private="uob-lbps"),
+        losses=LossFacts(feedback="bandit", private="uob-lbps, or uob-reps:transitions=known"),
     ),
     "uniform": LearnerRow(
         summary="every action alike: what 'nothing learned' costs", asks=Totals, build=make_fixed, reference=True

@@ -16,12 +16,16 @@ barrier needs (Lemma F9 (offset of the estimator), Lemma F10 (barrier without si
 
 The option `radius` replaces E': without any noise it shows what the offset alone does.
 
+With known transitions (`transitions=known`) 𝒫 = {P}: u = q, the estimator is unbiased, and no counts are released. The
+barrier of an impossible successor would be infinite: P(x'|x,a) is taken as 1e-9 at least, and rows are scaled to 1.
+
 Regret Õ(H C_M √K + H X⁴ A E + A E' √(X³K)) is claimed with η = √(X/K).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +43,7 @@ from tacit.learners.transition_set import (
 )
 from tacit.planning.barrier_flow import BarrierWork, barrier_work, solve_barrier_flow
 from tacit.planning.flow_report import REPORT_SIZE
-from tacit.planning.layered import UpperWork, bound_occupancy, upper_work
+from tacit.planning.layered import LayeredGeometry, UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
 __all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]
@@ -47,6 +51,7 @@ __all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]
 
 PRACTICAL = {"eta": 3.0}
 LEAST_UPPER = 1e-150
+LEAST_KNOWN = 1e-9
 
 
 class BarrierParameters(NamedTuple):
@@ -97,6 +102,8 @@ def update_uob_lbps(parameters: BarrierParameters, belief: BarrierBelief, releas
 
 def uob_lbps(request: LossRequest) -> LossLearner:
     """Build the learner."""
+    if request.known is not None:
+        request = replace(request, known=_possible(request.geometry, request.known))
     constants, multipliers = read_multipliers(request, PRACTICAL)
     E, centred = request.loss_radius, request.estimator == "centred"
     if "radius" in request.options:
@@ -112,7 +119,7 @@ def uob_lbps(request: LossRequest) -> LossLearner:
         geometry=request.geometry,
         feedback="bandit",
         constants=constants,
-        z=multipliers.z if multipliers.z >= 0.0 else None,
+        z=multipliers.z if multipliers.z >= 0.0 and request.known is None else None,
         settings={
             "eta": multipliers.eta,
             "learning_rate": eta,
@@ -125,6 +132,13 @@ def uob_lbps(request: LossRequest) -> LossLearner:
         begin=lambda: _begin(request),
         update_kernel=update_uob_lbps,
     )
+
+
+def _possible(geometry: LayeredGeometry, known: Floats) -> Floats:
+    """The transitions with every successor possible, be it hardly."""
+    raised = np.maximum(known, LEAST_KNOWN)
+    sums = np.add.reduceat(raised, geometry.edges[:-1])
+    return np.asarray(raised / np.repeat(sums, np.diff(geometry.edges)))
 
 
 def _begin(request: LossRequest) -> BarrierBelief:

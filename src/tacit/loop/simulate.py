@@ -30,6 +30,7 @@ from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.round import interpret, kernels_of, run_fused
 from tacit.loop.worlds import world_of
+from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.protocol import Learner, Privatizer, World
 from tacit.randomness import seed_streams
@@ -72,6 +73,8 @@ class SeedRun:
     """What stands beside the regret where losses are adversarial (simulation only)."""
     returns: ReturnMeasures | None = None
     """What users of a live world earned (simulation only)."""
+    interval: ValueInterval | None = None
+    """Where the value of the best policy lies, by what was released; None for learners without valid bands."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> Ints:
@@ -84,6 +87,12 @@ def log_checkpoints(episodes: int, count: int = 100) -> Ints:
     grid = np.unique(np.rint(np.geomspace(1, episodes, num=require_count("count", count, least=2))).astype(np.int64))
     grid[-1] = episodes
     return grid
+
+
+def _interval(environment: Any, learner: Any, belief: Any) -> ValueInterval | None:
+    """The learner's own statement about V*, where worlds have a table: bands know no other worlds."""
+    states = getattr(learner, "interval", None)
+    return states(belief) if callable(states) and isinstance(environment, TabularMDP) else None
 
 
 def simulate(
@@ -145,6 +154,7 @@ def simulate(
         belief=ended.belief,
         released=ended.released,
         policy=ended.policy,
+        interval=_interval(environment, learner, ended.belief),
         **found.details,
     )
 

@@ -13,12 +13,15 @@ from typing import Final, Literal, get_args
 from tacit.errors import UnknownName
 from tacit.papers.bai2024adversarial import experiments as bai2024adversarial
 from tacit.papers.bai2024adversarial import figures as bai2024adversarial_figures
+from tacit.papers.bai2024adversarial import pure as bai2024adversarial_pure
+from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_pure_figures
 from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
 from tacit.papers.frontier import shuffle as frontier_shuffle
+from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
 from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
@@ -165,6 +168,16 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024adversarial.table_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(), bai2024adversarial_figures.EpsilonFigure()),
     ),
+    "bai2024adversarial/table1-pure": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-pure"],
+        runs=bai2024adversarial_pure.pure_runs,
+        figures=(bai2024adversarial_pure_figures.PureFigure(),),
+    ),
+    "bai2024adversarial/table1-powers": Experiment(
+        summary=bai2024adversarial_pure.SUMMARIES["table1-powers"],
+        runs=bai2024adversarial_pure.power_runs,
+        figures=(bai2024adversarial_pure_figures.PowersFigure(),),
+    ),
     "bai2024adversarial/estimator": Experiment(
         summary=bai2024adversarial.SUMMARIES["estimator"],
         runs=bai2024adversarial.estimator_runs,
@@ -176,6 +189,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2025secure/fig4": Experiment(summary=bai2025.SUMMARY, runs=bai2025.runs, figures=bai2025.FIGURES),
+    "frontier/valid": Experiment(
+        summary=frontier_valid.SUMMARY, runs=frontier_valid.runs, figures=frontier_valid.FIGURES
+    ),
     "frontier/shuffle": Experiment(
         summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
     ),

@@ -28,6 +28,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
     "docs/papers/central.md": ("frontier/central",),
     "docs/frontier.md": ("frontier",),
+    "docs/valid-bands.md": ("frontier/valid",),
     "docs/cases/classics.md": ("cases/classics",),
 }
 """Which results stand on which card: a paper's folder, or one result."""

@@ -96,7 +96,18 @@ def _score(result: Result) -> dict[str, Any]:
     return {
         "regret": [float(final.mean()), float(final.min()), float(final.max())],
         "uniform regret": result.uniform_regret * result.config.episodes,
+        **_intervals(result),
     }
+
+
+def _intervals(result: Result) -> dict[str, Any]:
+    """Simulation only: how often the interval of V* missed it, and the mean of its ends."""
+    best = result.resolved.optimal_value
+    if not result.intervals or best is None:
+        return {}
+    low, high = (np.array([getattr(found, end) for found in result.intervals]) for end in ("low", "high"))
+    missed = int(((low > best) | (high < best)).sum())
+    return {"interval": {"best": best, "low": float(low.mean()), "high": float(high.mean()), "missed": missed}}
 
 
 def environment_of(cell: dict[str, Any]) -> str:

@@ -4,6 +4,8 @@
 messages. Its claim of pure ε is false (2 ε with bandit feedback, (4/3 + X'A/3H) ε with full information): the proof
 counts H differences per family where a replacement makes 2H, and a loss table as if it were one trajectory.
 `tight` drops the visits (they are sums of transitions) and shares the budget for the least error.
+Where the transitions are known nothing is counted: losses alone are covered, with all of ε (`tight`) or with the noise
+that is printed for them (`paper`, which leaves the other two thirds of its ε unused).
 
 Noise never depends on data, so every statistic is a stream of noise beside exact totals: a continual counter, fresh
 noise per user that adds up in the totals (local messages), or silence (nothing protected, or declared public).
@@ -14,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -85,12 +87,17 @@ def loss_parts(
     calibration: Calibration,
     *,
     public_losses: bool,
+    known_transitions: bool = False,
 ) -> dict[str, LossNoise]:
     """Every released statistic with the noise that covers it, calibrated to the claim."""
     H = shape.horizon
     moves, loss = Family(name="transitions", up=H, down=H, shift=1.0), Family(name="losses", up=H, down=H, shift=1.0)
     if feedback == "full":
         loss = Family(name="losses", up=shape.pairs, down=0, shift=1.0)
+    if known_transitions:
+        alone = LOSSES_ALONE[calibration, claim.trust](loss, claim, steps, feedback, H)
+        nothing = LossNoise(family=None, source=None)
+        return {"transitions": nothing, "losses": LossNoise(family=loss, source=alone)}
     families = [moves] if public_losses else [moves, loss]
     parts = PARTS[calibration, claim.trust](families, claim, steps, feedback, H)
     return parts | {"losses": LossNoise(family=None, source=None)} if public_losses else parts
@@ -182,6 +189,31 @@ def _tight_local(
     return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
 
 
+def _printed_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
+    """The losses' noise as printed, whatever else is released."""
+    return cast("Source", _paper_parts([loss, loss], claim, steps, feedback, H)["losses"].source)
+
+
+def _central_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
+    """The least noise of a curator who releases losses only: a counter, or one noise per user with bandit feedback."""
+    once = feedback == "bandit"
+    if claim.delta > 0.0:
+        if once:
+            # μ = ‖shift‖₂/σ
+            return Gaussian(
+                sigma=math.sqrt(loss.l2_squared) / gaussian_mu(claim.epsilon, claim.delta) * (1.0 + _ROUNDING)
+            )
+        return allocate_gaussian([loss], [1.0], claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)[0]
+    levels = 1 if once else tree_levels(steps)
+    (scale,) = allocate_laplace([loss], [1.0], claim.epsilon, [levels])
+    return Laplace(scale=scale, discrete=False) if once else LaplaceTree(steps=steps, release_final=False, scale=scale)
+
+
+def _local_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
+    """The least noise of messages that hold losses only."""
+    return _least_local([loss], claim, allocate_laplace([loss], [1.0], claim.epsilon, [1]))[0]
+
+
 def _least_local(families: list[Family], claim: PrivacyClaim, pure: tuple[float, ...]) -> list[Source]:
     """One noise per family from the pure scales: as they are, less of them by what delta allows, or Gaussian noise."""
 
@@ -214,6 +246,14 @@ PARTS: Final[Mapping[tuple[Calibration, Trust], Callable[..., dict[str, LossNois
     ("paper", "local"): _paper_parts,
 }
 """What covers each statistic, by calibration and trust model."""
+
+LOSSES_ALONE: Final[Mapping[tuple[Calibration, Trust], Callable[..., Source]]] = {
+    ("tight", "central"): _central_losses,
+    ("paper", "central"): _printed_losses,
+    ("tight", "local"): _local_losses,
+    ("paper", "local"): _printed_losses,
+}
+"""What covers the losses where nothing else is released, by calibration and trust model."""
 
 
 def source_events(source: Source, family: Family, reports: int) -> Events:

@@ -7,10 +7,14 @@ losses met on the way with bandit feedback. What one user can change (replace-on
     losses, full            X'A counters by one, unless the table is declared public: then nothing
     losses, bandit          2H counters by one; with complements (l, 1-l) on the visited pairs still 2H together
 
+Where the transitions are known to the learner, neither transitions nor visits are counted or released (they read zero):
+only losses leave, and only they are paid for.
+
 G1  Central: transitions, visits and full-information losses are continual counters, one step per user; bandit losses
     are released once, in the user's own episode. Local: every user sends one message.
 G2  Everything that one user can change is covered by `events()`; `tight` meets the claim.
 G3  Losses are clipped to [0, 1] here, whatever a user reports.
+G4  With known transitions nothing that is released depends on a trajectory but through the losses.
 
 One kernel serves every trust model: what is released after a user is exact totals plus streams of noise, whose
 calibrations `tight` and `paper` stand in `tacit.privatizers.loss_noise`; bandit losses are released once, with the
@@ -75,6 +79,8 @@ class LossLayout(NamedTuple):
     """[3]: of the noise in transitions, visits, losses: of one release, or of one user's share of it."""
     growth: Floats
     """[3]: 1 where the noise of all users adds up, else 0."""
+    counted: bool
+    """Whether transitions and visits are released; else they read zero."""
 
 
 class LossParameters(NamedTuple):
@@ -135,11 +141,16 @@ def publish(
     for pair in range(released.visits.shape[0]):
         released.visits[pair] = 0.0
     for triple in range(released.transitions.shape[0]):
-        released.transitions[triple] = exact.transitions[triple] + transition_noise[triple]
-        # Ñ(x,a) = Σ_x' Ñ(x,a,x')
-        released.visits[layout.pair_of[triple]] += released.transitions[triple]
+        if layout.counted:
+            released.transitions[triple] = exact.transitions[triple] + transition_noise[triple]
+            # Ñ(x,a) = Σ_x' Ñ(x,a,x')
+            released.visits[layout.pair_of[triple]] += released.transitions[triple]
+        else:
+            released.transitions[triple] = 0.0
     for pair in range(released.visits.shape[0]):
-        if layout.visits_from == OWN:
+        if not layout.counted:
+            released.visits[pair] = 0.0
+        elif layout.visits_from == OWN:
             released.visits[pair] = exact.visits[pair] + visit_noise[pair]
         elif layout.visits_from == COMPLEMENTS:
             # Ñ(x,a) = Σ_k l̃_k 1 + Σ_k (1-l_k)~ 1
@@ -165,6 +176,8 @@ class AdversarialPrivatizer:
     public_losses: bool
     episodes: int
     """How many users come; the last one's data are of use to nobody and are never released."""
+    known_transitions: bool = False
+    """Whether the learner knows the transitions, so that nothing is counted."""
     parts: dict[str, LossNoise]
     """transitions, losses, and either visits (`paper`, or no privacy) or, local bandit, complements."""
     parameters: LossParameters = field(init=False, repr=False, compare=False)
@@ -291,6 +304,7 @@ class AdversarialPrivatizer:
             releases=max(1, self.episodes - 1),
             variance=np.array([std[name] ** 2 for name in ("transitions", "visits", "losses")]),
             growth=np.array(growth, dtype=np.float64),
+            counted=not self.known_transitions,
         )
         return LossParameters(layout, *(stream.params for stream in self._streams))
 
@@ -303,11 +317,13 @@ def make_adversarial(
     feedback: Feedback,
     calibration: Calibration = "tight",
     public_losses: bool = False,
+    known_transitions: bool = False,
 ) -> AdversarialPrivatizer:
     """Build the privatizer of an adversarial MDP, central, local or none at all, calibrated to the claim.
 
     `public_losses` declares that the full-information loss tables are no user's data (an oblivious adversary): they are
-    then released as they are and protect nobody. It is off unless you say so.
+    then released as they are and protect nobody. It is off unless you say so. With `known_transitions` no counts are
+    released, and the whole claim is spent on the losses.
     """
     require_count("episodes", episodes)
     require(feedback in ("full", "bandit"), "feedback must be 'full' or 'bandit'", feedback)
@@ -318,6 +334,12 @@ def make_adversarial(
         raise NotSupported(f"adversarial MDPs have central and local privatizers, not {claim.trust!r}")
     if public_losses and feedback == "bandit":
         raise InvalidInput("bandit losses tell where a user was; only full-information tables can be declared public")
+    if known_transitions and claim.trust == "none":
+        raise InvalidInput("trust 'none' protects nobody: everything is released; leave known transitions out")
+    if known_transitions and public_losses:
+        raise InvalidInput(
+            "with known transitions losses are all that is released; if they are public, use trust 'none'"
+        )
     steps = max(2, episodes)
 
     def made(epsilon: float) -> AdversarialPrivatizer:
@@ -328,8 +350,17 @@ def make_adversarial(
             calibration="none" if claim.trust == "none" else calibration,
             feedback=feedback,
             public_losses=public_losses,
+            known_transitions=known_transitions,
             episodes=steps,
-            parts=loss_parts(shape, one, steps, feedback, calibration, public_losses=public_losses),
+            parts=loss_parts(
+                shape,
+                one,
+                steps,
+                feedback,
+                calibration,
+                public_losses=public_losses,
+                known_transitions=known_transitions,
+            ),
         )
 
     if claim.unit.one or claim.trust == "none":

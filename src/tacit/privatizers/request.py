@@ -51,6 +51,8 @@ class PrivacyRequest:
     """Losses: of all pairs, or of those that a user met."""
     public_losses: bool = False
     """Losses: whether full-information tables are declared to be nobody's data."""
+    known_transitions: bool = False
+    """Losses: whether the learner knows the transitions, so that no counts are released."""
     gradient: GradientSpec | None = None
     """Gradients: what they are made of."""
 

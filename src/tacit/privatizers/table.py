@@ -381,6 +381,7 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
         feedback=request.feedback,
         calibration=request.calibrated,
         public_losses=request.public_losses,
+        known_transitions=request.known_transitions,
     )
 
 

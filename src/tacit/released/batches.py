@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
+from tacit.released.precision import CountPrecision
 
 __all__ = ["BatchNoise", "BatchQuery", "BatchReport", "PlannedBatch"]
 
@@ -100,4 +101,8 @@ class BatchNoise(Protocol):
 
     def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
         """[B,B]: of the noise in one counter over batches of these sizes, where so many users act on each one."""
+        ...
+
+    def count_precision(self) -> CountPrecision:
+        """The sub-gamma scales of the noise in single counters; 0 for Gaussian noise."""
         ...

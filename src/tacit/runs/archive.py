@@ -136,6 +136,7 @@ def _read(place: RunDirectory) -> Result:
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
         policies=place.policies(config.seeds),
         returns=place.returns(config.seeds),
+        intervals=place.intervals(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

@@ -8,7 +8,7 @@ world -> draft of the privatizer -> learner -> privatizer with the learner's sch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -113,6 +113,7 @@ def assemble(config: RunConfig) -> Assembled:
     row = learner_row(name)
     row.check(name, options)
     row.check_constants(name, config.constants)
+    row.check_budget(name, config.budget)
     kind = KINDS[row.asks]
     chosen = Chosen(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)
@@ -120,6 +121,7 @@ def assemble(config: RunConfig) -> Assembled:
     if isinstance(environment, LiveWorld):
         # Devices that send bits round rewards themselves; a curator adds them up as they are.
         environment = environment.for_run(rounded=config.trust in ("shuffle", "local"), baseline=baseline)
+    chosen = replace(chosen, baseline=baseline)
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
     require_widths(learner, name, config.constants)

@@ -44,5 +44,6 @@ def chosen_for(config: RunConfig) -> Choice:
             calibration=config.calibration,
             mechanism=config.mechanism,
             batch=config.batch,
+            budget=config.loss_budget is not None,
         )
     )

@@ -172,9 +172,10 @@ def load(directory: str | Path) -> Result | Comparison:
 
 
 def mixed_constants(results: Sequence[Result]) -> str | None:
-    """What to say where runs use different constants (theory, practical, printed); None where all use one."""
+    """What to say where runs use different constants (theory, practical, ...); None where all use one."""
     rules = {
-        rule: [r.label for r in results if r.resolved.constants == rule] for rule in ("theory", "practical", "printed")
+        rule: [r.label for r in results if r.resolved.constants == rule]
+        for rule in ("theory", "practical", "printed", "valid")
     }
     rules = {rule: labels for rule, labels in rules.items() if labels}
     if len(rules) < 2:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.layered_worlds import LossTable
     from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
+    from tacit.planning.loss_budget import LossBudget
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -37,9 +38,10 @@ MOST_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
 MOST_CHECKPOINTS: Final = 100_000
 
+BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 UNSAID: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support"),
-    *("because", "by_size"),
+    *(*BUDGETS, "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
 
@@ -118,6 +120,14 @@ class RunConfig:
         None,
         text=str,
     )
+    loss_budget: float | None = option(
+        "How much mean return the run may lose against the baseline, per user, as a share of the largest return; "
+        "learners then explore conservatively and keep to it with probability 95%.",
+        None,
+    )
+    stage_loss_budget: float | None = option(
+        "The same for every single stage; five times the loss_budget by default.", None
+    )
     support: str | None = option(
         "declared: use what the environment declares in public about what can happen; counters that cannot move are "
         "not released.",
@@ -139,6 +149,7 @@ class RunConfig:
             from tacit.environments.baselines import baseline_table
 
             self._keep("baseline", baseline_table(self.baseline))
+        _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
@@ -215,6 +226,15 @@ class RunConfig:
         return None if self.because is None else f"auto: {self.learner}, because {self.because}"
 
     @property
+    def budget(self) -> LossBudget | None:
+        """How much may be lost against the baseline; None: as much as exploration costs."""
+        if self.loss_budget is None:
+            return None
+        from tacit.planning.loss_budget import LossBudget
+
+        return LossBudget(total=self.loss_budget, stage=self.stage_loss_budget)
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """What was chosen for whoever did not choose, and why: a line of `auto`, a line of the size."""
         return tuple(line for line in (self.choice, self.by_size) if line is not None)
@@ -239,6 +259,7 @@ class RunConfig:
         words += [self.estimator] if self.estimator is not None else []
         words += ["public losses"] if self.public_losses else []
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
+        words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
@@ -375,6 +396,18 @@ def _require_model(given: object) -> None:
             "environment must be a name like 'riverswim:states=4', a TabularMDP or a live world (tacit.live), "
             f"got {kind}"
         )
+
+
+def _require_budget(config: RunConfig) -> None:
+    """Check the loss budget; it is kept as plain numbers, and only where there is a baseline to lose against."""
+    for name in BUDGETS:
+        given = getattr(config, name)
+        if given is not None:
+            config._keep(name, require_real(name, given, low=0.0, high=1.0, open_low=True))
+    if config.stage_loss_budget is not None and config.loss_budget is None:
+        raise InvalidInput("a stage_loss_budget needs a loss_budget for the whole run; give both")
+    if config.loss_budget is not None and config.baseline is None:
+        raise InvalidInput("a loss_budget needs a baseline to lose against, got none; name what people do already")
 
 
 def _lists(value: Any) -> Any:

@@ -89,6 +89,8 @@ class BatchKind:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
+                baseline=chosen.baseline,
+                budget=config.budget,
             )
         )
 

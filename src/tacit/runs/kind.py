@@ -24,6 +24,7 @@ from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.table import LEARNERS, LearnerRow
+from tacit.policies import Policy
 from tacit.privatizers.request import PrivacyRequest
 from tacit.protocol import Learner, Privatizer, Query
 from tacit.released.counts import CountShape
@@ -54,6 +55,8 @@ class Chosen:
     name: str
     row: LearnerRow
     options: Mapping[str, str]
+    baseline: Policy | None = None
+    """What people do already, once the environment is known."""
 
 
 class Kind(Protocol):

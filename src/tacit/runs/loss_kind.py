@@ -50,16 +50,26 @@ class LossKind:
             raise InvalidInput(f"the row of learner '{name}' must say which losses it is shown (losses=LossFacts(...))")
         if config.estimator is not None and "radius" not in chosen.row.options:
             raise InvalidInput(f"only uob-lbps has a choice of estimators; leave '{config.estimator}' out")
-        if facts.private is not None and config.trust != "none":
+        known = _known(chosen)
+        if facts.private is not None and config.trust != "none" and not known:
             raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
+        if known and (config.z is not None or {"cb", "ce"} & chosen.options.keys()):
+            raise InvalidInput(f"{name} knows the transitions and has no widths to choose; leave z, cb and ce out")
         mdp = environment.world.mdp
         request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
-        return make_privatizer(replace(request, feedback=facts.feedback, public_losses=config.public_losses))
+        return make_privatizer(
+            replace(
+                request,
+                feedback=facts.feedback,
+                public_losses=config.public_losses,
+                # Without privacy nothing is paid for: everything is released, whoever looks at it.
+                known_transitions=known and config.trust != "none",
+            )
+        )
 
     def learner(self, chosen: Chosen, environment: LossGame, privatizer: AdversarialPrivatizer) -> LossLearner:
         """Told the precision of counts and losses, and how far the noise of one loss goes."""
         config, mdp, layout = chosen.config, environment.world.mdp, privatizer.parameters.layout
-        known = chosen.row.losses is not None and chosen.row.losses.known
         draft = LossRequest(
             name=chosen.name,
             geometry=layered_geometry(mdp.widths, mdp.num_actions),
@@ -71,7 +81,7 @@ class LossKind:
             variance=layout.variance * (1.0 + layout.growth * max(0, config.episodes - 2)),
             loss_radius=0.0,
             estimator=config.estimator or get_args(Estimator)[0],
-            known=np.array(mdp.flat_transitions) if known else None,
+            known=np.array(mdp.flat_transitions) if _known(chosen) else None,
         )
         # E' holds for every loss of every episode at once, but for the probability δ.
         each = draft.failure_prob / (privatizer.shape.pairs * draft.episodes)
@@ -83,3 +93,9 @@ class LossKind:
     def fitted(self, privatizer: AdversarialPrivatizer, learner: Any) -> AdversarialPrivatizer:
         """One release per user, fixed beforehand."""
         return privatizer
+
+
+def _known(chosen: Chosen) -> bool:
+    """Whether the learner is told the transitions: always, or because the user says so."""
+    facts = chosen.row.losses
+    return facts is not None and (facts.known or chosen.options.get("transitions") == "known")

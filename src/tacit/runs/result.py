@@ -24,6 +24,7 @@ from tacit.loop.judges.games import LossMeasures
 from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.judges.softmax import Objective
 from tacit.loop.simulate import SeedRun
+from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
@@ -111,6 +112,8 @@ class Result:
     algorithm: str
     """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
+    intervals: tuple[ValueInterval, ...] = ()
+    """Where the value of the best policy lies, one per seed, by what was released alone; empty for other learners."""
     world: dict[str, Any] | None = None
     """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
     doubt: str | None = None
@@ -187,11 +190,19 @@ class Result:
             f"{self.config.learner} on {self.config.environment_name}, trust {self.claim.trust}{widths}",
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             *(return_lines(self) or (f"regret (simulation only): {across}{share}",)),
+            *self._interval_lines(),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
             f"privacy: {self.privacy_words}",
         )
         return "\n".join(lines)
+
+    def _interval_lines(self) -> tuple[str, ...]:
+        """Where the value of the best policy lies, by what the first seed released; nothing where it is unknown."""
+        if not self.intervals or self.intervals[0].high - self.intervals[0].low >= self.resolved.horizon:
+            return ()
+        low, high, beta = self.intervals[0]
+        return (f"value of the best policy: {low:.3f} to {high:.3f} with probability {1.0 - beta:g} (from releases)",)
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints: plain values, valid JSON (infinity is written "inf")."""
@@ -221,6 +232,7 @@ class Result:
             else {**seed_spread, "per_seed": self.regret[:, -1].tolist(), "simulation_only": True},
             "checkpoints": self._checkpoints(),
             "returns": returns_json(self),
+            "intervals": [found._asdict() for found in self.intervals],
             "against": None if against is None else against.to_dict(),
             "relative_regret": self.relative_regret,
             "objective": self._objective(),
@@ -302,6 +314,7 @@ class Result:
                 losses=self.losses[i] if self.losses else None,
                 policy=self.policies[i],
                 returns=self.returns[i] if self.returns else None,
+                interval=self.intervals[i] if self.intervals else None,
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]

@@ -39,6 +39,8 @@ class ReturnKind:
                 z=config.z,
                 noise=privatizer.bit_noise(),
                 options=chosen.options,
+                baseline=chosen.baseline,
+                budget=config.budget,
             )
         )
 

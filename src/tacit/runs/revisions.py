@@ -82,7 +82,7 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
     "returns, local, paper": (),
 }
 
-RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "none": ()}
+RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
 
 

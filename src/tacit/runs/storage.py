@@ -7,6 +7,7 @@
     timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
+    intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
@@ -31,6 +32,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
+from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
 from tacit.runs.places import (
     TEMPORARY,
@@ -81,17 +83,18 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
 
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
     "timing.json",
     "policies.json",
     "returns.json",
+    "intervals.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, MODEL, RESULTS)
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
 
 
@@ -198,6 +201,9 @@ class RunDirectory:
             returns = {seed: kept.pop("returns") for seed, kept in details.items() if "returns" in kept}
             if returns:
                 write_json(self.path / RETURNS, returns, indent=None)
+            intervals = {seed: kept.pop("interval") for seed, kept in details.items() if "interval" in kept}
+            if intervals:
+                write_json(self.path / INTERVALS, intervals, indent=None)
             write_json(self.path / TIMING, details)
             rows = _parquet_bytes(pa.concat_tables(parts))
             kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
@@ -218,6 +224,13 @@ class RunDirectory:
             return ()
         kept = read_json(self.path / RETURNS)
         return tuple(ReturnMeasures.from_dict(kept[str(seed)]) for seed in seeds)
+
+    def intervals(self, seeds: Sequence[int]) -> tuple[ValueInterval, ...]:
+        """Where the value of the best policy lies, seed by seed; empty for learners that do not say."""
+        if not (self.path / INTERVALS).is_file():
+            return ()
+        kept = read_json(self.path / INTERVALS)
+        return tuple(ValueInterval(**kept[str(seed)]) for seed in seeds)
 
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""
@@ -288,6 +301,8 @@ def _details(run: SeedRun) -> dict[str, Any]:
         details["returns"] = run.returns.to_dict()
     if run.policy is not None:
         details["policy"] = policy_to_dict(run.policy)
+    if run.interval is not None:
+        details["interval"] = run.interval._asdict()
     return details
 
 

@@ -25,11 +25,13 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
+from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.learners.contract import StageRequest
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
+from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.protocol import Constants, Learner, Query, Totals
@@ -54,6 +56,7 @@ __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
 FORMAT: Final = "tacit-study"
 FORMAT_VERSION: Final = 1
+OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget"))
 TRUSTS: Final = tuple(trust for trust in get_args(Trust) if trust != "none")
 
 
@@ -93,6 +96,12 @@ class StudyDesign:
     because: str | None
     """Why `auto` chose the learner; None where it was named."""
     version: str
+    baseline: Mapping[str, Any] | None = None
+    """What people do already: learners start from it, and a loss is a loss against it."""
+    loss_budget: float | None = None
+    """How much mean return the people of the study may lose against it (`tacit.planning.loss_budget`)."""
+    stage_loss_budget: float | None = None
+    """The same for every single stage."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -100,6 +109,8 @@ class StudyDesign:
         plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "ladder", "channels")}
         plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
         plain["fallback"] = dict(self.fallback)
+        # Studies that know nothing of these are written as before there were any.
+        plain = {name: value for name, value in plain.items() if name not in OPTIONAL or value is not None}
         return {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}
 
     @classmethod
@@ -110,7 +121,8 @@ class StudyDesign:
         must = f"a design must be a {FORMAT} of version {FORMAT_VERSION}"
         require(known, must, f"{plain.get('format')} {plain.get('format_version')}", "plan the study again")
         given = {name: value for name, value in plain.items() if name not in ("format", "format_version")}
-        require(set(given) == names, f"a design has the entries {', '.join(sorted(names))}", sorted(given))
+        fits = names - OPTIONAL <= set(given) <= names
+        require(fits, f"a design has the entries {', '.join(sorted(names))}", sorted(given))
         try:
             given["unit"] = PrivacyUnit(**given["unit"])
             given["rewards"] = _bounds(given["rewards"])
@@ -134,6 +146,17 @@ class StudyDesign:
         require(plain, "a ladder must not be set where every message is public, and so is their number", "local trust")
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         self.policy_of_last_resort()
+        _ = self.budget
+        require(self.loss_budget is None or self.baseline is not None, "a loss_budget needs a baseline", "none")
+
+    @property
+    def budget(self) -> LossBudget | None:
+        """How much may be lost against the baseline; None: as much as exploration costs."""
+        if self.loss_budget is None:
+            must = "a stage_loss_budget needs a loss_budget for the whole study"
+            require(self.stage_loss_budget is None, must, "none", "give both")
+            return None
+        return LossBudget(total=self.loss_budget, stage=self.stage_loss_budget)
 
     @property
     def choice(self) -> str | None:
@@ -207,6 +230,9 @@ def plan_study(
     z: float | None = None,
     honest_fraction: float | None = None,
     fallback: Policy | None = None,
+    baseline: object = None,
+    loss_budget: float | None = None,
+    stage_loss_budget: float | None = None,
 ) -> StudyDesign:
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
@@ -214,7 +240,9 @@ def plan_study(
     target by default; one under local trust, where no noise depends on others). A `ladder` of sizes from `least` on
     keeps the number of people who came from being known: reports above the highest rung reached are dropped by lot.
     `stationary` declares in public that transitions and rewards do not depend on the step; `auto`, the default learner,
-    then pools the steps.
+    then pools the steps. A `baseline` is what people do already ('always ACTION', 'uniform', a policy or its table); it
+    is the fallback unless another one is given, and with a `loss_budget` the study explores conservatively: its people
+    lose no more mean return against the baseline than this share of the largest one, with probability 95%.
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
@@ -226,7 +254,8 @@ def plan_study(
     wanted = require_count("target", target)
     if least is None:
         least = 1 if trust == "local" else max(min(2, wanted), math.ceil(0.9 * wanted))
-    resort = uniform_policy(H, len(named[0]), len(named[1])) if fallback is None else fallback
+    usual = None if baseline is None else baseline_policy(_nobody_knows(H, *named), baseline_table(baseline))
+    resort = fallback or usual or uniform_policy(H, len(named[0]), len(named[1]))
     draft = StudyDesign(
         name=name,
         states=named[0],
@@ -251,6 +280,9 @@ def plan_study(
         stationary=stationary,
         because=None,
         version=__version__,
+        baseline=None if usual is None else policy_to_dict(usual),
+        loss_budget=loss_budget,
+        stage_loss_budget=stage_loss_budget,
     )
     draft = _resolved(draft)
     parts = draft.parts()
@@ -277,6 +309,7 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
             constants=draft.constants,
             mechanism=draft.mechanism,
             stages=draft.stages,
+            budget=draft.loss_budget is not None,
         )
     )
     return replace(draft, learner=choice.learner, because=choice.because)
@@ -300,11 +333,18 @@ class _Choices:
     constants: Constants | None
     z: float | None
     honest_fraction: float | None
+    baseline: Table | None
+    loss_budget: float | None
+    stage_loss_budget: float | None
 
     @classmethod
     def of(cls, design: StudyDesign) -> _Choices:
-        shared = {item.name: getattr(design, item.name) for item in fields(cls) if item.name != "sizes"}
-        return cls(sizes=(design.horizon, len(design.states), len(design.actions)), **shared)
+        own = ("sizes", "baseline")
+        shared = {item.name: getattr(design, item.name) for item in fields(cls) if item.name not in own}
+        usual = None if design.baseline is None else baseline_table(policy_from_dict(design.baseline))
+        table = None if isinstance(usual, str) else usual
+        sizes = (design.horizon, len(design.states), len(design.actions))
+        return cls(sizes=sizes, baseline=table, **shared)
 
     @property
     def share(self) -> Fraction:
@@ -383,10 +423,7 @@ def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
 def _chosen(choices: _Choices) -> tuple[Chosen, TabularMDP]:
     """The learner's row and options, and a world of the public sizes about which nothing is known."""
     H, S, A = choices.sizes
-    # Learners are told sizes only; this world stands for "nobody knows": every state follows every other alike.
-    world = TabularMDP(
-        P=np.full((S, A, S), 1.0 / S), r=np.zeros((S, A)), rho=np.full(S, 1.0 / S), horizon=H, reward_kind="bernoulli"
-    )
+    world = _nobody_knows(H, [str(s) for s in range(S)], [str(a) for a in range(A)])
     name, options = parse_learner(choices.learner)
     row = learner_row(name)
     row.check(name, options)
@@ -405,8 +442,27 @@ def _chosen(choices: _Choices) -> tuple[Chosen, TabularMDP]:
         z=choices.z,
         batch=None if row.asks is BatchQuery else choices.target,
         honest_fraction=choices.honest_fraction,
+        baseline=choices.baseline,
+        loss_budget=choices.loss_budget,
+        stage_loss_budget=choices.stage_loss_budget,
     )
-    return Chosen(config=config, name=name, row=row, options=options), world
+    row.check_budget(name, config.budget)
+    usual = None if choices.baseline is None else baseline_policy(world, choices.baseline)
+    return Chosen(config=config, name=name, row=row, options=options, baseline=usual), world
+
+
+def _nobody_knows(H: int, states: Sequence[str], actions: Sequence[str]) -> TabularMDP:
+    """A world of these sizes about which nothing is known: every state follows every other alike."""
+    S, A = len(states), len(actions)
+    return TabularMDP(
+        P=np.full((S, A, S), 1.0 / S),
+        r=np.zeros((S, A)),
+        rho=np.full(S, 1.0 / S),
+        horizon=H,
+        reward_kind="bernoulli",
+        state_names=states,
+        action_names=actions,
+    )
 
 
 def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: _Choices) -> Learner[Any, Any, Any]:
@@ -423,6 +479,8 @@ def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: _Choices) -
         noise=basis,
         options=chosen.options,
         sizes=(choices.target,) * choices.stages,
+        baseline=chosen.baseline,
+        budget=config.budget,
     )
     try:
         return chosen.row.build(request)

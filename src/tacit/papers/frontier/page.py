@@ -1,12 +1,13 @@
 """The experiment `frontier`: what each trust model costs, the one figure needed to choose one.
 
-    central   UCBVI on the factorization over batches        printed: the Laplace tree of the papers, scale 3H⌈log₂K⌉/ε
-    shuffle   SDP-BUCB                                       printed: fair bits per counter, Hoeffding calibration
-    local     LDP-OBI with the quietest local mechanism      printed: Laplace noise of scale 6H/ε
+    central   BUCB with correlated noise, steps apart and pooled     before: UCBVI on the factorization over batches
+    shuffle   BUCB with fresh noise, steps apart and pooled          before: SDP-PE+; printed: fair bits per counter
+    local     one-bit returns, LDP-OBI pooled                        printed: Laplace noise of scale 6H/ε
 
-The printed noises do not have the guarantee they are printed with. So every run stands at the epsilon that the exact
+Printed noises do not have the guarantee they are printed with. So every run stands at the epsilon that the exact
 accountant certifies for it at delta 1e-6: points above one another have the same guarantee. Everything under the one
-practical rule with z = 1; `uniform` is what "nothing learned" costs, `no privacy` what no noise would.
+practical rule with z = 1 (one-bit returns have a prior); `uniform` is what "nothing learned" costs, `no privacy` what
+no noise would. Printed central trees take hours at these sizes; they stand in `frontier/central`.
 """
 
 from __future__ import annotations
@@ -28,53 +29,63 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "SUMMARY", "FrontierFigure", "runs", "share_interval", "summary_table"]
 
-SUMMARY: Final = "regret against the certified epsilon: every trust model, printed and tight noise, four environments"
+SUMMARY: Final = "regret against the certified epsilon: every trust model, five epsilons, four environments"
 DELTA: Final = 1e-6
-EPSILONS: Final = (0.1, 1.0, 10.0)
+EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
 SHORT, LONG = 20_000, 200_000
-SETTINGS: Final = (
-    ("riverswim", SHORT),
-    ("random-mdp:states=5,actions=3,horizon=5", SHORT),
-    ("random-mdp:states=8,actions=3,horizon=6", SHORT),
-    ("treatment", SHORT),
-    ("riverswim", LONG),
+WORLDS: Final = (
+    "riverswim",
+    "random-mdp:states=5,actions=3,horizon=5",
+    "random-mdp:states=8,actions=3,horizon=6",
+    "treatment",
 )
-"""Environments and users; only the smallest has long runs, because the printed tree takes hours elsewhere."""
+"""All of them are declared stationary, so steps may be pooled."""
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
-    "batched factorization": {"learner": "dp-ucbvi", "trust": "central", "mechanism": "batched-factorization"},
-    "paper tree": {"learner": "dp-ucbvi", "trust": "central", "calibration": "paper"},
-    "shuffle": {"learner": "sdp-bucb", "trust": "shuffle"},
+    "central": {"learner": "bucb", "trust": "central"},
+    "central, pooled": {"learner": "bucb:pooled=true", "trust": "central"},
+    "shuffle": {"learner": "bucb", "trust": "shuffle"},
+    "shuffle, pooled": {"learner": "bucb:pooled=true", "trust": "shuffle"},
+    "local, one-bit returns": {"learner": "ldp-rts", "trust": "local"},
+    "local, counts": {"learner": "ldp-obi:staged=false", "trust": "local"},
+    "central, running totals": {"learner": "dp-ucbvi", "trust": "central", "mechanism": "batched-factorization"},
+    "shuffle, SDP-PE+": {"learner": "sdp-pe-plus", "trust": "shuffle"},
     "shuffle, printed": {"learner": "sdp-bucb", "trust": "shuffle", "calibration": "paper"},
-    "local": {"learner": "ldp-obi", "trust": "local"},
     "local, printed": {"learner": "ldp-obi", "trust": "local", "mechanism": "laplace", "calibration": "paper"},
 }
-"""The names of the central runs are those of `frontier/central`, which shares them."""
+"""The first six are what to choose from; the others are what there was before, and what is printed."""
+CHOICE: Final = tuple(KINDS)[:6]
 
 
 def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
-    """Every environment, epsilon, trust model and calibration; the smoke scale has one environment and two seeds."""
+    """Every world, length, epsilon and learner; the smoke scale has one world and two seeds.
+
+    What there was before, and what is printed, stand beside the others in short runs at three epsilons.
+    """
     found: list[Run] = []
-    for environment, users in SETTINGS if scale == "paper" else SETTINGS[:1]:
-        episodes, seeds = (users, 20) if scale == "paper" else (2_000, 2)
-        suffix = f", K={users:,}" if users == LONG else ""
+    for environment in WORLDS if scale == "paper" else WORLDS[:1]:
+        for users in (SHORT, LONG) if scale == "paper" else (SHORT,):
+            episodes, seeds = (users, 20) if scale == "paper" else (2_000, 2)
 
-        def add(label: str, environment: str = environment, suffix: str = suffix, **options: Any) -> None:
-            config = RunConfig(
-                environment=environment,
-                episodes=episodes,  # noqa: B023
-                seeds=as_seeds(seeds),  # noqa: B023
-                checkpoints=30,
-                **options,
-            )
-            found.append(Run(label=label + suffix, config=config))
+            def add(label: str, environment: str = environment, users: int = users, **options: Any) -> None:
+                config = RunConfig(
+                    environment=environment,
+                    episodes=episodes,  # noqa: B023
+                    seeds=as_seeds(seeds),  # noqa: B023
+                    checkpoints=12,
+                    **options,
+                )
+                found.append(Run(label=f"{label}, K={users:,}", config=config))
 
-        add("no privacy", learner="dp-ucbvi", constants="practical")
-        for epsilon in EPSILONS:
-            for label, options in KINDS.items():
-                # The local mechanisms are pure: a delta would only loosen what is claimed.
-                delta = 0.0 if options["trust"] == "local" else DELTA
-                add(f"{label}, ε={epsilon:g}", epsilon=epsilon, delta=delta, constants="practical", **options)
+            add("no privacy", learner="ucbvi:staged=false", constants="practical")
+            for epsilon in EPSILONS:
+                for label, options in KINDS.items():
+                    if label not in CHOICE and (users == LONG or epsilon in (0.3, 3.0)):
+                        continue
+                    # The local mechanisms are pure: a delta would only loosen what is claimed.
+                    delta = 0.0 if options["trust"] == "local" else DELTA
+                    rule: dict[str, Any] = {} if options["learner"] == "ldp-rts" else {"constants": "practical"}
+                    add(f"{label}, ε={epsilon:g}", epsilon=epsilon, delta=delta, **rule, **options)
     return tuple(found)
 
 
@@ -106,49 +117,48 @@ class FrontierFigure:
     name: str = "frontier"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """A line per trust model and calibration, with 95% intervals; the lower, the better."""
+        """A line per learner to choose from, with 95% intervals; the lower, the better."""
         from matplotlib.figure import Figure
 
-        panels = list(dict.fromkeys((r.config.environment_name, r.config.episodes) for r in results))
-        rows = -(-len(panels) // 2)
-        figure = Figure(figsize=(11.0, 3.6 * rows + 0.8), layout="constrained")
-        axes = np.atleast_1d(figure.subplots(rows, min(2, len(panels)), sharey=True, squeeze=False)).ravel()
-        for ax, (environment, episodes) in zip(axes, panels, strict=False):
-            here = [r for r in results if (r.config.environment_name, r.config.episodes) == (environment, episodes)]
-            for result in here:
-                if result.config.trust == "none":
-                    ax.axhline(share_interval(result)[0], color="#222222", linewidth=1.2, label="no privacy")
-            ax.axhline(1.0, color="#888888", linewidth=1.0, linestyle=(0, (1, 1.5)), label="uniform: nothing learned")
-            names = [f"{trust}, {kind}" for trust in ("central", "shuffle", "local") for kind in ("tight", "paper")]
-            for name, (color, _, marker) in zip(names, STYLES, strict=False):
-                trust, kind = name.split(", ")
-                mine = [r for r in here if (r.config.trust, r.config.calibration) == (trust, kind)]
-                if not mine:
-                    continue
-                mine.sort(key=lambda r: r.certificate.epsilon)
-                x = [r.certificate.epsilon for r in mine]
-                mean, low, high = (np.array(column) for column in zip(*map(share_interval, mine), strict=True))
-                ax.errorbar(
-                    x, mean, yerr=[mean - low, high - mean], color=color, marker=marker, markersize=5, capsize=2,
-                    linestyle="-" if kind == "tight" else (0, (4, 2)), elinewidth=0.8, linewidth=1.4,
-                    label=f"{trust}, {'tight' if kind == 'tight' else 'as printed'}",
-                )  # fmt: skip
-            ax.set_xscale("log")
-            ax.set_ylim(0.0, 1.1)
-            ax.set_title(f"{environment}, K = {episodes:,}", loc="left", fontsize=10)
+        worlds = list(dict.fromkeys(r.config.environment_name for r in results))
+        lengths = sorted({r.config.episodes for r in results})
+        figure = Figure(figsize=(11.0, 3.0 * len(worlds) + 1.0), layout="constrained")
+        axes = figure.subplots(len(worlds), len(lengths), sharey=True, sharex=True, squeeze=False)
+        for row, world in enumerate(worlds):
+            for column, users in enumerate(lengths):
+                here = [r for r in results if (r.config.environment_name, r.config.episodes) == (world, users)]
+                _panel(axes[row, column], here, f"{world}, K = {users:,}")
+            axes[row, 0].set_ylabel("regret / regret of uniform")
+        for ax in axes[-1]:
             ax.set_xlabel("certified epsilon (delta 1e-6; local: pure)")
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
-        for ax in axes[len(panels) :]:
-            ax.set_axis_off()
-        for ax in axes[:: min(2, len(panels))]:
-            ax.set_ylabel("regret / regret of uniform")
-        handles, labels = axes[0].get_legend_handles_labels()
+        handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
         figure.suptitle(f"{title}: regret at the end of the run, 20 seeds, 95% intervals (simulation only)", x=0.01,
                         ha="left")  # fmt: skip
         save_figure(figure, path)
         return figure
+
+
+def _panel(ax: Any, results: Sequence[Result], title: str) -> None:
+    for result in results:
+        if result.config.trust == "none":
+            ax.axhline(share_interval(result)[0], color="#222222", linewidth=1.2, label="no privacy")
+    ax.axhline(1.0, color="#888888", linewidth=1.0, linestyle=(0, (1, 1.5)), label="uniform: nothing learned")
+    for i, name in enumerate(CHOICE):
+        color, _, marker = STYLES[i // 2 * 2]
+        mine = sorted((r for r in results if r.label.startswith(f"{name}, ε")), key=lambda r: r.certificate.epsilon)
+        if mine:
+            x = [r.certificate.epsilon for r in mine]
+            mean, low, high = (np.array(column) for column in zip(*map(share_interval, mine), strict=True))
+            ax.errorbar(
+                x, mean, yerr=[mean - low, high - mean], color=color, marker=marker, markersize=5, capsize=2,
+                linestyle="-" if i % 2 == 0 else (0, (4, 2)), elinewidth=0.8, linewidth=1.4, label=name,
+            )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_ylim(0.0, 1.1)
+    ax.set_title(title, loc="left", fontsize=10)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
 
 
 FIGURES: Final = (FrontierFigure(),)

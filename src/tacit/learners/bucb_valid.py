@@ -1,0 +1,120 @@
+"""BUCB with constants 'valid': the same batches, planned in bands that contain V* with probability 1 - β.
+
+Bands (`tacit.planning.valid_bands`, Lemma W4 (valid bands)) hold whatever the policies were, so everything around them
+is free. A quarter of every mixture is optimistic for their upper ends, the others follow the practical rule among the
+actions that the bands do not exclude; the last batch is cautious for their lower ends. Ties go to the practical rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from tacit.arrays import Floats, Ints
+from tacit.errors import require_real
+from tacit.learners.bands import BETA, Without, confidence_of, evidence_of, interval_in
+from tacit.learners.bucb import BUCB, POLICIES
+from tacit.learners.schedules import grouped, split_evenly
+from tacit.learners.sdp_pe_plus import EVERYTHING
+from tacit.planning.band_plans import cautious_plan, optimistic_plans
+from tacit.planning.valid_bands import Bands, ValueInterval, widen_nothing, write_bands
+from tacit.planning.weighted_rows import pessimist
+from tacit.policies import DeterministicPolicy, uniform_policy
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchQuery
+from tacit.released.counts import CountStatistics
+
+__all__ = ["BandBelief", "ValidBUCB"]
+
+
+GROWTH: Final = 2.0
+"""How much larger than the one before a batch is: fewer batches carry less noise, and bands weigh little else."""
+
+
+class BandBelief(NamedTuple):
+    """The belief of BUCB, and the bands that everything released so far leaves."""
+
+    transitions: Floats
+    """[B,H,S,A,S]"""
+    visits: Floats
+    """[B,H,S,A]"""
+    rewards: Floats
+    """[B,H,S,A]"""
+    users: Floats
+    """[B]"""
+    policies: tuple[Ints, ...]
+    shares: tuple[Floats, ...]
+    upper: Floats
+    """[H+1,S]"""
+    lower: Floats
+    """[H+1,S]"""
+    q_upper: Floats
+    """[H,S,A]"""
+    q_lower: Floats
+    """[H,S,A]"""
+    sampling: Floats
+    """[H,S,A]: the part of a row's width that more people make smaller like a root."""
+    noise: Floats
+    """[H,S,A]: the part that they make smaller in proportion."""
+
+    @property
+    def bands(self) -> Bands:
+        """What is known of V* and Q*."""
+        return Bands(self.upper, self.lower, self.q_upper, self.q_lower)
+
+
+class ValidBUCB(BUCB):
+    """BUCB that plans in valid bands and ends with an interval of V*."""
+
+    growth = GROWTH
+
+    def __init__(self, *, beta: float = BETA, without: Without = "nothing", **common: Any) -> None:
+        super().__init__(**common)
+        self.without: Without = without
+        self.constants: Constants = "valid"
+        self.beta = require_real("beta", beta, low=0.0, high=1.0, open_low=True)
+        self.sure = confidence_of(self, plans=len(self.batches), beta=beta)
+
+    def begin(self) -> BandBelief:  # type: ignore[override]
+        """Nothing was released, and V* may be anything."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        wide = widen_nothing(H, S, A)
+        return BandBelief(*super().begin(), *wide, sampling=np.zeros((H, S, A)), noise=wide.q_upper.copy())
+
+    def plan(self, belief: BandBelief, coins: np.random.Generator) -> tuple[BandBelief, Plan[BatchQuery]]:  # type: ignore[override]
+        """A mixture that is optimistic for the bands; at the end the policy that is cautious in them."""
+        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        stage = len(belief.users)
+        if stage == 0:
+            after = belief._replace(policies=(np.zeros((0, H, S), dtype=np.int64),), shares=(np.zeros(0),))
+            return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
+        model, rho = self.model(belief)  # type: ignore[arg-type]
+        if stage == len(self.stages) - 1:
+            actions = cautious_plan(belief.bands, pessimist(model, H, self._z, coins.random((H, S))))
+            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
+        users = self.stages[stage]
+        J = min(POLICIES, users)
+        policies = np.zeros((J, H, S), dtype=np.int64)
+        enough = max(1.0, 4.0 * self.std)
+        optimistic_plans(
+            model, belief.bands, belief.sampling, belief.noise, rho, self._z, users / J, enough,
+            coins.random((J, H, S)), policies,
+        )  # fmt: skip
+        groups = grouped(policies, split_evenly(users, J))
+        merged = np.stack([policy.actions for policy, _ in groups])
+        shares = np.array([count / users for _, count in groups])
+        after = belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
+        return after, Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
+
+    def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]
+        """Keep the batch, projected, and tighten the bands."""
+        kept = cast("BandBelief", super().update(belief, released))  # type: ignore[arg-type]
+        bands = Bands(*(np.array(part) for part in belief.bands))
+        sampling, noise = np.zeros_like(belief.sampling), np.zeros_like(belief.noise)
+        write_bands(evidence_of(self, kept), self.sure, bands, sampling, noise)
+        return kept._replace(**bands._asdict(), sampling=sampling, noise=noise)
+
+    def interval(self, belief: BandBelief) -> ValueInterval:  # type: ignore[override]
+        """Where V* lies."""
+        return interval_in(self, belief, belief.bands, self.sure, self.beta)

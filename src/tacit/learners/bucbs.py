@@ -1,0 +1,47 @@
+"""Which BUCB a request amounts to: of the practical rule, over a declared support, or of valid bands."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.bands import Without
+from tacit.learners.bucb import BUCB
+from tacit.learners.bucb_valid import ValidBUCB
+from tacit.learners.contract import StageRequest
+from tacit.learners.supported_bucb import SupportedBUCB
+
+__all__ = ["make_bucb"]
+
+
+def make_bucb(request: StageRequest) -> BUCB:
+    """The learner that a request amounts to."""
+    start = request.started("bucb")
+    common: dict[str, Any] = {
+        "shape": request.shape,
+        "episodes": request.episodes,
+        "noise": request.noise,
+        "z": request.z,
+        "pooled": request.options.get("pooled", "false") == "true",
+        "sizes": request.sizes,
+    }
+    if request.constants == "valid":
+        if request.shape.support is not None:
+            raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
+        if start is not None:
+            raise NotSupported(
+                "bucb starts from a baseline, and keeps to a loss budget, by the practical rule only; use constants "
+                "'practical'"
+            )
+        return ValidBUCB(without=cast("Without", request.options.get("without", "nothing")), **common)
+    if "without" in request.options:
+        raise InvalidInput("bucb:without leaves a part of valid bands out; use constants 'valid' with it")
+    request.practical_only("bucb")
+    if request.shape.support is None:
+        return BUCB(start=start, **common)
+    if start is not None:
+        raise NotSupported(
+            "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "
+            "out"
+        )
+    return SupportedBUCB(**common)

@@ -1,0 +1,75 @@
+"""BUCB in valid bands: intervals are kept with results, nobody else takes the constants, parts can be left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidInput, NotSupported
+from tacit.loop.simulate import simulate
+from tacit.papers.thinning import _intervals
+from tacit.planning.band_plans import cautious_plan
+from tacit.planning.valid_bands import widen_nothing
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+
+WORLD = "random-mdp:states=3,actions=2,horizon=3"
+PRIVATE = {"trust": "shuffle", "epsilon": 5.0, "delta": 1e-6}
+
+
+def config(**options) -> RunConfig:
+    return RunConfig(environment=WORLD, episodes=2_000, **{"learner": "bucb", "seeds": (0,), **PRIVATE, **options})
+
+
+@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true"])
+def test_the_interval_contains_the_best_value_and_is_kept(learner, tmp_path):
+    result = tacit.run(
+        environment=WORLD, learner=learner, episodes=2_000, seeds=2, constants="valid", out=tmp_path / "run", **PRIVATE
+    )
+    best = result.resolved.optimal_value
+    assert len(result.intervals) == 2
+    assert all(found.low <= best <= found.high and found.beta == 0.05 for found in result.intervals)
+    assert result.resolved.constants == "valid"
+    back = tacit.load(tmp_path / "run")
+    assert back.intervals == result.intervals
+    assert back.to_json()["intervals"][0]["low"] == result.intervals[0].low
+    assert _intervals(back)["interval"]["missed"] == 0
+
+
+def test_the_practical_rule_ends_with_an_interval_too_and_others_do_not():
+    parts = assemble(config())
+    run = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=2_000, seed=0)
+    assert run.interval is not None
+    assert run.interval.low <= parts.values[0] <= run.interval.high
+    other = assemble(config(learner="ucbvi", trust="central"))
+    assert simulate(other.mdp, other.learner, other.privatizer, episodes=400, seed=0).interval is None
+
+
+@pytest.mark.parametrize("part", ["variance", "weights", "projection"])
+def test_bands_without_an_idea_are_other_bands(part):
+    def lower(learner: str) -> float:
+        parts = assemble(replace(config(learner=learner, constants="valid"), episodes=100_000))
+        return simulate(parts.mdp, parts.learner, parts.privatizer, episodes=100_000, seed=0).belief.q_lower.sum()
+
+    assert lower(f"bucb:without={part}") != lower("bucb")
+
+
+def test_who_has_no_valid_bands_says_so():
+    with pytest.raises(InvalidInput, match="constants 'valid' exist for bucb, got ucbvi"):
+        assemble(config(learner="ucbvi", trust="central", constants="valid"))
+    with pytest.raises(InvalidInput, match="use constants 'valid' with it"):
+        assemble(config(learner="bucb:without=variance"))
+    with pytest.raises(NotSupported, match="no declared support"):
+        assemble(RunConfig(environment="riverswim", learner="bucb", episodes=2_000, seeds=(0,), constants="valid",
+                           support="declared", **PRIVATE))  # fmt: skip
+
+
+def test_caution_takes_the_best_lower_bound_and_leaves_ties_to_the_other_policy():
+    bands = widen_nothing(2, 2, 2)
+    otherwise = np.array([[1, 0], [1, 1]])
+    assert (cautious_plan(bands, otherwise) == otherwise).all()
+    bands.q_lower[0, 0, 0] = 0.5
+    assert cautious_plan(bands, otherwise).tolist() == [[0, 0], [1, 1]]
