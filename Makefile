@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest test-slow lint bench bench-peers chaos docs clean
+.PHONY: help install install-dev demo test pytest browser test-slow lint bench bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,11 +40,15 @@ demo: $(VENV)/.core
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(VENV)/.dev
+# Chromium from the system's packages, where nobody has to be asked for it; otherwise its tests are skipped and say so.
+browser:
+	@./.ci/chromium
+
+pytest: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 # Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).
-test-slow: lint
+test-slow: lint browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(VENV)/.dev

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-# Fixtures hold no doctests, and several files of this name cannot be collected as modules.
-collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+# Fixtures hold no doctests, and several files of this name cannot be collected as modules; traces of the reference are
+# made where its package is installed.
+collect_ignore_glob = ["conftest.py", "*/conftest.py", "*/make_traces.py"]
 
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
 sys.path.append(str(Path(__file__).parents[1]))

@@ -65,8 +65,15 @@ def hover(page, chart: int, share: float) -> None:
     page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+        pytest.param(1280, "light", marks=pytest.mark.slow),
+        pytest.param(1280, "dark", marks=pytest.mark.slow),
+    ],
+)
 def test_the_page_fits_and_shows_values_where_the_mouse_is(opened, report, width, scheme):
     runs, _ = report
     page = opened(viewport={"width": width, "height": 844}, color_scheme=scheme)
@@ -137,7 +144,7 @@ def test_print_opens_what_is_closed_and_uses_ink_on_paper(opened):
     assert page.locator("details[open]").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(opened, scheme):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core is missing: pip install 'tacit[browser]'"

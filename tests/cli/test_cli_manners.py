@@ -297,7 +297,7 @@ def test_the_suggestion_reaches_the_command_line(capsys):
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ('name = "second"\nlearner = "ucb"', "run 'second' on riverswim: unknown learner 'ucb'"),
+        ('name = "second"\nlearner = "ucb"', "run 2 ('second') of runs.toml: unknown learner 'ucb'"),
         ('name = "second"\nlearner = "ucbvi"\nepisodes = -1', "run 2 ('second') of runs.toml: episodes must be"),
         ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon makes no sense"),
         ('learnr = "ucbvi"', "run 2 of runs.toml: unknown entry of [[run]] 'learnr'"),

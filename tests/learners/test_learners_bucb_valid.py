@@ -73,3 +73,12 @@ def test_caution_takes_the_best_lower_bound_and_leaves_ties_to_the_other_policy(
     assert (cautious_plan(bands, otherwise) == otherwise).all()
     bands.q_lower[0, 0, 0] = 0.5
     assert cautious_plan(bands, otherwise).tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("rule", ["practical", "valid"])
+def test_a_stage_that_is_planned_anew_leaves_no_trace(rule):
+    """A study may give a stage up and plan it again: what was followed stays beside what was released."""
+    learner = assemble(config(constants=rule)).learner
+    belief, _ = learner.plan(learner.begin(), np.random.default_rng(0))
+    belief, _ = learner.plan(belief, np.random.default_rng(1))
+    assert len(belief.policies) == len(belief.shares) == 1 + len(belief.users)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -65,6 +66,35 @@ def test_a_demonstration_ends_with_a_policy_and_no_process(tmp_path, trust):
         address = json.loads((tmp_path / "kept" / party / "ready.json").read_text())["internal"]
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/healthz", trust_env=False)
+
+
+@pytest.mark.slow
+def test_the_dashboard_of_a_demonstration_answers_until_it_is_over(tmp_path):
+    told: list[str] = []
+    seen: dict[str, object] = {}
+
+    def visit() -> None:
+        address, token = next(line for line in told if line.startswith("dashboard: ")).split()[1].split("/enter#token=")
+        with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+            assert client.get("/v1/status").status_code == 401
+            seen["address"] = address
+            client.headers["authorization"] = f"Bearer {token}"
+            end = time.monotonic() + 60  # what is shown is what was looked up last, half a second ago or so
+            while (status := client.get("/v1/status").json())["study"]["state"] != "served":
+                assert time.monotonic() < end, status["study"]
+                time.sleep(0.1)
+            seen["status"] = status
+
+    found = run_service_demo(
+        tmp_path / "kept", trust="local", epsilon=8.0, people=60, dashboard=True, wait=visit, say=told.append
+    )
+    status = seen["status"]
+    assert status["study"]["digest"] == found.design.digest
+    assert status["study"]["rehearsal"]
+    assert [row["reports"] for row in status["operator"]["stages"]] == [row["reports"] for row in found.stages]
+    assert len(status["officer"]["releases"]) == 3
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{seen['address']}/healthz", trust_env=False)
 
 
 @pytest.mark.slow

@@ -90,6 +90,7 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     """The policy of a run's bundle, with the names of its environment."""
     from tacit.environments.live import LiveWorld
     from tacit.environments.registry import make_environment
+    from tacit.environments.seen import seen_through
     from tacit.environments.tabular import TabularMDP
     from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy
@@ -103,6 +104,10 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     environment = make_environment(name) if isinstance(name, str) else None
     if isinstance(name, dict) and "live" in name:
         environment = LiveWorld.from_dict(name["live"])
+    sees = content["config"].get("sees")
+    if isinstance(environment, TabularMDP) and sees is not None:
+        seen = seen_through(environment, sees)
+        return NamedPolicy(policy=policy, states=seen.state_names, actions=seen.action_names)
     if isinstance(environment, TabularMDP | LiveWorld):
         return NamedPolicy(policy=policy, states=environment.state_names, actions=environment.action_names)
     # A model that was handed over has no names here: states and actions are called by their numbers.

@@ -136,8 +136,13 @@ class Players:
     def _together(
         self, chooser: Chooser, states: Ints, actions: Ints, rewards: Floats, lengths: Ints, coins: np.random.Generator
     ) -> None:
-        """All at once; who has ended, and whoever fills the vector up, is stepped on and not looked at."""
+        """All at once; who has ended, and whoever fills the vector up, is stepped on and not looked at.
+
+        A vector environment with an attribute `wanted` is told how many are looked at, and may leave out the rest.
+        """
         world, (many, seed), users = self._world, self._many, len(actions)
+        if hasattr(many.unwrapped, "wanted"):
+            many.unwrapped.wanted = users  # such an environment leaves the other places empty
         observations, _ = many.reset(seed=seed)
         self._many = (many, None)
         alive = np.ones(WIDTH, dtype=np.bool_)

@@ -96,8 +96,10 @@ class DoseBandit:
         return self.objective(best)
 
 
-def dose_bandit(*, contexts: int = 4, seed: int = 0) -> DoseBandit:
+def dose_bandit(*, contexts: int = 4, seed: int = 0, deviation: float = 0.5) -> DoseBandit:
     """Equally frequent contexts, one feature each, best doses at distances between 1/2 and 1 from zero.
+
+    `deviation` is that of the policies, τ: the Fisher matrix is I/τ².
 
     >>> dose_bandit(contexts=3).dimension
     3
@@ -106,5 +108,5 @@ def dose_bandit(*, contexts: int = 4, seed: int = 0) -> DoseBandit:
     generator = np.random.default_rng(require_count("seed", seed, least=0))
     target = generator.uniform(0.5, 1.0, S) * generator.choice([-1.0, 1.0], S)
     return DoseBandit(
-        features=math.sqrt(S) * np.eye(S), rho=np.full(S, 1.0 / S), target=target, width=1.0, deviation=0.5
+        features=math.sqrt(S) * np.eye(S), rho=np.full(S, 1.0 / S), target=target, width=1.0, deviation=deviation
     )

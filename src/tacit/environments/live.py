@@ -194,7 +194,7 @@ def live(
     rewards: tuple[float, float] | None = None,
     discretise: Discretiser | None = None,
     repeat: int | None = None,
-    ends: bool = True,
+    ends: bool | None = None,
     stationary: bool | None = None,
     evaluation: int = EVALUATION,
     vector: bool | None = None,
@@ -216,7 +216,8 @@ def live(
     repeat
         How many steps of the environment one decision lasts; its reward is their sum.
     ends
-        Whether episodes may end before the horizon. False saves a state and is refused when it turns out to be wrong.
+        Whether episodes may end before the horizon; True by default. False saves a state and is refused when it turns
+        out to be wrong.
     stationary
         The public declaration that transitions and rewards do not depend on the step; False by default.
     evaluation
@@ -255,7 +256,7 @@ def live(
         repeat=known.repeat if repeat is None else repeat,
         discretise=known.discretiser if discretise is None else discretise,
         rewards=_scaled_bounds(known, repeat) if rewards is None else rewards,
-        ends=ends,
+        ends=known.ends if ends is None else ends,
         stationary=known.stationary if stationary is None else stationary,
         evaluation=evaluation,
         vector=vector,

@@ -9,6 +9,7 @@ own rules, and a world of one's own making is one call away (`tacit.live`).
 | CliffWalking-v1 | the 48 squares; ended | 25 | [-10, 0]: the fall costs 10, not 100 | far (along the top row) |
 | FrozenLake-v1 | the 16 squares; ended | 20 | [0, 1] | - |
 | CartPole-v1 | angle (6 bins), its speed (3); ended | 25, 4 steps each | [0, 4] | lean (push where the pole leans) |
+| tacit/Titration-v0 | dose (5) x yesterday (3) | 7 | [0, 1] | textbook (low: lower, high: raise, fine: keep) |
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tacit.environments.discretise import Bins, Discretiser, Numbers
+from tacit.ids import TITRATION_ID
 
 __all__ = ["PRESETS", "LivePreset"]
 
@@ -32,6 +34,8 @@ class LivePreset:
     rewards: tuple[float, float] | None = None
     discretiser: Discretiser | None = None
     stationary: bool = False
+    ends: bool = True
+    """Whether episodes may end before the horizon."""
     policies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Named stationary policies over the discretiser's states."""
 
@@ -55,6 +59,11 @@ def _lean() -> tuple[int, ...]:
 def _far() -> tuple[int, ...]:
     """Up to the top row, along it, and down the last column: up 0, right 1, down 2, left 3."""
     return tuple(2 if s % 12 == 11 else (1 if s < 12 else 0) for s in range(48))
+
+
+def _textbook() -> tuple[int, ...]:
+    """Of five doses: lower (0) after a low day, keep (1) after a fine one, raise (2) after a high one."""
+    return (0, 1, 2) * 5
 
 
 PRESETS: Final[Mapping[str, LivePreset]] = {
@@ -89,6 +98,15 @@ PRESETS: Final[Mapping[str, LivePreset]] = {
         rewards=(0.0, 1.0),
         discretiser=Numbers(count=16),
         stationary=True,
+    ),
+    TITRATION_ID: LivePreset(
+        summary="adjust the insulin of a virtual patient every morning for a week",
+        horizon=7,
+        rewards=(0.0, 1.0),
+        discretiser=Numbers(count=15),
+        stationary=True,
+        ends=False,
+        policies={"textbook": _textbook()},
     ),
 }
 """By Gymnasium id."""

@@ -51,7 +51,7 @@ def live_from_spec(spec: str) -> LiveWorld:
         rewards=bounds if "low" in given else None,
         discretise=discretiser,
         repeat=_whole(given, "repeat") if "repeat" in given else None,
-        ends=_truth(given, "ends", default=True),
+        ends=_truth(given, "ends", default=known.ends),
         stationary=_truth(given, "stationary", default=known.stationary),
         evaluation=_whole(given, "evaluation") if "evaluation" in given else EVALUATION,
     )

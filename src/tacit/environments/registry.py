@@ -26,6 +26,7 @@ from tacit.environments.live_spec import live_from_spec
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.taxi import taxi
 from tacit.errors import InvalidInput, UnknownName
 from tacit.plugins import named
 
@@ -57,6 +58,7 @@ ENVIRONMENTS: Final[Mapping[str, Callable[..., Environment]]] = named("tacit.env
     "random-mdp": random_mdp,
     "recommender": recommender,
     "riverswim": riverswim,
+    "taxi": taxi,
     "treatment": treatment,
     "treatment-bandit": treatment_bandit,
 })  # fmt: skip

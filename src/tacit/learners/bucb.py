@@ -166,7 +166,9 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         none = np.zeros((0, self.shape.horizon, self.shape.num_states), dtype=np.int64)
         merged = np.stack([policy.actions for policy, _ in groups]) if groups else none
         shares = np.array([count / users for _, count in groups])
-        return belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
+        # A stage that was given up and is planned anew leaves no trace: what was followed belongs to what was released
+        done = len(belief.users)
+        return belief._replace(policies=(*belief.policies[:done], merged), shares=(*belief.shares[:done], shares))
 
     def update(self, belief: BUCBBelief, released: Private[CountStatistics]) -> BUCBBelief:
         """Keep the batch, projected."""

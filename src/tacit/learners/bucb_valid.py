@@ -87,7 +87,7 @@ class ValidBUCB(BUCB):
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.users)
         if stage == 0:
-            after = belief._replace(policies=(np.zeros((0, H, S), dtype=np.int64),), shares=(np.zeros(0),))
+            after = cast("BandBelief", self.followed(belief, (), self.stages[0]))  # type: ignore[arg-type]
             return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)  # type: ignore[arg-type]
         if stage == len(self.stages) - 1:
@@ -102,9 +102,7 @@ class ValidBUCB(BUCB):
             coins.random((J, H, S)), policies,
         )  # fmt: skip
         groups = grouped(policies, split_evenly(users, J))
-        merged = np.stack([policy.actions for policy, _ in groups])
-        shares = np.array([count / users for _, count in groups])
-        after = belief._replace(policies=(*belief.policies, merged), shares=(*belief.shares, shares))
+        after = cast("BandBelief", self.followed(belief, groups, users))  # type: ignore[arg-type]
         return after, Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
 
     def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]

@@ -12,6 +12,10 @@
 Constants `theory`: counts made consistent (Assumption 4), W = {Ñ ≤ C₁EH²ι} with C₁ = 6, C = 1. At published sizes
 nothing is ever eliminated. `practical`: the one rule of all learners, V^π(r̂+b) ≥ max_μ V^μ(r̂-b).
 
+Options: `C` (of ξ) and `C1` (of W) under `theory`, where the papers leave C open; `growth` of L from stage to stage
+(printed: 2) and the `first` L; `forget=false` joins the fine batches of all stages (each weighed by how little noise it
+has for its size; under `theory` their sum, with L and E summed, too) instead of forgetting them as printed.
+
 Decisions where the papers are silent or contradict themselves (docs/papers/bai2025secure.md): 3L users per stage in
 `2025`; the first stage is the first that gives every crude batch two users; what is left over joins the last batch;
 ι = ln(2HX²AK/δ); E per batch, a union over batches; W of the last layer from its visits; the first-state distribution
@@ -21,6 +25,7 @@ from released counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -30,14 +35,15 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.learners.contract import DEFAULT_CONSTANTS, PlanningLearner, StageRequest
 from tacit.learners.schedules import grouped, split_evenly
+from tacit.learners.sdp_pe_plus import inverse_variance_weights
 from tacit.planning.policy_set import PolicySet, cover_by_mixture, every_policy
-from tacit.planning.widths import DEFAULT_Z, add_widths, estimate_rows, first_states
+from tacit.planning.widths import DEFAULT_Z, add_widths, combine, estimate_rows, first_states
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["SDPPE", "SDPPEBelief", "Step", "Variant", "make_sdp_pe", "stage_lengths"]
+__all__ = ["SDPPE", "Rules", "SDPPEBelief", "Step", "Variant", "make_sdp_pe", "stage_lengths", "xi"]
 
 Variant = Literal["2024", "2025"]
 
@@ -56,6 +62,20 @@ class Step(NamedTuple):
     users: int
 
 
+class Rules(NamedTuple):
+    """What the papers leave open, or what is varied to see what it is good for."""
+
+    C: float = C
+    C1: float = C_1
+    growth: float = 2.0
+    first: int | None = None
+    """The least L of the first stage; None: the first that gives every crude batch enough users."""
+    forget: bool = True
+
+
+PRINTED: Final = Rules()
+
+
 class SDPPEBelief(NamedTuple):
     """Where the schedule is, what is still active, and the crude model of this stage (the rest is forgotten)."""
 
@@ -67,6 +87,8 @@ class SDPPEBelief(NamedTuple):
     rho: Floats
     atoms: Ints
     """[H,S,A,H,S]: π_{h,x,a} of this stage."""
+    fine: tuple[CountStatistics, ...] = ()
+    """The fine batches of earlier stages, where they are not forgotten."""
 
 
 class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
@@ -84,12 +106,18 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         constants: Constants = "practical",
         z: float | None = None,
         failure_prob: float = 0.05,
+        rules: Rules = PRINTED,
     ) -> None:
         require(shape.staged, "sdp-pe keeps the steps of an episode apart (staged)", shape.staged)
         require(variant in COST, "variant must be '2024' or '2025'", variant)
         require(constants in ("theory", "practical"), "constants must be 'theory' or 'practical'", constants)
         if constants == "theory" and z is not None:
             raise InvalidInput("z belongs to the practical rule; use constants='practical' with it")
+        if constants == "practical" and (rules.C, rules.C1) != (C, C_1):
+            raise InvalidInput("C and C1 belong to the widths of the theorem; use constants='theory' with them")
+        require_real("C", rules.C, low=0.0, open_low=True)
+        require_real("C1", rules.C1, low=0.0)
+        self.rules = rules
         self.name = "sdp-pe"
         self.shape = shape
         self.variant = variant
@@ -101,7 +129,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         K = require_count("episodes", episodes)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         self.iota = math.log(2.0 * H * S * S * A * K / delta)
-        self.steps = tuple(_schedule(K, shape, variant))
+        self.steps = tuple(_schedule(K, shape, variant, rules))
         self._noise = noise
         each = delta / len(self.steps) if constants == "theory" else None
         self._requests = tuple(BatchQuery(layer=step.layer, failure_prob=each) for step in self.steps)
@@ -138,10 +166,24 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         E = self._noise.batch_precision(step.users, self._requests[belief.done])
         if step.layer is not None:
             return self._extend(belief, step.layer, released.statistics, E)
-        P, u, floor, strict = self._refined(belief, released.statistics, E, step.L)
+        fine, L = (*belief.fine, released.statistics), step.L
+        if not self.rules.forget:
+            counts, E, L = self._joined(fine)
+        else:
+            counts, fine = released.statistics, ()
+        P, u, floor, strict = self._refined(belief, counts, E, L)
         fresh = self.begin()
         active = belief.active.keep(P, belief.rho, u, floor, strict=strict)
-        return fresh._replace(done=belief.done + 1, active=active, rho=belief.rho)
+        return fresh._replace(done=belief.done + 1, active=active, rho=belief.rho, fine=fine)
+
+    def _joined(self, fine: tuple[CountStatistics, ...]) -> tuple[CountStatistics, float, int]:
+        """The fine batches so far as one, its E and its L: the ablation of forgetting."""
+        past = [(step, request) for step, request in zip(self.steps, self._requests, strict=True) if step.layer is None]
+        past = past[: len(fine)]
+        E = math.fsum(self._noise.batch_precision(step.users, request) for step, request in past)
+        even = self.constants == "theory"
+        weights = (1.0,) * len(fine) if even else inverse_variance_weights(fine)
+        return combine(fine, weights), E, sum(step.L for step, _ in past)
 
     def _crude(
         self, belief: SDPPEBelief, h: int, users: int, coins: np.random.Generator
@@ -187,7 +229,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         last = h == self.shape.horizon - 1
         cells = released.visits[h][..., None] if last else released.transitions[h]
         if self.constants == "theory":
-            floor = C_1 * max(E, 1.0) * self.shape.horizon**2 * self.iota
+            floor = self.rules.C1 * max(E, 1.0) * self.shape.horizon**2 * self.iota
         else:
             floor = max(0.5, 0.5 * math.sqrt(float(released.variance[1 if last else 0])))
         frequent, P = belief.frequent.copy(), belief.P_cru.copy()
@@ -226,38 +268,51 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         return P, upper, best - 1e-12, False
 
     def width(self, L: int, E: float) -> float:
-        """ξ, half of what the elimination rule allows, with C = 1."""
-        H, X, A, iota = self.shape.horizon, self.shape.num_states, self.shape.num_actions, self.iota
-        if self.variant == "2024":
-            return C * (math.sqrt(H**5 * X**2 * A * iota / L) + X**3 * A**2 * H**5 * E * iota / L)
-        return C * (math.sqrt(X * A * H**3 * iota / L) + X**3 * A * H**5 * E * iota / L)
+        """ξ, half of what the elimination rule allows."""
+        return xi(self.variant, self.shape, self.iota, L, E, self.rules.C)
 
 
-def stage_lengths(episodes: int, shape: CountShape, variant: Variant) -> tuple[int, ...]:
-    """L of every stage: powers of two, then what is left.
+def xi(variant: Variant, shape: CountShape, iota: float, L: float, E: float, constant: float = C) -> float:
+    """ξ of a stage of length L whose counts are within E (Theorem 6), times C.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> round(xi("2025", shape, 16.0, 10**6, 0.0), 3), round(xi("2024", shape, 16.0, 10**6, 0.0), 3)
+    (0.166, 1.995)
+    """
+    H, X, A = shape.horizon, shape.num_states, shape.num_actions
+    if variant == "2024":
+        return constant * (math.sqrt(H**5 * X**2 * A * iota / L) + X**3 * A**2 * H**5 * E * iota / L)
+    return constant * (math.sqrt(X * A * H**3 * iota / L) + X**3 * A * H**5 * E * iota / L)
+
+
+def stage_lengths(episodes: int, shape: CountShape, variant: Variant, rules: Rules = PRINTED) -> tuple[int, ...]:
+    """L of every stage: powers of two (or of `growth`), then what is left.
 
     >>> stage_lengths(20_000, CountShape(horizon=6, num_states=4, num_actions=2, staged=True), "2025")
     (16, 32, 64, 128, 256, 512, 1024, 2048, 2586)
     """
     H, pairs = shape.horizon, shape.num_states * shape.num_actions
     least = H * pairs if variant == "2024" else 2 * H
-    cost = COST[variant]
+    cost, growth = COST[variant], require_real("growth", rules.growth, low=1.1, high=1e6)
+    first = least if rules.first is None else require_count("first", rules.first, least=least)
     if episodes < cost * least:
         raise InvalidInput(
             f"one stage of sdp-pe must have {cost * least} users, so that every crude batch has enough; "
             f"got {episodes} episodes: run more"
         )
     lengths: list[int] = []
-    left, L = episodes, 2 ** math.ceil(math.log2(least))
-    while cost * min(L, left // cost) >= cost * least:
+    # L_b = 2^b, from the first that is long enough
+    start = 2 ** math.ceil(math.log2(first)) if growth == 2.0 else first
+    left, L = episodes, min(start, episodes // cost)
+    while min(L, left // cost) >= least:
         lengths.append(min(L, left // cost))
         left -= cost * lengths[-1]
-        L *= 2
+        L = math.ceil(L * growth)
     return tuple(lengths)
 
 
-def _schedule(episodes: int, shape: CountShape, variant: Variant) -> list[Step]:
-    lengths, cost = stage_lengths(episodes, shape, variant), COST[variant]
+def _schedule(episodes: int, shape: CountShape, variant: Variant, rules: Rules) -> list[Step]:
+    lengths, cost = stage_lengths(episodes, shape, variant, rules), COST[variant]
     steps = []
     for L in lengths:
         steps += [Step(L, h, users) for h, users in enumerate(split_evenly(L, shape.horizon))]
@@ -277,4 +332,23 @@ def make_sdp_pe(request: StageRequest) -> SDPPE:
         variant=cast("Variant", request.options.get("variant", "2025")),
         constants=request.constants or DEFAULT_CONSTANTS,
         z=request.z,
+        rules=_rules(request.options),
+    )
+
+
+def _rules(options: Mapping[str, str]) -> Rules:
+    def number(name: str, printed: float) -> float:
+        try:
+            return float(options.get(name, printed))
+        except ValueError:
+            raise InvalidInput(f"{name} of sdp-pe must be a number, got {options[name]!r}") from None
+
+    first = number("first", 0.0)
+    require(first == int(first) if math.isfinite(first) else False, "first must be a whole number", first)
+    return Rules(
+        C=number("C", C),
+        C1=number("C1", C_1),
+        growth=number("growth", 2.0),
+        first=int(first) or None,
+        forget=options.get("forget", "true") == "true",
     )

@@ -194,7 +194,14 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="policy elimination over an explicit set, as published (Bai et al. 2024, 2025)",
         asks=BatchQuery,
         build=make_sdp_pe,
-        options={"variant": ("2025", "2024")},
+        options={
+            "variant": ("2025", "2024"),
+            "C": ("number",),
+            "C1": ("number",),
+            "growth": ("number",),
+            "first": ("number",),
+            "forget": ("true", "false"),
+        },
     ),
     "sdp-pe-plus": LearnerRow(
         summary="policy elimination in polynomial time, the shuffle learner to use",

@@ -36,6 +36,7 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
 from tacit.environments.live import LiveWorld
+from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
@@ -43,6 +44,7 @@ from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_tr
 from tacit.loop.judges.softmax import DoseJudge, SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
 from tacit.loop.live import LiveCountWorld, LivePathWorld
+from tacit.loop.seen import SeenWorld
 from tacit.planning.dynamic import solve, value_of
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.policies import LayeredPolicy, tabular, uniform_policy
@@ -386,6 +388,9 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (TabularMDP, BatchQuery): TabularWorld,
     (TabularMDP, SoftmaxQuery): SoftmaxWorld,
     (TabularMDP, ReturnQuery): ReturnWorld,
+    (SeenMDP, Totals): SeenWorld,
+    (SeenMDP, BatchQuery): SeenWorld,
+    (SeenMDP, ReturnQuery): SeenWorld,
     (LossGame, LossQuery): GameWorld,
     (DoseBandit, DoseQuery): DoseWorld,
     (LiveWorld, Totals): LiveCountWorld,

@@ -20,7 +20,7 @@ from tacit.papers.catalogue import EXPERIMENTS, experiment_named
 from tacit.papers.thinning import environment_of
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
-from tacit.runs.fingerprint import BEFORE, fingerprint_of
+from tacit.runs.fingerprint import BEFORE, fingerprint_of, without_noise
 from tacit.runs.storage import read_json
 
 __all__ = ["Currency", "committed", "currency"]
@@ -75,7 +75,7 @@ def currency(name: str, results: Path) -> Currency:
     states: dict[str, list[Any]] = {"current": [], "before": [], "stale": []}
     for cell in cells:
         key = cell["run"], environment_of(cell)
-        kind, why = _state(cell, runs.get(key))
+        kind, why = _state(cell, runs.get(key), noise=not experiment_named(name).costly)
         label = cell["run"] if sum(run == key[0] for run, _ in runs) < 2 else f"{key[0]} ({key[1]})"
         states[kind].append((label, why) if kind == "stale" else label)
     there = {(cell["run"], environment_of(cell)) for cell in cells}
@@ -89,7 +89,7 @@ def currency(name: str, results: Path) -> Currency:
     )
 
 
-def _state(cell: dict[str, Any], run: Run | None) -> tuple[str, str]:
+def _state(cell: dict[str, Any], run: Run | None, *, noise: bool) -> tuple[str, str]:
     """current, before or stale, and why."""
     if cell.get("stale"):
         return "stale", str(cell["stale"])
@@ -98,5 +98,6 @@ def _state(cell: dict[str, Any], run: Run | None) -> tuple[str, str]:
     made = cell.get("algorithm", BEFORE)
     if made == BEFORE:
         return "before", ""
-    now = fingerprint_of(_parts(run.config))
+    now = fingerprint_of(_parts(run.config), noise=noise)
+    made = made if noise else without_noise(made)
     return ("current", "") if made == now else ("stale", f"made by [{made}], today it is [{now}]")

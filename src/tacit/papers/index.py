@@ -25,11 +25,14 @@ END: Final = "<!-- end of what is generated -->"
 CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/garcelon2021local.md": ("garcelon2021local/", "frontier/local"),
     "docs/papers/bai2024adversarial.md": ("bai2024adversarial/",),
+    "docs/papers/bai2024shuffle.md": ("bai2024shuffle/",),
+    "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
     "docs/papers/central.md": ("frontier/central",),
     "docs/frontier.md": ("frontier",),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/cases/classics.md": ("cases/classics",),
+    "docs/cases/titration.md": ("cases/titration-large",),
 }
 """Which results stand on which card: a paper's folder, or one result."""
 

@@ -45,6 +45,11 @@ class PanelFigure:
     per_episode: PerEpisode = False
     log: LogAxes = "xy"
     title: str | None = None
+    columns: int | None = None
+    """How many panels stand side by side; None: as `plot` has it."""
+    guide: bool = True
+    order: tuple[str, ...] = ()
+    """Panels that stand first, in this order; others follow as their results do."""
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the figure of these results; `title` serves if it has none of its own."""
@@ -55,7 +60,8 @@ class PanelFigure:
                 copy = replace(result, label=self.line(result))
                 place[id(copy)] = panel
                 shown.append(copy)
-        order = sorted(set(place.values()), key=[place[id(copy)] for copy in shown].index)
+        seen = dict.fromkeys(place[id(copy)] for copy in shown)
+        order = [*(name for name in self.order if name in seen), *(name for name in seen if name not in self.order)]
         shown.sort(key=lambda copy: order.index(place[id(copy)]))
         return plot(
             shown,
@@ -65,4 +71,6 @@ class PanelFigure:
             log=self.log,
             title=self.title or title,
             panel=lambda copy: place[id(copy)],
+            columns=self.columns,
+            guide=self.guide,
         )

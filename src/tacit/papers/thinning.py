@@ -9,6 +9,7 @@ front, runs that are committed in the target and not finished in FROM stay as th
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
@@ -75,7 +76,8 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
         cells.append(cell)
     if keep and (target / "cells.json").is_file():
         cells = _kept(target, cells, columns)
-    summary = {"experiment": index["name"], "scale": index["scale"], "command": index["command"], "runs": cells}
+    command = re.sub(r" --out \S+", "", index["command"])  # where it was run is nobody's business
+    summary = {"experiment": index["name"], "scale": index["scale"], "command": command, "runs": cells}
     with writing_to(target):
         target.mkdir(parents=True, exist_ok=True)
         table = pa.table({name: pa.array(values) for name, values in columns.items()})
@@ -84,6 +86,9 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
         write_json(target / "cells.json", summary)
         for figure in source.glob("*.png"):
             shutil.copyfile(figure, target / figure.name)
+            numbers = figure.with_suffix(".json")  # some figures write their numbers beside them
+            if numbers.is_file():
+                shutil.copyfile(numbers, target / numbers.name)
     return summary
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.kernels import kernel, lean_kernel
 from tacit.planning.flow_projection import FlowCounts, project
-from tacit.tiers import tiered
+from tacit.tiers import interpreted, tiered
 
 __all__ = [
     "Bands",
@@ -280,7 +280,8 @@ def start_interval(
     # |V* - mean V*| at every state
     d = np.maximum(upper - lower.mean(), upper.mean() - lower)
     squares = float((d * d).sum())
-    width = span * _martingale(people / 4.0, sure.ell) + _noise(cells * squares, sure.t, sure.scale, variance, 1.0)
+    sampling, noise = interpreted(_martingale), interpreted(_noise)
+    width = span * sampling(people / 4.0, sure.ell) + noise(cells * squares, sure.t, sure.scale, variance, 1.0)
     above = float(np.where(counts > 0.0, counts * upper, counts * lower).sum() + width) / people
     below = float(np.where(counts > 0.0, counts * lower, counts * upper).sum() - width) / people
     return max(below, float(lower.min())), min(above, float(upper.max()))

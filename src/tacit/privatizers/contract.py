@@ -30,6 +30,7 @@ __all__ = [
     "CountPrivatizer",
     "CountsState",
     "certificate_of",
+    "certified_families",
     "count_precision",
     "release_users",
     "require_answer",
@@ -158,6 +159,17 @@ def require_unit(unit: PrivacyUnit, *, several: bool) -> None:
         )
 
 
+def certified_families(
+    privatizer: CountPrivatizer, *, noise: str, std: Mapping[str, float]
+) -> tuple[CertifiedFamily, ...]:
+    """The families of a privatizer of counts with their noise, as its certificate states them; nothing is accounted."""
+    # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
+    return tuple(
+        CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std["rewards"]))
+        for family in privatizer.families()
+    )
+
+
 def certificate_of(
     privatizer: CountPrivatizer,
     *,
@@ -172,11 +184,7 @@ def certificate_of(
     `several` says that the events are those of a person with all reports of the claim's unit, at most one per stage;
     `others` are those of people in stages of other kinds, where they may cost more at another delta.
     """
-    # Rewards and complements (or one-hot outcomes) are one family with the noise of a reward counter.
-    families = [
-        CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std["rewards"]))
-        for family in privatizer.families()
-    ]
+    families = certified_families(privatizer, noise=noise, std=std)
     events, claim = privatizer.events(), privatizer.claim
     require_unit(claim.unit, several=several)
     # The papers print pure guarantees for noise that can be pure, and (epsilon, delta) for the rest.

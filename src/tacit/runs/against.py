@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy import stats
 
+from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.loop.judges.live import Z95, ReturnMeasures
 from tacit.planning.dynamic import value_of
@@ -81,14 +82,17 @@ def against_baseline(result: Result) -> Against | None:
     if result.returns:
         return _live(name, result.returns, result.config.episodes)
     parts = assemble(result.config)
-    mdp, policy = parts.mdp, parts.baseline
+    mdp, policy, seen = parts.mdp, parts.baseline, None
+    if isinstance(mdp, SeenMDP):
+        seen, mdp = mdp, mdp.mdp
     if not isinstance(mdp, TabularMDP) or policy is None:
         return None
     value = _value(mdp, policy)
     best = parts.values[0]
     # V^{π_k} - V^b = (V* - V^b) - (V* - V^{π_k}), summed over users
     during = (best - value) - result.regret[:, -1] / result.config.episodes
-    finals = [_value(mdp, tabular(found)) - value for found in result.policies if found is not None]
+    lifted = [found if seen is None else seen.lift(found) for found in result.policies if found is not None]
+    finals = [_value(mdp, tabular(found)) - value for found in lifted]
     how = "exact values, 95% t-interval over the seeds" if len(result.seeds) > 1 else "exact values, one seed"
     return Against(
         baseline=name, value=value, during=interval_over(during), final=interval_over(np.array(finals)), how=how

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live import LiveWorld
+from tacit.environments.seen import SeenMDP
+from tacit.errors import NotSupported
 from tacit.learners.contract import require_over_support, require_widths
 from tacit.learners.table import learner_row
 from tacit.loop.worlds import world_of
@@ -75,6 +77,12 @@ class Assembled:
         terms = terms_of(self.privatizer, noise="simulation", episodes=self.config.episodes, users_per_batch=users)
         return self.privatizer.certificate().under(terms)
 
+    @property
+    def families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate; where the privatizer can state them without accounting, it does."""
+        stated = getattr(self.privatizer, "certified_families", None)
+        return tuple(self.certificate.families if stated is None else stated())
+
     @cached_property
     def batches(self) -> tuple[BatchReport, ...]:
         """Claim and message cost of each kind of batch, where the learner plans batches of its own."""
@@ -117,11 +125,23 @@ def assemble(config: RunConfig) -> Assembled:
     kind = KINDS[row.asks]
     chosen = Chosen(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)
-    baseline = None if config.baseline is None else baseline_policy(environment, config.baseline)
+    seen = isinstance(environment, SeenMDP)
+    if config.sees is not None and not seen:
+        raise NotSupported(
+            f"{name} does not learn over features; leave sees out, or use a learner of counts or returns"
+        )
+    if seen and config.constants == "valid":
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+    if seen and (config.budget is not None or options.get("start", "uniform") != "uniform"):
+        raise NotSupported(
+            "a baseline is over states: no loss budget and no start from it over features; leave sees out"
+        )
+    lives = environment.mdp if seen else environment
+    baseline = None if config.baseline is None else baseline_policy(lives, config.baseline)
     if isinstance(environment, LiveWorld):
         # Devices that send bits round rewards themselves; a curator adds them up as they are.
         environment = environment.for_run(rounded=config.trust in ("shuffle", "local"), baseline=baseline)
-    chosen = replace(chosen, baseline=baseline)
+    chosen = replace(chosen, baseline=None if seen else baseline)  # a learner over features has no use for it
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
     require_widths(learner, name, config.constants)

@@ -8,6 +8,7 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.registry import make_environment
+from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.auto import AUTO, Choice, Situation, choose_learner
 
@@ -30,12 +31,16 @@ def chosen_for(config: RunConfig) -> Choice:
         )
     if isinstance(world, DoseBandit):
         raise InvalidInput("auto chooses among learners that count, and doses are real: name dp-pg:policy=gaussian")
+    features = config.sees
+    if isinstance(features, str):
+        features = world.features.get(features) if isinstance(world, TabularMDP) else None
+    states = world.num_states if not features else max(features) + 1
     return choose_learner(
         Situation(
             trust=config.trust,
             episodes=config.episodes,
             horizon=world.horizon,
-            states=world.num_states,
+            states=states,
             actions=world.num_actions,
             stationary=world.stationary,
             epsilon=config.epsilon,

@@ -40,7 +40,7 @@ MOST_CHECKPOINTS: Final = 100_000
 
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 UNSAID: Final = (
-    *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support"),
+    *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
     *(*BUDGETS, "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
@@ -133,6 +133,12 @@ class RunConfig:
         "not released.",
         None,
     )
+    sees: str | tuple[int, ...] | None = option(
+        "What the policy may see of a state: features that the environment declares by name; in Python also the number "
+        "of the feature of each state. Learner and release know features only.",
+        None,
+        text=str,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
     by_size: str | None = field(default=None, compare=False)
@@ -160,6 +166,8 @@ class RunConfig:
         _require_choice("constants", self.constants, get_args(Constants))
         _require_choice("trust model", self.trust, get_args(Trust))
         _require_choice("support", self.support, ("declared",))
+        if self.sees is not None and not isinstance(self.sees, str):
+            self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -261,6 +269,7 @@ class RunConfig:
         words += [] if self.honest_fraction is None else [f"honest {self.honest_fraction:g}"]
         words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
+        words += [] if self.sees is None else [f"policy over {self.sees if isinstance(self.sees, str) else 'features'}"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -278,6 +287,8 @@ class RunConfig:
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if self.baseline is not None and not isinstance(self.baseline, str):
             plain["baseline"] = _lists(self.baseline)
+        if isinstance(self.sees, tuple):
+            plain["sees"] = list(self.sees)
         if self.live is not None:
             plain["environment"] = {"live": self.live.to_dict()}
         elif not isinstance(self.environment, str):
@@ -319,7 +330,7 @@ class RunConfig:
     def command(self) -> str:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
-        handed = handed or not isinstance(self.baseline, str | None)
+        handed = handed or not isinstance(self.baseline, str | None) or not isinstance(self.sees, str | None)
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]

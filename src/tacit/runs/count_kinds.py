@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
@@ -103,6 +104,8 @@ class BatchKind:
 def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
     if not isinstance(mdp, TabularMDP):
+        if isinstance(mdp, SeenMDP) and name != "uniform":
+            raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
         if name != "uniform":
             raise NotSupported(f"{mdp.name} has no table, so nobody knows what is {name} there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)

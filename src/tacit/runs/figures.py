@@ -18,13 +18,18 @@ from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
 from tacit.runs.result import Result
+from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, style_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
+    "GREY",
+    "REFERENCE_STYLES",
     "STYLES",
+    "WIDTH",
     "Band",
     "FigureSpec",
     "LogAxes",
@@ -37,6 +42,7 @@ __all__ = [
     "references",
     "save_figure",
     "series",
+    "style_of",
     "values_of",
 ]
 
@@ -53,22 +59,6 @@ Panel = Callable[[Result], str]
 """The name of the panel that a result belongs to."""
 
 
-STYLES: Final[tuple[tuple[str, Any, str], ...]] = (
-    ("#0072b2", "-", "o"),
-    ("#d55e00", (0, (5, 1.5)), "s"),
-    ("#007a5a", (0, (5, 1.5, 1, 1.5)), "^"),
-    ("#a0487e", (0, (1.5, 1)), "D"),
-    ("#3d3d3d", (0, (8, 2)), "v"),
-    ("#4a9fd8", "-", "P"),
-    ("#b8860b", (0, (3, 1, 1, 1, 1, 1)), "X"),
-    ("#7a7a7a", (0, (2, 2)), "*"),
-)
-REFERENCE_STYLES: Final[Mapping[str, tuple[str, Any, str]]] = {
-    "uniform": ("#6b6b6b", (0, (1, 1.5)), ""),
-    "optimal": ("#6b6b6b", (0, (4, 2)), ""),
-    "myopic": ("#6b6b6b", (0, (4, 2, 1, 2)), ""),
-}
-GREY: Final = "#6b6b6b"
 BAND_WORDS: Final[Mapping[Band, str]] = {
     "std": "band: ± one standard deviation",
     "minmax": "band: least to greatest",
@@ -92,6 +82,8 @@ class FigureSpec:
     select: Callable[[Result], bool] | None = None
     """Which results it shows; None: all."""
     panel: Panel | None = None
+    columns: int | None = None
+    guide: bool = True
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the figure of these results; `title` serves if it has none of its own."""
@@ -104,6 +96,8 @@ class FigureSpec:
             log=self.log,
             title=self.title or title,
             panel=self.panel,
+            columns=self.columns,
+            guide=self.guide,
         )
 
 
@@ -116,6 +110,8 @@ def plot(
     log: LogAxes = "xy",
     title: str | None = None,
     panel: Panel | None = None,
+    columns: int | None = None,
+    guide: bool = False,
 ) -> Figure:
     """Draw the regret of several runs in one figure (simulation only) and, given a path, save it there.
 
@@ -135,6 +131,11 @@ def plot(
         Above the figure.
     panel
         Which panel a result belongs to, by the panel's name; None: one panel per environment.
+    columns
+        How many panels stand side by side; None: one, two from five panels on, three from nine on. Where panels stand
+        side by side, one legend below them names the lines; else each is named where it ends.
+    guide
+        Draw a line with the slope of √K beside them, where both axes are logarithmic.
     """
     require(len(results) > 0, "a figure needs at least one result", len(results))
     check_choices(band, log)
@@ -146,9 +147,10 @@ def plot(
         name = result.config.environment_name if panel is None else panel(result)
         panels.setdefault(name, []).append(result)
     styles = line_styles(results)
-    columns = 1 + (len(panels) > 4) + (len(panels) > 8)
+    columns = min(len(panels), columns or 1 + (len(panels) > 4) + (len(panels) > 8))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(8.0 * columns, 0.6 + 3.6 * rows), layout="constrained")
+    size = (8.0, 0.6 + 3.6 * rows) if columns == 1 else (WIDTH, 1.2 + 2.7 * rows)
+    figure = Figure(figsize=size, layout="constrained")
     places = figure.subplots(rows, columns, squeeze=False).ravel()
     axes = places[: len(panels)]
     for empty in places[len(panels) :]:
@@ -157,21 +159,33 @@ def plot(
         _panel(ax, name, members, styles, band=band, per_episode=per_episode, log=log)
         for ax, (name, members) in zip(axes, panels.items(), strict=True)
     ]
-    for ax in axes[-columns:]:
-        ax.set_xlabel("episode", color=GREY)
+    for i, ax in enumerate(axes):
+        if i >= len(panels) - columns:
+            ax.set_xlabel("episode", color=GREY)
+        if i % columns:
+            ax.set_ylabel("")
+        if guide and ax.get_xscale() == ax.get_yscale() == "log" and per_episode is not True:
+            _guide(ax, per_episode=per_episode)
     if title:
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    counts = sorted({len(result.seeds) for result in results})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
-    what = "returns are" if all(result.returns for result in results) else "regret is"
-    caption = f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
-    figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
-    figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
-    for ax, named in zip(axes, ends, strict=True):
-        _name_lines(ax, named)
+    caption = _caption(results, band)
+    if columns > 1:
+        _legend(figure, list(axes), caption)
+    else:
+        figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
+        figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
+        for ax, named in zip(axes, ends, strict=True):
+            _name_lines(ax, named)
     if target is not None:
         save_figure(figure, target)
     return figure
+
+
+def _caption(results: Sequence[Result], band: Band) -> str:
+    counts = sorted({len(result.seeds) for result in results})
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"
+    what = "returns are" if all(result.returns for result in results) else "regret is"
+    return f"mean over {seeds} seed{'' if counts == [1] else 's'}; {BAND_WORDS[band]}; {what} simulation-only"
 
 
 def check_choices(band: str, log: str) -> None:
@@ -214,14 +228,6 @@ def values_of(result: Result, *, per_episode: PerEpisode) -> tuple[Floats, Float
     return x, values
 
 
-def line_styles(results: Sequence[Result]) -> dict[str, tuple[str, Any, str]]:
-    """A style per label; the reference policies keep theirs in every figure."""
-    learners = {result.label: result.config.learner for result in results}
-    free = [label for label, learner in learners.items() if learner not in REFERENCE_STYLES]
-    fixed = {label: REFERENCE_STYLES[learner] for label, learner in learners.items() if label not in free}
-    return {**fixed, **{label: STYLES[i % len(STYLES)] for i, label in enumerate(free)}}
-
-
 def _panel(
     ax: Axes,
     name: str,
@@ -244,7 +250,7 @@ def _panel(
         for words, style, x, values in references(last, per_episode=per_episode):
             y = np.maximum(values, floor)
             color, dash, _ = REFERENCE_STYLES[style]
-            ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1)
+            ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1, label=words)
             ends.append((float(x[-1]), float(y[-1]), words, color))
     for i, (result, x, mean, low, high) in enumerate(lines):
         color, dash, marker = styles[result.label]
@@ -254,8 +260,9 @@ def _panel(
         # Markers stand at equal distances on the paper and are staggered, so that lines on top of each other show.
         every = (0.02 * (i % 6), 0.13)
         ax.plot(
-            x, mean, color=color, linestyle=dash, linewidth=1.6, marker=marker, markersize=4, markevery=every, zorder=3
-        )
+            x, mean, color=color, linestyle=dash, linewidth=1.6, marker=marker, markersize=4, markevery=every, zorder=3,
+            label=result.label,
+        )  # fmt: skip
         ends.append((float(x[-1]), float(mean[-1]), result.label, color))
     ax.set_title(name, loc="left", fontsize=10, color="#222222")
     names = {False: "cumulative regret", True: "regret per episode", "so far": "regret per episode so far, $R_k/k$"}
@@ -266,6 +273,35 @@ def _panel(
     ax.set_axisbelow(True)
     _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]), free=live)
     return ends
+
+
+def _guide(ax: Axes, *, per_episode: PerEpisode) -> None:
+    """A line with the slope of √K over the last decade and a half, or of 1/√K where regret is divided by episodes."""
+    power = -0.5 if per_episode else 0.5
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    ends = np.array([max(left, right / 30.0), right / 1.3])
+    # Its middle stands at a quarter of the height of the panel, where few lines pass.
+    middle = low ** (0.5 if per_episode else 0.78) * high ** (0.5 if per_episode else 0.22)
+    y = middle * (ends / np.sqrt(ends.prod())) ** power
+    ax.plot(ends, y, color="#b0b0b0", linewidth=0.9, zorder=1)
+    name = "slope -1/2" if per_episode else "slope 1/2"
+    ax.annotate(name, (ends[0], y[0]), xytext=(-3, 0), textcoords="offset points", fontsize=7.5, color="#8a8a8a",
+                ha="right", va="center")  # fmt: skip
+
+
+def _legend(figure: Figure, axes: Sequence[Axes], caption: str) -> None:
+    """One legend for all panels, below them, and the caption above it."""
+    named: dict[str, Artist] = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        named |= dict(zip((str(label) for label in labels), handles, strict=True))
+    widest = max(map(len, named))
+    ncols = max(1, min(len(named), int(125 / (widest + 8))))
+    legend = figure.legend(
+        list(named.values()), list(named), loc="outside lower left", ncols=ncols, frameon=False, fontsize=8.5,
+        handlelength=3.2, title=caption, title_fontsize=8, alignment="left",
+    )  # fmt: skip
+    legend.get_title().set_color(GREY)
 
 
 def references(result: Result, *, per_episode: PerEpisode) -> list[tuple[str, str, Floats, Floats]]:

@@ -21,7 +21,7 @@ from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
 from tacit.runs.revisions import LEARNERS, MECHANISMS, PRIVATIZERS, RULES, revision_of
 
-__all__ = ["BEFORE", "fingerprint_of"]
+__all__ = ["BEFORE", "fingerprint_of", "without_noise"]
 
 BEFORE: Final = "before fingerprints"
 """What results say that were made before there were any: nobody knows."""
@@ -39,8 +39,8 @@ NOT_TUNED: Final = ("z", "effective_support")
 """Settings that stand elsewhere in the fingerprint, or that say something about the world."""
 
 
-def fingerprint_of(parts: Assembled) -> str:
-    """The fingerprint of what a configuration stands for today.
+def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
+    """The fingerprint of what a configuration stands for today; without `noise`, without the deviations of its noise.
 
     >>> from tacit.runs.assemble import assemble
     >>> from tacit.runs.config import RunConfig
@@ -61,15 +61,26 @@ def fingerprint_of(parts: Assembled) -> str:
         for key, value in sorted(settings.items())
         if isinstance(value, float) and key not in NOT_TUNED
     ]
-    return " | ".join([learner, _privatizer(parts), ", ".join([rule, *tuned])])
+    return " | ".join([learner, _privatizer(parts, noise=noise), ", ".join([rule, *tuned])])
 
 
-def _privatizer(parts: Assembled) -> str:
+def _privatizer(parts: Assembled, *, noise: bool) -> str:
     trust, asked = parts.claim.trust, ANSWERS.get(parts.learner.asks, "foreign queries")
     if trust == "none":
         return revision_of(PRIVATIZERS, f"{asked}, none")
     mechanism = parts.privatizer.name.partition("/")[2].split(" ")[0]
-    noise = revision_of(MECHANISMS, mechanism) if mechanism in MECHANISMS else mechanism
-    stated = ", ".join(f"{family.name} {family.std:.4g}" for family in parts.certificate.families)
+    named = revision_of(MECHANISMS, mechanism) if mechanism in MECHANISMS else mechanism
     kind = revision_of(PRIVATIZERS, f"{asked}, {trust}, {parts.privatizer.calibration}")
-    return f"{kind}: {noise}, std {stated}"
+    if not noise:
+        return f"{kind}: {named}"
+    stated = ", ".join(f"{family.name} {family.std:.4g}" for family in parts.families)
+    return f"{kind}: {named}, std {stated}"
+
+
+def without_noise(fingerprint: str) -> str:
+    """A fingerprint without the deviations of its noise.
+
+    >>> without_noise("psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards 5.85 | none r1")
+    'psrl r1 | totals, local, tight r1: subset r1 | none r1'
+    """
+    return " | ".join(part.partition(", std ")[0] for part in fingerprint.split(" | "))

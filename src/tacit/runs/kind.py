@@ -21,6 +21,7 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
+from tacit.environments.seen import SeenMDP, seen_through
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.table import LEARNERS, LearnerRow
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 
-Countable = TabularMDP | LiveWorld
+Countable = TabularMDP | SeenMDP | LiveWorld
 """Environments with finitely many states and actions, whose users can be counted."""
 
 
@@ -94,7 +95,11 @@ def tabular_environment(chosen: Chosen) -> Countable:
             f"doses are real numbers and {chosen.name} counts: use dp-pg:policy=gaussian in {found.name}, "
             "or another environment"
         )
-    return found
+    if chosen.config.sees is None:
+        return found
+    if not isinstance(found, TabularMDP):
+        raise NotSupported(f"{found.name} is seen through its discretiser already; leave sees out, or change that")
+    return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 
 def refuse_losses(chosen: Chosen) -> None:
@@ -124,7 +129,7 @@ def declared_support(chosen: Chosen, mdp: Countable) -> Support | None:
     """What the environment declares, where the run says to use it; None: the run uses no declaration."""
     if chosen.config.support is None:
         return None
-    found = mdp.support if isinstance(mdp, TabularMDP) else None
+    found = mdp.support if isinstance(mdp, TabularMDP | SeenMDP) else None
     if found is None:
         raise InvalidInput(
             f"{mdp.name or 'this environment'} must declare its support before a run can use it, and declares none; "

@@ -18,6 +18,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
+from tacit.environments.seen import SeenMDP
 from tacit.errors import InvalidInput, require
 from tacit.learners.table import learner_row
 from tacit.loop.judges.games import LossMeasures
@@ -350,8 +351,10 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
 
 
 def world_json(parts: Assembled) -> dict[str, Any] | None:
-    """The public description of a live world, and the version of Gymnasium that steps it; None for a table."""
+    """What is public of a live world (with the version of Gymnasium), or of what a policy sees; None for a table."""
     world = parts.mdp
+    if isinstance(world, SeenMDP):
+        return {"sees": world.label, "features": list(world.features), "states": world.mdp.num_states}
     return {**world.to_dict(), "gymnasium": gymnasium.__version__} if isinstance(world, LiveWorld) else None
 
 

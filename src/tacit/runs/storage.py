@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ from tacit.runs.places import (
     write_whole,
     writing_to,
 )
+from tacit.support import Support
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,6 +163,8 @@ class RunDirectory:
                 reward_offset=float(stored["reward_offset"]),
                 state_names=[str(name) for name in stored["state_names"]],
                 action_names=[str(name) for name in stored["action_names"]],
+                support=Support.from_dict(json.loads(str(stored["support"]))) if "support" in stored else None,
+                features=json.loads(str(stored["features"])) if "features" in stored else None,
             )
 
     def finished_seeds(self, seeds: Sequence[int]) -> list[int]:
@@ -325,7 +329,11 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _model_bytes(mdp: TabularMDP) -> bytes:
-    buffer = io.BytesIO()
+    buffer, told = io.BytesIO(), dict[str, Any]()
+    if mdp.support is not None:
+        told["support"] = json.dumps(mdp.support.to_dict())
+    if mdp.features:
+        told["features"] = json.dumps(dict(mdp.features))
     np.savez_compressed(
         buffer,
         P=mdp.stage_P,
@@ -338,5 +346,6 @@ def _model_bytes(mdp: TabularMDP) -> bytes:
         reward_offset=mdp.reward_offset,
         state_names=list(mdp.state_names),
         action_names=list(mdp.action_names),
+        **told,
     )
     return buffer.getvalue()

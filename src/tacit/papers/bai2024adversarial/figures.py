@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import LEARNERS, PREDICTED, WORLDS
-from tacit.papers.he2025policy.experiments import fit_exponent
+from tacit.papers.fitting import fit_exponent
 from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, save_figure
 from tacit.runs.loss_report import losses_json
 from tacit.runs.result import Result

@@ -12,7 +12,7 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import WORLDS
 from tacit.papers.bai2024adversarial.pure import BASE, CASES, LEARNERS, POWER_CASES, SWEEPS
-from tacit.papers.he2025policy.experiments import fit_exponent
+from tacit.papers.fitting import fit_exponent
 from tacit.runs.figures import GREY, STYLES, save_figure
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json

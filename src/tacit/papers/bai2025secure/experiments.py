@@ -129,15 +129,26 @@ def _variants(result: Result) -> tuple[str, ...]:
     return tuple(f"ε = {epsilon:g}, K = {size:,}" for epsilon in every)
 
 
+def _order(cases: Sequence[tuple[float, int]]) -> tuple[str, ...]:
+    """Panels of one case stand side by side."""
+    return tuple(f"ε = {e:g}, K = {K:,}, {words}" for e, K in cases for words in NOISES.values())
+
+
+def _figure(name: str, lines: Sequence[str], cases: Sequence[tuple[float, int]]) -> PanelFigure:
+    panels, order = _five(lines, cases), _order(cases)
+    return PanelFigure(name=name, panels=panels, line=_line, band="std", log="none", columns=2, order=order)
+
+
 FIGURES: Final = (
-    PanelFigure(name="fig4", panels=_five(FIVE, CASES["paper"][:2]), line=_line, band="std", log="none"),
-    PanelFigure(name="fig4-larger", panels=_five(FIVE, CASES["paper"][2:]), line=_line, band="std", log="none"),
-    PanelFigure(name="fig4-cited", panels=_five(CITED, CASES["paper"][:2]), line=_line, band="std", log="none"),
+    _figure("fig4", FIVE, CASES["paper"][:2]),
+    _figure("fig4-larger", FIVE, CASES["paper"][2:]),
+    _figure("fig4-cited", CITED, CASES["paper"][:2]),
     PanelFigure(
         name="fig4-sdp-pe",
         panels=_variants,
         line=lambda result: result.label.split(", ε=")[0].split(", K=")[0],
         band="std",
         log="none",
+        columns=2,
     ),
 )

@@ -114,9 +114,16 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     """Cumulative regret and regret per episode; a panel per calibration, and per epsilon where mechanisms differ."""
     panels, line = (_by_calibration, _line) if name in ("fig1", "fig7") else (_by_epsilon, _mechanism)
     panels = _printed_panels if name == "fig2-printed" else panels
+    # Panels of one epsilon stand side by side.
+    rising = sorted(EPSILONS)
+    order = (*(f"ε = {epsilon:g}, {words}" for epsilon in rising for words in PANELS.values()),)
+    order += (*(f"ε = {epsilon:g}, {AS_PRINTED}" for epsilon in rising),)
+    columns = 3 if name == "fig2-printed" else 2
     return (
-        PanelFigure(name=name, panels=panels, line=line),
-        PanelFigure(name=f"{name}-per-episode", panels=panels, line=line, per_episode="so far"),
+        PanelFigure(name=name, panels=panels, line=line, columns=columns, order=order),
+        PanelFigure(
+            name=f"{name}-per-episode", panels=panels, line=line, columns=columns, order=order, per_episode="so far"
+        ),
     )
 
 
@@ -159,6 +166,7 @@ def _run(scale: Scale, label: str, learner: str, **options: Any) -> Run:
     return Run(label=label, config=config)
 
 
+AS_PRINTED: Final = "noise and radii as printed"
 PANELS: Final = {"paper": "noise as printed", "tight": "least noise for the claimed guarantee"}
 
 
@@ -187,4 +195,4 @@ def _by_epsilon(result: Result) -> tuple[str, ...]:
 def _printed_panels(result: Result) -> tuple[str, ...]:
     """UCB-VI stands in every panel, as in the paper."""
     every = (result.config.epsilon,) if result.config.epsilon is not None else EPSILONS
-    return tuple(f"ε = {epsilon:g}, noise and radii as printed" for epsilon in every)
+    return tuple(f"ε = {epsilon:g}, {AS_PRINTED}" for epsilon in every)

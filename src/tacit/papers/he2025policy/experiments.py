@@ -23,16 +23,18 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.learners.gradient_rates import theory_batch
+from tacit.papers.fitting import fit_exponent
+from tacit.papers.he2025policy.powers import DEVIATIONS, alpha_bias, clipping_bias, powers_of
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, STYLES, FigureSpec
+from tacit.runs.figures import GREY, STYLES, FigureSpec, save_figure
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BEYOND", "FIGURES", "RateFigure", "comparison_runs", "fit_exponent", "rates_of", "theorem_runs"]
+__all__ = ["BEYOND", "FIGURES", "RateFigure", "comparison_runs", "fisher_of", "rates_of", "theorem_runs"]
 
 
 EPSILONS: Final = (0.2, 1.0, 5.0)
@@ -121,17 +123,6 @@ def comparison_runs(scale: str) -> tuple[Run, ...]:
     )
 
 
-def fit_exponent(users: Floats, errors: Floats) -> float:
-    """The slope of a straight line through ln errors against ln users; nan where an error is not positive.
-
-    >>> round(fit_exponent(np.array([1e3, 1e4, 1e5]), np.array([1.0, 0.1, 0.01])), 6)
-    -1.0
-    """
-    if len(users) < 2 or not (errors > 0.0).all():
-        return float("nan")
-    return float(np.polyfit(np.log(users), np.log(errors), 1)[0])
-
-
 def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
     """Errors, their fitted exponents and the cost of privacy, as JSON-ready values."""
     sampling, privacy = EXPONENTS[theorem]
@@ -167,6 +158,7 @@ def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
                     "users": users.tolist(),
                     "mean": means.tolist(),
                     "std": [float(v.std(ddof=1)) if len(v) > 1 else 0.0 for v in values],
+                    "raw": [v.tolist() for v in values],
                     "seeds": len(values[0]),
                     "exponent": _number(fit_exponent(users, means)),
                     "exponent_tail": _number(fit_exponent(users[tail], means[tail])),
@@ -179,7 +171,64 @@ def rates_of(theorem: str, results: Sequence[Result]) -> dict[str, Any]:
                     "certified_epsilon": None if epsilon is None else mine[-1].certificate.epsilon,
                 }
             )
+    found["powers"] = powers_of(found["curves"], EXPONENTS[theorem])
     return found
+
+
+def fisher_of(results: Sequence[Result]) -> dict[str, Any]:
+    """The global error against μ = 1/τ², its fitted powers, α_bias and the bias of clipping."""
+    curves = []
+    for epsilon in (None, 1.0):
+        for users in sorted({r.config.episodes for r in results}):
+            mine = [r for r in results if (r.config.epsilon, r.config.episodes) == (epsilon, users)]
+            mine.sort(key=lambda r: -float(str(r.config.environment).rpartition("=")[2]))
+            mu = np.array([float(str(r.config.environment).rpartition("=")[2]) ** -2 for r in mine])
+            values = [ERRORS["theorem3"](r) for r in mine]
+            means = np.array([float(v.mean()) for v in values])
+            curves.append(
+                {"epsilon": epsilon, "users": users, "mu": mu.tolist(), "mean": means.tolist()}
+                | {"raw": [v.tolist() for v in values], "exponent": _number(fit_exponent(mu, means))}
+            )
+    return {
+        "error": WORDS["theorem3"],
+        "theorem": {"mu": -1.0},
+        "curves": curves,
+        "alpha_bias": {
+            f"{d:g}": {"largest": alpha_bias(d), "at the optimum": alpha_bias(d, distance=0.0)} for d in DEVIATIONS
+        },
+        "clipping_bias": {
+            f"{d:g}": {f"{x:g}": clipping_bias(d, distance=x) for x in (0.1, 0.5, 1.0)} for d in DEVIATIONS
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FisherFigure:
+    """Global error against μ on log axes; writes its numbers beside."""
+
+    name: str = "fisher"
+
+    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
+        """Draw, and write the numbers as JSON beside the figure."""
+        from matplotlib.figure import Figure
+
+        found = fisher_of(results)
+        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, **found})
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        ax = figure.subplots()
+        for curve, (color, dash, marker) in zip(found["curves"], STYLES, strict=False):
+            name = "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
+            label = f"{name}, N = {curve['users']:,}: μ^{curve['exponent']:.2f}"
+            ax.plot(curve["mu"], curve["mean"], color=color, linestyle=dash, marker=marker, markersize=4, label=label)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlabel("μ = 1/τ² of the Gaussian policy", color=GREY)
+        ax.set_ylabel(found["error"], color=GREY)
+        ax.legend(fontsize=7, frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        save_figure(figure, path)
+        return figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from typing import Self
 
 import numpy as np
 
-from tacit.accounting.certificate import CURVE_DELTAS, Certificate
+from tacit.accounting.certificate import CURVE_DELTAS, Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
@@ -41,7 +41,7 @@ from tacit.accounting.units import in_stages, largest_report_epsilon, other_expo
 from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
-from tacit.privatizers.contract import Batch, certificate_of, require_answer, require_shape
+from tacit.privatizers.contract import Batch, certificate_of, certified_families, require_answer, require_shape
 from tacit.privatizers.shuffle.batches import (
     STATISTICS,
     BatchState,
@@ -198,16 +198,22 @@ class Shuffled:
         printed = None
         if self.calibration == "paper":
             printed = f"({self.claim.epsilon:g}, {self.claim.delta:g})-SDP by tau = 96 ln(2/beta')/eps'^2 noise bits"
-        # Every counter of one batch has the same noise.
-        alone = {"rewards": self._worst().bit_noise.total.std} if self.protocol is None else None
         return certificate_of(
             self,
             noise="binomial",
-            std=alone or self.noise_std(),
+            std=self._stated_std(),
             paper_says=printed,
             several=True,
             others=() if self.protocol is not None else self._others(),
         )
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, without its accounting."""
+        return certified_families(self, noise="binomial", std=self._stated_std())
+
+    def _stated_std(self) -> dict[str, float]:
+        # Every counter of one batch has the same noise.
+        return {"rewards": self._worst().bit_noise.total.std} if self.protocol is None else self.noise_std()
 
     def reports(self) -> tuple[BatchReport, ...]:
         """Certificate and message cost of every kind of batch in the schedule, in its order."""

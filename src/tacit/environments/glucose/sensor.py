@@ -1,0 +1,66 @@
+"""Noise of a continuous glucose sensor, as published for the package's Dexcom: a slow process, read every 3 minutes.
+
+every 15 minutes   e <- 0.7 (e + N(0, 1)), first e ~ N(0, 1); noise = xi + lambda sinh((e - gamma)/delta)
+between            a cubic spline through eleven of them at a time (not-a-knot), the last of which begins the next
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.arrays import Floats
+from tacit.kernels import lean_kernel
+
+__all__ = ["BLOCK", "LEAST", "MOST", "draw_noise", "first_noise", "spline"]
+
+MOST, LEAST = 600.0, 39.0
+"""What the sensor can show, mg/dL."""
+NODES: Final = 10
+"""New values per spline."""
+BLOCK: Final = 50
+"""Readings per spline: 150 minutes, one every three."""
+XI, LAMBDA, GAMMA, DELTA, CARRY = -5.47, 15.9574, -0.5444, 1.6898, 0.7
+
+
+@cache
+def spline() -> Any:
+    """[node, reading]: what each of the eleven values adds to each of the fifty readings."""
+    from scipy.interpolate import CubicSpline
+
+    knots, readings = np.arange(NODES + 1) * 15.0, np.arange(1, BLOCK + 1) * 3.0
+    return np.ascontiguousarray(CubicSpline(knots, np.eye(NODES + 1), bc_type="not-a-knot")(readings).T)
+
+
+@lean_kernel
+def johnson(e: float) -> float:
+    """The noise that belongs to a normal value: xi + lambda sinh((e - gamma)/delta)."""
+    return XI + LAMBDA * math.sinh((e - GAMMA) / DELTA)
+
+
+@lean_kernel
+def first_noise(coins: np.random.Generator, process: Floats) -> None:
+    """Begin the process [person, 2] anew: e, and the noise that belongs to it."""
+    for n in range(process.shape[0]):
+        process[n, 0] = coins.standard_normal()
+        process[n, 1] = johnson(process[n, 0])
+
+
+@lean_kernel
+def draw_noise(weights: Floats, coins: np.random.Generator, process: Floats, have: int, noise: Floats) -> int:
+    """Extend noise [person, reading] beyond the first `have` readings, spline by spline, as far as it has room."""
+    blocks: int = (noise.shape[1] - have) // BLOCK
+    for n in range(process.shape[0]):
+        for block in range(blocks):
+            first = have + block * BLOCK
+            for i in range(BLOCK):
+                noise[n, first + i] = weights[0, i] * process[n, 1]
+            for k in range(1, NODES + 1):
+                process[n, 0] = CARRY * (process[n, 0] + coins.standard_normal())
+                process[n, 1] = johnson(process[n, 0])
+                for i in range(BLOCK):
+                    noise[n, first + i] += weights[k, i] * process[n, 1]
+    return have + blocks * BLOCK

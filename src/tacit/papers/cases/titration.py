@@ -1,0 +1,77 @@
+"""The experiments `cases/titration` and `cases/titration-large`: insulin titration against the textbook rule.
+
+The design, fixed before any run of it (its reasons stand on the page of the case):
+
+    world       tacit/Titration-v0: one person is one week of one of thirty virtual patients
+    people      20,000 under every trust model and epsilon 0.5, 1, 3; 200,000 under central and shuffle trust, epsilon 1
+    seeds       40 to 42, and 60 to 62 for 200,000 people, used for nothing before
+    learners    auto (delta 1e-6 under central and shuffle trust, 0 and batches of 250 under local); without privacy
+                bucb, pooled, which takes its people in batches as well
+    measured    return per person during the run; the final policy against the textbook rule on the same fresh people,
+                meals and sensors (`titration_measures`), with the time that true glucose spends below 70 mg/dL
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from tacit.ids import TITRATION_ID
+from tacit.runs.comparison import Run
+from tacit.runs.config import RunConfig
+from tacit.runs.figures import FigureSpec
+
+__all__ = ["FIGURES", "LARGE", "LARGE_SUMMARY", "SMALL", "SUMMARY", "large_runs", "runs"]
+
+Scale = Literal["smoke", "paper"]
+
+SUMMARY: Final = (
+    "insulin titration on virtual patients: every trust model, epsilon 0.5, 1 and 3, against the textbook rule"
+)
+LARGE_SUMMARY: Final = "the same with 200,000 patient-weeks: central and shuffle trust, epsilon 1"
+BASELINE: Final = "textbook"
+EPSILONS: Final = (0.5, 1.0, 3.0)
+DELTA: Final = 1e-6
+LOCAL_BATCH: Final = 250
+FEW: Final = 10_000
+"""With fewer people policies are measured with fewer as well: a smoke run is over in less than two minutes."""
+SMALL: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {"smoke": (500, (40,)), "paper": (20_000, (40, 41, 42))}
+"""People and seeds."""
+LARGE: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
+    "smoke": (1_000, (60,)),
+    "paper": (200_000, (60, 61, 62)),
+}
+FIGURES: Final = (FigureSpec(name="titration", band="minmax", log="x", title="Return per patient-week"),)
+
+
+def runs(scale: Scale) -> tuple[Run, ...]:
+    """Every trust model and epsilon; the smoke run leaves out epsilon 0.5 and 3."""
+    size = SMALL[scale]
+    found = [_run("without privacy", size, learner="bucb:pooled=true")]
+    for epsilon in EPSILONS if scale == "paper" else (1.0,):
+        found += [_private(trust, epsilon, size) for trust in ("central", "shuffle")]
+        options: dict[str, Any] = {"trust": "local", "epsilon": epsilon, "delta": 0.0, "batch": LOCAL_BATCH}
+        found.append(_run(f"local, ε={epsilon:g}", size, **options))
+    return tuple(found)
+
+
+def large_runs(scale: Scale) -> tuple[Run, ...]:
+    """Central and shuffle trust at epsilon 1."""
+    return tuple(_private(trust, 1.0, LARGE[scale]) for trust in ("central", "shuffle"))
+
+
+def _private(trust: str, epsilon: float, size: tuple[int, tuple[int, ...]]) -> Run:
+    return _run(f"{trust}, ε={epsilon:g}", size, trust=trust, epsilon=epsilon, delta=DELTA)
+
+
+def _run(label: str, size: tuple[int, tuple[int, ...]], **options: Any) -> Run:
+    episodes, seeds = size
+    config = RunConfig(
+        environment=f"gymnasium:{TITRATION_ID}" + (",evaluation=400" if episodes < FEW else ""),
+        episodes=episodes,
+        seeds=seeds,
+        constants="practical",
+        baseline=BASELINE,
+        checkpoints=40,
+        **options,
+    )
+    return Run(label=label, config=config)

@@ -1,0 +1,119 @@
+"""Simulation only: final policies of `cases/titration` beside the textbook rule, on the same fresh people.
+
+    python -m tacit.papers.cases.titration_measures DIRECTORY results/cases/titration
+
+reads the final policies of every finished run in DIRECTORY and writes `measures.json`. Coins decide patients, doses,
+meals and sensors, and never depend on what is decided, so with one seed every policy meets the same weeks; differences
+are those of the decisions alone. Intervals are Student's over the seeds of a run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.arrays import Floats, Ints
+from tacit.environments.glucose.titration import TEXTBOOK, Ward
+from tacit.errors import InvalidInput, require
+from tacit.policies import Policy, tabular
+from tacit.runs.against import Interval, interval_over
+from tacit.runs.archive import read_result
+from tacit.runs.comparison import INDEX
+from tacit.runs.storage import RunDirectory, read_json, write_json
+
+__all__ = ["WEEKS", "main", "measure", "table", "weeks_of"]
+
+WEEKS: Final = 4_000
+"""Fresh people per seed and policy."""
+WIDTH: Final = 250
+DAYS: Final = 7
+STREAM: Final = 5
+"""Coins that no run uses."""
+HEAD: Final = """\
+| run | certified ε | return per week during the run | minus the rule's | final policy minus the rule, same weeks \
+| below 70 mg/dL, final | below 70 mg/dL, rule |
+|---|---|---|---|---|---|---|"""
+
+
+def weeks_of(actions: Ints, *, weeks: int, seed: int) -> tuple[Floats, Floats]:
+    """Return and share of time with true glucose below 70 mg/dL of every week under the actions [H, S]."""
+    coins = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(STREAM,))))
+    returns, below = np.zeros(weeks), np.zeros(weeks)
+    ward = Ward()
+    for first in range(0, weeks, WIDTH):
+        part = slice(first, min(first + WIDTH, weeks))
+        states = ward.admit(part.stop - part.start, coins)
+        for day in range(DAYS):
+            states = ward.decide(actions[day, states], coins)
+            returns[part] += ward.rewards
+            below[part] += ward.aside["below 70"] / DAYS
+    return returns, below
+
+
+def measure(policies: Mapping[int, Policy], *, weeks: int = WEEKS) -> dict[str, Any]:
+    """Final policies by seed, beside the rule on the same people."""
+    rule = np.tile(np.array(TEXTBOOK, dtype=np.int64), (DAYS, 1))
+    rows: dict[str, list[float]] = {"final": [], "rule": [], "below_final": [], "below_rule": []}
+    for seed, policy in policies.items():
+        actions = policy.probabilities(3)
+        require(bool((actions.max(axis=2) == 1.0).all()), "final policies must be deterministic", "others")
+        for name, chosen in (("final", actions.argmax(axis=2)), ("rule", rule)):
+            returns, below = weeks_of(np.asarray(chosen, dtype=np.int64), weeks=weeks, seed=seed)
+            rows[name].append(float(returns.mean()))
+            rows[f"below_{name}"].append(float(below.mean()))
+    gained, lower = np.subtract(rows["final"], rows["rule"]), np.subtract(rows["below_final"], rows["below_rule"])
+    return {
+        "seeds": list(policies),
+        "weeks": weeks,
+        **rows,
+        "difference": _plain(interval_over(gained)),
+        "below_difference": _plain(interval_over(lower)),
+    }
+
+
+def table(cells: Sequence[Mapping[str, Any]], measures: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page's table, as Markdown, from `cells.json` and `measures.json`."""
+    lines = [HEAD]
+    for cell in cells:
+        found = measures[cell["run"]]
+        during, against = cell["returns"]["during"], cell["against"]["during"]
+        epsilon = cell.get("certified epsilon")
+        certified = "-" if epsilon is None else f"{epsilon:.3g}"
+        lines.append(
+            f"| {cell['run']} | {certified} | {during['mean']:.3f} | {_words(against)} | {_words(found['difference'])} "
+            f"| {np.mean(found['below_final']):.2%} | {np.mean(found['below_rule']):.2%} |"
+        )
+    return "\n".join(lines)
+
+
+def _words(interval: Mapping[str, float | None]) -> str:
+    if interval["low"] is None:
+        return f"{interval['mean']:+.3f}"
+    return f"{interval['mean']:+.3f} [{interval['low']:+.3f}, {interval['high']:+.3f}]"
+
+
+def _plain(interval: Interval) -> dict[str, float | None]:
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
+
+
+def main(source: Path, target: Path) -> None:
+    """Measure every finished run."""
+    if not (source / INDEX).is_file():
+        raise InvalidInput(f"{source} must be the directory of a comparison: it has no {INDEX}")
+    found: dict[str, Any] = {}
+    for place in read_json(source / INDEX)["runs"]:
+        directory = RunDirectory(source / place)
+        if directory.finished:
+            result = read_result(source / place)
+            policies = {seed: tabular(result.policy_of(seed)) for seed in result.seeds}
+            found[str(directory.header()["label"])] = measure(policies)
+    target.mkdir(parents=True, exist_ok=True)
+    write_json(target / "measures.json", found)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

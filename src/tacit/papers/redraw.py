@@ -1,0 +1,110 @@
+"""Figures of committed results, drawn again from their committed rows: no number changes, and nothing is run.
+
+    python -m tacit.papers.redraw garcelon2021local/fig1 bai2025secure/fig4
+    python -m tacit.papers.redraw                            every result that can be drawn from its rows
+
+Rows hold regret at 40 checkpoints. Figures that need more (losses of adversaries, returns of live worlds, gradients)
+are drawn where their experiment is run; they are named and left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidInput
+from tacit.papers.catalogue import experiment_named, title_of
+from tacit.papers.currency import PLACES, committed
+from tacit.papers.thinning import environment_of
+from tacit.runs.assemble import assemble
+from tacit.runs.comparison import Run
+from tacit.runs.fingerprint import BEFORE
+from tacit.runs.places import read_json
+from tacit.runs.result import Result, resolve
+
+__all__ = ["committed_results", "main", "redraw"]
+
+
+def committed_results(name: str, results: Path) -> tuple[Result, ...]:
+    """The committed runs of an experiment, at their committed checkpoints, in the experiment's order."""
+    place = results / PLACES.get(name, name)
+    cells = {(cell["run"], environment_of(cell)): cell for cell in read_json(place / "cells.json")["runs"]}
+    rows = _rows(place / "results.parquet")
+    found = []
+    for run in experiment_named(name).runs("paper"):
+        key = run.label, run.config.environment_name
+        if key in cells and cells[key]["complete"]:
+            found.append(_result(name, run, cells[key], rows[key]))
+    if not found:
+        raise InvalidInput(f"{place} holds no run of {name} as it is today; run the experiment")
+    return tuple(found)
+
+
+def _rows(path: Path) -> dict[tuple[str, str], dict[int, list[tuple[int, float]]]]:
+    """(run, environment) -> seed -> its checkpoints and its regret there."""
+    import pyarrow.parquet as pq
+
+    found: dict[tuple[str, str], dict[int, list[tuple[int, float]]]] = {}
+    for row in pq.ParquetFile(path).read().to_pylist():
+        seeds = found.setdefault((row["run"], row["environment"]), {})
+        seeds.setdefault(row["seed"], []).append((row["episode"], row["regret"]))
+    return found
+
+
+def _result(name: str, run: Run, cell: dict[str, Any], rows: dict[int, list[tuple[int, float]]]) -> Result:
+    config = replace(run.config, seeds=tuple(rows))
+    parts = assemble(config)
+    if config.adversary is not None or math.isnan(parts.values[0]):
+        raise InvalidInput("its rows do not hold what its figures show; they are drawn when it is run")
+    table = np.array([list(points) for points in rows.values()])  # [seed, checkpoint, (episode, regret)]
+    return Result(
+        config=config,
+        resolved=resolve(parts, config),
+        seeds=config.seeds,
+        episodes=table[0, :, 0].astype(np.int64),
+        regret=table[:, :, 1],
+        seconds=(float(cell["seconds"]) / len(rows),) * len(rows),
+        policy_changes=(0,) * len(rows),
+        claim=parts.claim,
+        certificate=parts.certificate,
+        batches=(),
+        objectives=(),
+        losses=(),
+        policies=(None,) * len(rows),
+        returns=(),
+        experiment=name,
+        label=run.label,
+        version=str(cell["version"]),
+        algorithm=str(cell.get("algorithm", BEFORE)),
+        command=str(cell["command"]),
+    )
+
+
+def redraw(name: str, results: Path = Path("results")) -> tuple[Path, ...]:
+    """Draw every figure of a committed result again; returns the files."""
+    shown = committed_results(name, results)
+    targets = []
+    for spec in experiment_named(name).figures:
+        targets.append(results / PLACES.get(name, name) / f"{spec.name}.png")
+        spec.draw(shown, targets[-1], title=title_of(name, "paper"))
+    return tuple(targets)
+
+
+def main(arguments: list[str]) -> int:
+    """Draw the named results again, or all."""
+    for name in arguments or committed(Path("results")):
+        try:
+            for path in redraw(name):
+                sys.stdout.write(f"drawn: {path}\n")
+        except InvalidInput as error:
+            sys.stdout.write(f"left alone: {name} ({error})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""The case of titration: its design is as committed, policies meet the same people, a study has secure noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from runpy import run_path
+
+import numpy as np
+import pytest
+
+from tacit.environments.glucose.titration import TEXTBOOK
+from tacit.papers.cases.titration import large_runs, runs
+from tacit.papers.cases.titration_measures import measure, weeks_of
+from tacit.policies import DeterministicPolicy
+
+ROOT = Path(__file__).parents[2]
+RULE = np.tile(np.array(TEXTBOOK, dtype=np.int64), (7, 1))
+
+
+def test_the_design_is_that_of_the_page():
+    small, large = runs("paper"), large_runs("paper")
+    assert {(run.config.episodes, run.config.seeds) for run in small} == {(20_000, (40, 41, 42))}
+    assert {(run.config.episodes, run.config.seeds) for run in large} == {(200_000, (60, 61, 62))}
+    cells = [(run.config.trust, run.config.epsilon) for run in small]
+    private = [(trust, epsilon) for epsilon in (0.5, 1.0, 3.0) for trust in ("central", "shuffle", "local")]
+    assert cells == [("none", None), *private]
+    assert [(run.config.trust, run.config.epsilon) for run in large] == [("central", 1.0), ("shuffle", 1.0)]
+    assert {run.config.baseline for run in (*small, *large)} == {"textbook"}
+    assert {run.config.learner for run in large} == {"bucb:pooled=true"}
+    assert all(run.config.because is not None for run in (*small[1:], *large))
+
+
+def test_policies_meet_the_same_people():
+    one, two = weeks_of(RULE, weeks=20, seed=3), weeks_of(RULE, weeks=20, seed=3)
+    assert one[0].tobytes() == two[0].tobytes()
+    assert one[0].tobytes() != weeks_of(RULE, weeks=20, seed=4)[0].tobytes()
+    found = measure({3: DeterministicPolicy(RULE)}, weeks=20)
+    assert found["difference"]["mean"] == 0.0
+    assert found["below_difference"]["mean"] == 0.0
+    keep = measure({3: DeterministicPolicy(np.ones((7, 15), dtype=np.int64))}, weeks=20)
+    assert keep["rule"] == found["rule"]
+    assert keep["difference"]["mean"] != 0.0
+
+
+@pytest.mark.slow
+def test_a_study_with_secure_noise_ends_with_a_policy_and_a_certificate(tmp_path):
+    script = run_path(str(ROOT / "docs" / "cases" / "titration_study.py"))
+    plan, run_study, STATES = script["plan"], script["run_study"], script["STATES"]
+    design = plan(stages=3, people=60, epsilon=3.0)
+    assert len(design.states) == len(set(STATES)) == 15
+    found = run_study(tmp_path / "study", design, seed=1, weeks=50, say=lambda line: None)
+    assert found["holds"]
+    assert found["certified epsilon"] <= 3.0
+    assert [row["noise"] for row in found["stages"]] == ["secure"] * 3
+    assert all(row["taken"] == "taken" and row["epsilon"] <= 3.0 for row in found["stages"])
+    assert np.array(found["policy"]).shape == (7, 15)
