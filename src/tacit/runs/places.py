@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import re
-import tempfile
+import secrets
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -32,10 +32,12 @@ __all__ = [
     "check_writable",
     "complete_files",
     "is_local",
+    "json_bytes",
     "make_directory",
     "place_of",
     "read_json",
     "write_json",
+    "write_together",
     "write_whole",
     "writing_to",
 ]
@@ -151,21 +153,43 @@ def make_directory(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there completely or not at all (P1)."""
-    if not is_local(path):
-        _put_whole(cast("Any", path), content)
+    write_together({path: content})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write files of one place, each whole or not at all (P1), in this order: the last one is there if all are.
+
+    All of them are on the disk before the first gets its name, so that the file system commits them together.
+    """
+    if not all(map(is_local, files)):
+        for path, content in files.items():
+            _put_whole(cast("Any", path), content)
         return
-    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; results are meant to be read.
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    made: dict[str, Path] = {}
+    with contextlib.ExitStack() as opened:
+        try:
+            handles = [opened.enter_context(_temporary(path, content, made)) for path, content in files.items()]
+            for handle in handles:
+                os.fsync(handle.fileno())
+            for name, path in list(made.items()):
+                os.replace(name, path)
+                del made[name]
+        except BaseException:
+            for name in made:
+                Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _temporary(path: Path, content: bytes, made: dict[str, Path]) -> io.FileIO:
+    """A file beside `path` with this content, not synced; it is noted in `made`."""
+    name = f"{path.parent}/{TEMPORARY}{secrets.token_hex(8)}"
+    # Results are meant to be read: by whom, the umask says.
+    handle = io.FileIO(name, "x")
+    made[name] = path
+    left = memoryview(content)
+    while left:
+        left = left[handle.write(left) :]
+    return handle
 
 
 def _put_whole(path: Any, content: bytes) -> None:
@@ -184,14 +208,12 @@ def _put_whole(path: Any, content: bytes) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Write valid JSON (no NaN, no Infinity), whole or not at all."""
-    text = json.dumps(content, allow_nan=False, ensure_ascii=False)
-    write_whole(path, ((text if indent is None else _indented(text, indent)) + "\n").encode())
+    write_whole(path, json_bytes(content, indent=indent))
 
 
-@lru_cache(maxsize=32)
-def _indented(text: str, indent: int) -> str:
-    """The same JSON over many lines; the runs of a sweep say many things alike."""
-    return json.dumps(json.loads(text), indent=indent, allow_nan=False, ensure_ascii=False)
+def json_bytes(content: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
+    """Valid JSON (no NaN, no Infinity), as it is written to files."""
+    return (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -207,9 +229,3 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _protocol(path: Any) -> str:
     return str(path.protocol)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -154,17 +154,23 @@ def run_cells(
     if checked is None:
         checked = check_cells(cells, experiment=experiment, **where, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
-    tasks: list[Task] = []
     fresh = [cell.directory is None or not RunDirectory(cell.directory).begun for cell in cells]
-    for number, (cell, known) in enumerate(zip(cells, checked, strict=True)):
-        for seed in _missing(cell, known, notify):
-            tasks.append(Task(config=cell.config, seed=seed, cell=number, label=cell.label))
+    missing = [_missing(cell, known, notify) for cell, known in zip(cells, checked, strict=True)]
+    tasks = [
+        Task(config=cell.config, seed=seed, cell=number, label=cell.label)
+        for number, cell in enumerate(cells)
+        for seed in missing[number]
+    ]
 
     def finished(task: Task, seed_run: SeedRun) -> None:
-        cell = cells[task.cell]
-        runs[task.cell][task.seed] = replace(seed_run, belief=None, released=None)  # which may be large
+        cell, mine = cells[task.cell], runs[task.cell]
+        mine[task.seed] = replace(seed_run, belief=None, released=None)  # which may be large
         if cell.directory is not None:
-            RunDirectory(cell.directory).write_seed(seed_run, checked[task.cell].labels)
+            place, labels = RunDirectory(cell.directory), checked[task.cell].labels
+            if len(cell.config.seeds) > 1:
+                place.write_seed(seed_run, labels)
+            if len(mine) == len(missing[task.cell]):
+                place.finish(cell.config.seeds, mine, labels)
         for point in _points(cell, seed_run) if callbacks else ():
             for callback in callbacks:
                 callback.on_checkpoint(point)
@@ -270,6 +276,7 @@ def _missing(cell: Cell, known: Checked, notify: Notify) -> list[int]:
         known.header,
         make_privacy(derived.claim, derived.certificate, derived.batches),
         model if isinstance(model, TabularMDP) else None,
+        parts=len(cell.config.seeds) > 1,
     )
     found = place.finished_seeds(cell.config.seeds)
     if found:
@@ -279,9 +286,7 @@ def _missing(cell: Cell, known: Checked, notify: Notify) -> list[int]:
 
 def _collect(cell: Cell, known: Checked, runs: Mapping[int, SeedRun], experiment: str, *, fresh: bool) -> Result:
     """The result of a cell; what somebody else may have written is read back and checked, not believed."""
-    if cell.directory is not None:
-        place = RunDirectory(cell.directory)
-        place.finish(cell.config.seeds, runs, known.labels)
-        if not fresh:
-            return read_result(place.path)
+    if cell.directory is not None and not fresh:
+        RunDirectory(cell.directory).finish(cell.config.seeds, runs, known.labels)  # where only that was missing
+        return read_result(cell.directory)
     return result_of(known.derived, runs, experiment=experiment, label=cell.label, command=known.header["command"])
