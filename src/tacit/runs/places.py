@@ -46,6 +46,8 @@ TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "memory"})
 """Where one put is atomic, and directories are nothing but names."""
+REMOTE: Final = OBJECT_STORES | {"sftp", "ssh", "ftp", "hdfs", "http", "https", "smb", "webhdfs", "hf", "file", "local"}
+"""Schemes that no directory is called after by accident."""
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", flags=re.DOTALL)
 
 
@@ -59,7 +61,10 @@ def place_of(given: str | Path) -> Path:
     """
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
-        return Path(given) if isinstance(given, str | Path) else given  # a UPath is what it is
+        if not isinstance(given, str | Path):
+            return given  # a UPath is what it is
+        _require_no_url(given)
+        return Path(given)
     scheme, rest = found[1].lower(), found[2]
     if "@" in rest.partition("/")[0] and ":" in rest.partition("@")[0]:
         raise InvalidInput(
@@ -67,20 +72,39 @@ def place_of(given: str | Path) -> Path:
             "settings or the environment of the file system"
         )
     if scheme in ("file", "local"):
+        rest = rest.removeprefix("localhost")
+        if not rest.startswith("/"):
+            raise InvalidInput(
+                f"{scheme}:// must be followed by an absolute path of this machine, as in file:///tmp/run, got "
+                f"'{given}'; a relative path is given without {scheme}://"
+            )
         return Path(rest)
     if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
         raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
     return _remote(scheme, given)
 
 
+def _require_no_url(given: str | Path) -> None:
+    """Raise where a URL has lost a slash, as it does in a `Path`: results would lie here, in a directory 's3:'."""
+    scheme, colon, rest = str(given).partition(":")
+    if colon and rest.startswith("/") and scheme.lower() in REMOTE:
+        raise InvalidInput(
+            f"a URL must be given as text, with two slashes: '{scheme}://{rest.lstrip('/')}', got '{given}'; "
+            f"a directory of this machine is written './{given}'"
+        )
+
+
 def _remote(scheme: str, given: str | Path) -> Path:
     import fsspec
+    from fsspec.registry import known_implementations
     from upath import UPath
 
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:
-        raise NotSupported(f"results on {scheme}:// need one package more: {error}") from error
+        driver = str(known_implementations.get(scheme, {}).get("class", "fsspec")).partition(".")[0]
+        install = "" if driver == "fsspec" else f" (pip install {driver})"
+        raise NotSupported(f"results on {scheme}:// need one package more: {_first_line(error)}{install}") from error
     except ValueError as error:
         raise InvalidInput(f"'{given}' must begin with a scheme that fsspec knows, such as s3:// or gs://") from error
     with warnings.catch_warnings():
@@ -89,8 +113,12 @@ def _remote(scheme: str, given: str | Path) -> Path:
     try:
         place.fs  # noqa: B018  made here, so that what is missing is missing now
     except Exception as error:
-        raise InvalidInput(f"cannot open {scheme}://: {error}") from error
+        raise InvalidInput(f"cannot open {scheme}://: {_first_line(error)}") from error
     return cast("Path", place)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def is_local(path: Path) -> bool:

@@ -112,11 +112,20 @@ class RunDirectory:
             _require_same(self.path, self.header(), header, finished=self.finished)
             return
         check_writable(self.path)
-        if self.path.is_dir() and any(not file.name.startswith(TEMPORARY) for file in self.path.iterdir()):
+        if self.path.is_dir() and not self._hardly_begun():
             raise InvalidInput(
                 f"{self.path} must be a new or empty directory or hold this run, but it has other files; "
                 "choose another directory"
             )
+
+    def _hardly_begun(self) -> bool:
+        """Whether there is nothing here but what `begin` writes before config.json: it was killed there."""
+        there = {file.name for file in self.path.iterdir() if not file.name.startswith(TEMPORARY)}
+        if "seeds" in there and any(not part.name.startswith(TEMPORARY) for part in (self.path / "seeds").iterdir()):
+            return False
+        if PRIVACY in there and set(self.privacy()) - {"batches"} != {"claim", "certificate"}:
+            return False
+        return there <= {"seeds", MODEL, PRIVACY}
 
     def begin(
         self, header: Mapping[str, Any], privacy: Mapping[str, Any], model: TabularMDP | None, *, parts: bool = True
