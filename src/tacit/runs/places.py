@@ -61,10 +61,8 @@ def place_of(given: str | Path) -> Path:
     """
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
-        if not isinstance(given, str | Path):
-            return given  # a UPath is what it is
         _require_no_url(given)
-        return Path(given)
+        return Path(given) if isinstance(given, str | Path) else given  # a UPath is what it is
     scheme, rest = found[1].lower(), found[2]
     if "@" in rest.partition("/")[0] and ":" in rest.partition("@")[0]:
         raise InvalidInput(
@@ -86,8 +84,8 @@ def place_of(given: str | Path) -> Path:
 
 def _require_no_url(given: str | Path) -> None:
     """Raise where a URL has lost a slash, as it does in a `Path`: results would lie here, in a directory 's3:'."""
-    scheme, colon, rest = str(given).partition(":")
-    if colon and rest.startswith("/") and scheme.lower() in REMOTE:
+    scheme, _, rest = str(given).partition(":")
+    if scheme.lower() in REMOTE and rest.startswith("/") and not rest.startswith("//"):
         raise InvalidInput(
             f"a URL must be given as text, with two slashes: '{scheme}://{rest.lstrip('/')}', got '{given}'; "
             f"a directory of this machine is written './{given}'"
