@@ -297,6 +297,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "cases/titration-large": Experiment(
         summary=titration.LARGE_SUMMARY, runs=titration.large_runs, figures=titration.FIGURES
     ),
+    "cases/titration-budget": Experiment(
+        summary=titration.BUDGET_SUMMARY, runs=titration.budget_runs, figures=titration.FIGURES
+    ),
+    "cases/titration-budget-large": Experiment(
+        summary=titration.BUDGET_LARGE_SUMMARY, runs=titration.budget_large_runs, figures=titration.FIGURES
+    ),
 }
 
 
