@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from tacit.papers.cases.recommender import large_runs, runs
+from tacit.papers.cases.recommender import large_runs, runs, table
 from tacit.papers.cases.recommender_package import difference
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,15 @@ def test_the_design_is_that_of_the_page():
     assert {run.config.baseline for run in (*small, *large)} == {"interest"}
     assert {run.config.environment for run in (*small, *large)} == {"gymnasium:tacit/Watching-v0,evaluation=10000"}
     assert all(run.config.because is not None for run in (*small[1:], *large))
+
+
+@pytest.mark.parametrize(("name", "runs"), [("recommender", 10)])
+def test_the_page_shows_what_is_committed(name, runs):
+    page = (ROOT / "docs" / "cases" / "recommender.md").read_text(encoding="utf-8")
+    cells = json.loads((ROOT / "results" / "cases" / name / "cells.json").read_text(encoding="utf-8"))["runs"]
+    assert len(cells) == runs
+    assert all(cell["complete"] and cell["seeds"] == "20 of 20" for cell in cells)
+    assert table(cells) in page
 
 
 def test_the_interval_of_a_difference_is_that_of_two_means():

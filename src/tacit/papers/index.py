@@ -38,6 +38,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
         "cases/titration-budget",
         "cases/titration-budget-large",
     ),
+    "docs/cases/recommender.md": ("cases/recommender", "cases/recommender-large"),
 }
 """Which results stand on which card: a paper's folder, or one result."""
 
