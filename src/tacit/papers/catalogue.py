@@ -18,8 +18,9 @@ from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_p
 from tacit.papers.bai2024shuffle import elimination as bai2024shuffle_elimination
 from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
 from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
+from tacit.papers.bai2024shuffle import powers as bai2024shuffle_powers
 from tacit.papers.bai2025secure import experiments as bai2025
-from tacit.papers.cases import classics, titration
+from tacit.papers.cases import classics, recommender, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
@@ -198,7 +199,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         reproduces="Theorem 5 and Table 1",
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
         runs=garcelon2021_sizes.runs,
-        figures=(garcelon2021_sizes.SizeFigure(),),
+        figures=(garcelon2021_sizes.FIGURE,),
     ),
     "garcelon2021local/reshuffled": Experiment(
         reproduces="Appendix I (Eq. 113, I.2)",
@@ -248,6 +249,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024shuffle.growth_runs,
         figures=(bai2024shuffle_growth.GrowthFigure(),),
     ),
+    "bai2024shuffle/powers": Experiment(
+        reproduces="Table I: powers of X, A and H",
+        summary=bai2024shuffle.SUMMARIES["powers"],
+        runs=bai2024shuffle_powers.runs,
+        figures=(bai2024shuffle_powers.FIGURE,),
+    ),
     "bai2024shuffle/constants": Experiment(
         summary=bai2024shuffle.SUMMARIES["constants"],
         runs=bai2024shuffle.constant_runs,
@@ -293,9 +300,19 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES
     ),
     "cases/classics": Experiment(summary=classics.SUMMARY, runs=classics.runs, figures=classics.FIGURES),
+    "cases/recommender": Experiment(summary=recommender.SUMMARY, runs=recommender.runs, figures=recommender.FIGURES),
+    "cases/recommender-large": Experiment(
+        summary=recommender.LARGE_SUMMARY, runs=recommender.large_runs, figures=recommender.FIGURES
+    ),
     "cases/titration": Experiment(summary=titration.SUMMARY, runs=titration.runs, figures=titration.FIGURES),
     "cases/titration-large": Experiment(
         summary=titration.LARGE_SUMMARY, runs=titration.large_runs, figures=titration.FIGURES
+    ),
+    "cases/titration-budget": Experiment(
+        summary=titration.BUDGET_SUMMARY, runs=titration.budget_runs, figures=titration.FIGURES
+    ),
+    "cases/titration-budget-large": Experiment(
+        summary=titration.BUDGET_LARGE_SUMMARY, runs=titration.budget_large_runs, figures=titration.FIGURES
     ),
 }
 
