@@ -1,4 +1,4 @@
-"""Upper laws: distributions on a grid that lie stochastically above a given one, for tails of sums without approximation.
+"""Upper laws: distributions on a grid that lie stochastically above a given one, for exact bounds of tails of sums.
 
     U ≥ V      P(U ≥ y) ≥ P(V ≥ y) at every y            rounding up to the grid, so that sums are convolutions
     U + U'     above V + V' for independent V, V'
@@ -80,7 +80,7 @@ def upper_law(survival: Callable[[Floats], Floats], low: float, high: float, ste
     True
     """
     first, last = math.floor(low / step), math.ceil(high / step)
-    y = np.arange(first, last + 1) * step
+    y = np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
     # V in [y_j, y_j+1) is rounded up to y_j+1, everything below the grid up to its first point.
     reached = np.clip(np.minimum.accumulate(survival(y)), 0.0, 1.0)
     mass = np.concatenate([[1.0 - reached[0]], -np.diff(reached)])

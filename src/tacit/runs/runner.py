@@ -33,6 +33,7 @@ from tacit.runs.result import Result, resolve, result_of, world_json
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.sizes import sized
 from tacit.runs.storage import RunDirectory
+from tacit.runs.trial_arms import check_arms
 
 __all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
 
@@ -230,6 +231,8 @@ def silent(line: str) -> None:
 def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:
     """Build the cell, which validates it, and say what it is."""
     parts = assemble(cell.config)
+    if cell.config.value_users is not None:
+        check_arms(cell.config)
     resolved, algorithm = resolve(parts, cell.config), fingerprint_of(parts)
     line = cell.config.command() if command is None else command
     return make_header(

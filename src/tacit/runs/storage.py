@@ -8,6 +8,7 @@
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
     intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
+    arms.json        what fresh users released about the final policy of every seed, where they were asked
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
@@ -35,6 +36,7 @@ from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
+from tacit.released.arms import ArmStatistics
 from tacit.runs.places import (
     TEMPORARY,
     check_writable,
@@ -85,7 +87,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
 
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, ARMS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
@@ -93,10 +95,11 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
     "policies.json",
     "returns.json",
     "intervals.json",
+    "arms.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, MODEL, RESULTS)
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, ARMS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
 
 
@@ -188,6 +191,8 @@ class RunDirectory:
             details["policy"] = policy_to_dict(run.policy)
         if run.interval is not None:
             details["interval"] = run.interval._asdict()
+        if run.arms is not None:
+            details["arms"] = run.arms.to_dict()
         with writing_to(self.path):
             write_json(part.with_suffix(".json"), details)
             write_whole(part, _parquet_bytes(seed_rows(run, labels)))
@@ -211,6 +216,9 @@ class RunDirectory:
             intervals = {seed: kept.pop("interval") for seed, kept in details.items() if "interval" in kept}
             if intervals:
                 write_json(self.path / INTERVALS, intervals, indent=None)
+            arms = {seed: kept.pop("arms") for seed, kept in details.items() if "arms" in kept}
+            if arms:
+                write_json(self.path / ARMS, arms, indent=None)
             write_json(self.path / TIMING, details)
             rows = _parquet_bytes(pa.concat_tables(parts))
             kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
@@ -238,6 +246,13 @@ class RunDirectory:
             return ()
         kept = read_json(self.path / INTERVALS)
         return tuple(ValueInterval(**kept[str(seed)]) for seed in seeds)
+
+    def arms(self, seeds: Sequence[int]) -> tuple[ArmStatistics, ...]:
+        """What fresh users released about each seed's final policy; empty where nobody was asked."""
+        if not (self.path / ARMS).is_file():
+            return ()
+        kept = read_json(self.path / ARMS)
+        return tuple(ArmStatistics.from_dict(kept[str(seed)]) for seed in seeds)
 
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""
