@@ -1,6 +1,6 @@
 """The claims that a certified claim implies, with the reason for each: Lemma P11 (implied claims).
 
-    local, every message  =>  shuffle, the shuffled transcript  =>  central, other users' actions; the final policy; sums
+    local, every message  =>  shuffle, the shuffled transcript  =>  central, other users' actions; final policy; sums
 
 All at the same epsilon, delta, unit and neighbours, and never the reverse.
 """

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.signal import fftconvolve
@@ -100,6 +101,7 @@ def at_least(counts: Floats, bits: float, probability: Floats | float) -> Floats
     return np.where(k <= 0.0, 1.0, np.where(k > bits, 0.0, found))
 
 
+@lru_cache(maxsize=1024)
 def binomial_above(users: int, low: float, high: float, step: float, width: float) -> UpperLaw:
     """The law above S/n − p for S ~ Binomial(n, p), whatever p in [low, high] is.
 
@@ -117,11 +119,13 @@ def binomial_above(users: int, low: float, high: float, step: float, width: floa
     return upper_law(survival, -min(reach, high), min(reach, 1.0 - low) + 2.0 * step + width, step)
 
 
+@lru_cache(maxsize=256)
 def gaussian_law(std: float, step: float) -> UpperLaw:
     """The law above Gaussian noise."""
     return upper_law(lambda y: np.asarray(ndtr(-y / std)), -REACH * std, REACH * std, step)
 
 
+@lru_cache(maxsize=256)
 def half_bits_laws(bits: int, probability: float, scale: float, step: float) -> tuple[UpperLaw, UpperLaw]:
     """The laws above scale · (B − Np)/2 and above scale · (Np − B)/2, for B ~ Binomial(N, p)."""
     mean, half = bits * probability, scale / 2.0

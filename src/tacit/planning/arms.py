@@ -26,8 +26,10 @@ POINTS: Final = 64
 """Points of a grid per standard deviation of the statistic."""
 CELLS: Final = 40
 """Cells of a set C_i per standard deviation of the statistic."""
-COARSE: Final = 0.25
+COARSE: Final = 0.5
 """Sets C_i are rounded outwards to multiples of this times 1/√n, so that they recur and their laws are remembered."""
+OCTAVE: Final = 4
+"""Grids are as fine as a power of two to the 1/4 says, so that they recur, too."""
 BISECTIONS: Final = 60
 
 
@@ -145,6 +147,7 @@ def _laws(users: tuple[int, ...], sets: tuple[tuple[float, float], ...], noise: 
     )
     # A mean of exactly 0 or 1 has no variance: the grid is then as fine as one user.
     std = max(math.sqrt(spread), 1.0 / max(users) / 4.0)
+    std = 2.0 ** (math.floor(OCTAVE * math.log2(std)) / OCTAVE)
     step, width = std / POINTS, std / CELLS
     added = [law for n in users for law in noise.laws(1.0 / n, step)]
     mine = list(zip(users, sets, strict=True))
