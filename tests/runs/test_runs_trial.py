@@ -129,7 +129,7 @@ def test_a_trial_is_written_and_read_and_must_follow_from_its_release(tmp_path):
 
 
 def test_people_who_come_again_are_added_up():
-    result = tacit.run(**{**RUN, "learner": "ucbvi"}, trust="central", epsilon=0.5, delta=1e-6)
+    result = tacit.run(**{**RUN, "learner": "bucb", "episodes": 200}, trust="central", epsilon=0.5, delta=1e-6)
     fresh = tacit.trial(result, against="always 0", users=50)
     again = tacit.trial(result, against="always 0", users=50, people="same")
     assert fresh.claim.epsilon == 0.5
@@ -143,7 +143,8 @@ def test_people_who_come_again_are_added_up():
     nobody = make_arms(users=(9,), **CLAIMS["none"]).certificate()
     with pytest.raises(NotSupported, match="nothing to add"):
         composed(fresh.certificate, nobody)
-    several = tacit.run(**{**RUN, "learner": "ucbvi"}, trust="local", epsilon=1.0, delta=0.0, reports_per_person=2)
+    asked = {**RUN, "learner": "ldp-rts", "episodes": 80, "reports_per_person": 2}
+    several = tacit.run(**asked, trust="local", epsilon=1.0, delta=0.0)
     with pytest.raises(NotSupported, match="several users"):
         tacit.trial(several, users=50)
 
@@ -213,7 +214,7 @@ def test_bad_input_is_refused_before_anybody_comes():
         make_arms(users=(5,), trust="central", epsilon=1.0, delta=0.0)
     with pytest.raises(InvalidInput, match="unknown trust"):
         make_arms(users=(5,), trust="centrall", epsilon=1.0, delta=0.0)
-    with pytest.raises(InvalidInput, match="more than one user|at least"):
+    with pytest.raises(InvalidInput, match="users"):
         make_arms(users=(1,), trust="shuffle", epsilon=1.0, delta=1e-6)
     with pytest.raises(InvalidInput, match="value_users"):
         tacit.run(**RUN, value_users=0)
