@@ -34,6 +34,7 @@ from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.protocol import Learner, Privatizer, World
 from tacit.randomness import seed_streams
+from tacit.released.arms import ArmStatistics
 
 __all__ = ["COMPILED_FROM", "Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
 
@@ -75,6 +76,8 @@ class SeedRun:
     """What users of a live world earned (simulation only)."""
     interval: ValueInterval | None = None
     """Where the value of the best policy lies, by what was released; None for learners without valid bands."""
+    arms: ArmStatistics | None = None
+    """What fresh users released about the final policy after the run; None where nobody was asked."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> Ints:
