@@ -369,6 +369,10 @@ def reproduce(
         Told what was found in the directory and what was drawn.
     command
         The command line to record.
+
+    >>> reproduce("bai2025secure/fig5")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.UnknownName: unknown experiment 'bai2025secure/fig5': did you mean 'bai2025secure/fig4'? Known: ...
     """
     experiment = experiment_named(name)
     _require_scale(scale)
