@@ -11,6 +11,7 @@ from tacit.papers.claims import (
     bai2024adversarial,
     bai2024shuffle,
     bai2025secure,
+    central,
     garcelon2021local,
     he2025policy,
     index,
@@ -24,11 +25,12 @@ CARDS: Final[Mapping[str, Callable[[Card, Results], None]]] = {
     "bai2024adversarial": bai2024adversarial.claims,
     "bai2024shuffle": bai2024shuffle.claims,
     "bai2025secure": bai2025secure.claims,
+    "central": central.claims,
     "garcelon2021local": garcelon2021local.claims,
     "he2025policy": he2025policy.claims,
     "index": index.claims,
 }
-SKIPPED: Final = ("What tacit implements", "Notation", "Options of", "Committed results")
+SKIPPED: Final = ("What tacit implements", "Notation", "Options of", "Committed results", "Constants")
 """Sections that describe the software."""
 
 
