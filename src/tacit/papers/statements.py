@@ -363,7 +363,7 @@ STATEMENTS: Final = (
         "Figure 1",
         "LDP-OBI with Laplace noise and LDP-PSRL against UCB-VI, LDP-PSRL slightly better",
         "partly",
-        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL is better by two to three orders",
+        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL has 89 to 3,300 times less regret",
         "garcelon2021local/fig1",
     ),
     Statement(

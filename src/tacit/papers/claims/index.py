@@ -7,7 +7,7 @@ from typing import get_args
 
 from tacit.papers.claims.bai2024shuffle import VERSIONS, lost_with_theory
 from tacit.papers.claims.measured import Results
-from tacit.papers.claims.reading import Card, Section
+from tacit.papers.claims.reading import About, Card, Section
 from tacit.papers.garcelon2021local.noise import advantage
 from tacit.papers.statements import STATEMENTS, Status
 
@@ -138,6 +138,9 @@ def _local(part: Section, results: Results) -> None:
         for one in results(f"{home}/lower-bound").json("lower-bound.json")["averages"]
         if one["panel"] == "Δ of the proof"
     ]
+    fig1 = results(f"{home}/fig1")
+    better = [fig1.mean(f"LDP-OBI-L, ε={e}, paper") / fig1.mean(f"LDP-PSRL, ε={e}, paper") for e in ("0.2", "2", "20")]
+    part.says("LDP-PSRL has {} to {} times less regret", About(min(better), 2), About(max(better), 2))
     part.says("the least has {} times of it", min(one["regret"] / one["bound"] for one in proof))
     part.states("min(e^epsilon - 1, 1)", "1/epsilon show", "of sizes 2, 4, 8", "where 1 and 1.5 are printed", "sqrt(2)")
     lines = results(f"{home}/table1").json("table1.json")["lines"]
