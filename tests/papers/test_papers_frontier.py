@@ -10,6 +10,7 @@ import pytest
 
 import tacit
 from tacit.papers.frontier import page as frontier
+from tacit.papers.frontier import structure
 from tacit.runs.comparison import borrow_finished
 from tacit.runs.config import RunConfig, as_seeds
 
@@ -89,3 +90,22 @@ def test_runs_of_a_child_are_borrowed(tmp_path):
     shutil.rmtree(root)
     other = RunConfig(environment="riverswim", learner="uniform", episodes=11, seeds=as_seeds(1))
     assert borrow_finished({"riverswim/uniform": other}, root, notify=told.append) == 0
+
+
+def test_the_table_of_public_structure_is_that_of_the_committed_runs():
+    root = Path(__file__).parents[2]
+    shares = structure.committed_shares(root / "results" / "frontier" / "structure")
+    assert set(shares) == {(r.config.environment_name, r.label) for r in structure.runs("paper")}
+    page = (root / "docs" / "public-structure.md").read_text()
+    assert structure.summary_table(shares) in page
+    helped = features = 0
+    for (world, run), (mean, _, high) in shares.items():
+        learner, declared = structure.kind_of(run)
+        plain = shares.get((world, f"{learner}: nothing"))
+        if plain is not None and declared == "support":
+            assert high < plain[1], (world, run)
+            helped += 1
+        elif plain is not None and "features" in declared and not learner.startswith("local"):
+            assert mean > plain[2], (world, run)
+            features += 1
+    assert (helped, features) == (16, 16)

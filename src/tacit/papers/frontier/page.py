@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tacit.arrays import Floats
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import STYLES, save_figure
@@ -27,7 +28,15 @@ from tacit.runs.result import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "SUMMARY", "FrontierFigure", "runs", "share_interval", "summary_table"]
+__all__ = [
+    "FIGURES",
+    "SUMMARY",
+    "FrontierFigure",
+    "bootstrap_interval",
+    "runs",
+    "share_interval",
+    "summary_table",
+]
 
 SUMMARY: Final = "regret against the certified epsilon: every trust model, five epsilons, four environments"
 DELTA: Final = 1e-6
@@ -91,7 +100,15 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
 
 def share_interval(result: Result) -> tuple[float, float, float]:
     """Final regret as a share of the uniform policy's: mean and 95% bootstrap interval over the seeds."""
-    share = result.regret[:, -1] / (result.uniform_regret * result.config.episodes)
+    return bootstrap_interval(result.regret[:, -1] / (result.uniform_regret * result.config.episodes))
+
+
+def bootstrap_interval(share: Floats) -> tuple[float, float, float]:
+    """The mean of one number per seed and its 95% bootstrap interval.
+
+    >>> bootstrap_interval(np.array([1.0, 1.0]))
+    (1.0, 1.0, 1.0)
+    """
     drawn = np.random.default_rng(0).integers(len(share), size=(2000, len(share)))
     low, high = np.quantile(share[drawn].mean(axis=1), [0.025, 0.975])
     return float(share.mean()), float(low), float(high)
