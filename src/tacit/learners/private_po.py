@@ -90,7 +90,8 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
     E2 = now_radius(precision, variance, 0, L)
     for family in range(3):
         # The radii cover noise and sampling together; the practical rule knows them apart.
-        belief.variance[family] = parameters.sampling.noise_share[family] * variance[family]
+        share = parameters.sampling.noise_share[family] if parameters.rule == PRACTICAL else 1.0
+        belief.variance[family] = share * variance[family]
     last_floor = 0.5 * math.sqrt(belief.variance[1])
     for h in range(H):
         for s in range(S):

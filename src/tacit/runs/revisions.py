@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "revision_of"]
+__all__ = ["LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "WITH_MECHANISM", "learner_revision", "revision_of"]
 
 Changes = tuple[str, ...]
 
@@ -39,6 +39,14 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "uniform": (),
     "optimal": (),
 }
+
+SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
+WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
+    (learner, mechanism): (SAMPLED,)
+    for learner in ("dp-ucbvi", "private-ucb-po", "ldp-psrl")
+    for mechanism in ("subset", "oue")
+}
+"""Changes of a learner that concern its runs with one mechanism; the goldens of all its other runs stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
@@ -84,6 +92,16 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
 
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
+
+
+def learner_revision(name: str, mechanism: str | None) -> str:
+    """The revision of a learner in a run with this mechanism, written behind its name.
+
+    >>> learner_revision("dp-ucbvi", "factorization"), learner_revision("dp-ucbvi", "subset")
+    ('dp-ucbvi r1', 'dp-ucbvi r2')
+    """
+    own = WITH_MECHANISM.get((name, mechanism or ""), ())
+    return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 
 
 def revision_of(table: Mapping[str, Changes], name: str) -> str:
