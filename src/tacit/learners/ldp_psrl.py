@@ -15,8 +15,9 @@ Two priors. `printed` makes noisy parameters positive by pseudo-counts as large 
 with the noise's standard deviation σ per user (Laplace noise of scale b = 1/ε₀: 2σ = √8 b, as printed). `noise-aware`
 is ours: pseudo-counts of one, and counts are themselves drawn from what the noise leaves possible, N ~ N(Ñ, kσ²).
 
-Users who send a part of what they saw leave n counts as uncertain as n/w users (`released.precision.Sampling`): σ is
-then that of the noise alone, and the parameters of every posterior are divided by w.
+Users who send a part of what they saw leave n counts as uncertain as n/w users (`released.precision.Sampling`). With
+`sampling=weighed` σ is that of the noise alone, and the parameters of every posterior are divided by w; `noise`, the
+default, takes all of the stated variance for noise.
 
 Deviations: parameters are floored at 1 (post-processing; printed priors make them positive only with high probability);
 without noise all priors are 1 and this is PSRL. Cost: as PSRL, O(H S² A) per plan.
@@ -295,7 +296,7 @@ def make_ldp_psrl(request: CountRequest) -> LDPPSRL:
         episodes=request.episodes,
         reward_posterior=cast("RewardPosterior", request.options.get("rewards", "normal-gamma")),
         prior=cast("CountPrior", request.options.get("prior", "printed")),
-        sampling=request.sampling,
+        sampling=request.sampling if request.options.get("sampling") == "weighed" else None,
     )
 
 

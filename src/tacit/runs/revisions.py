@@ -43,7 +43,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
 SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
 WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
     (learner, mechanism): (SAMPLED,)
-    for learner in ("dp-ucbvi", "private-ucb-po", "ldp-psrl")
+    for learner in ("dp-ucbvi", "private-ucb-po")
     for mechanism in ("subset", "oue")
 }
 """Changes of a learner that concern its runs with one mechanism; the goldens of all its other runs stay."""
