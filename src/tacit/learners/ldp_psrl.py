@@ -16,8 +16,9 @@ with the noise's standard deviation σ per user (Laplace noise of scale b = 1/ε
 is ours: pseudo-counts of one, and counts are themselves drawn from what the noise leaves possible, N ~ N(Ñ, kσ²).
 
 Users who send a part of what they saw leave n counts as uncertain as n/w users (`released.precision.Sampling`). With
-`sampling=weighed` σ is that of the noise alone, and the parameters of every posterior are divided by w; `noise`, the
-default, takes all of the stated variance for noise.
+`sampling=weighed` σ is that of the noise alone, and the parameters of every posterior are divided by w; `noise` takes
+all of the stated variance for noise. The noise-aware prior weighs (regret .90 -> .27 of uniform's on riverswim and .26
+-> .04 on a random MDP at ε = 5, never more from ε = 1 on), the printed one does not (.35 -> .45 there at ε = 1).
 
 Deviations: parameters are floored at 1 (post-processing; printed priors make them positive only with high probability);
 without noise all priors are 1 and this is PSRL. Cost: as PSRL, O(H S² A) per plan.
@@ -290,13 +291,15 @@ def noise_alone(precision: SumPrecision, sampling: Sampling) -> SumPrecision:
 def make_ldp_psrl(request: CountRequest) -> LDPPSRL:
     """The learner that a request amounts to."""
     request.refuse_widths("ldp-psrl")
+    prior = request.options.get("prior", "printed")
+    weighed = request.options.get("sampling", "weighed" if prior == "noise-aware" else "noise") == "weighed"
     return LDPPSRL(
         shape=request.shape,
         precision=request.sums("ldp-psrl"),
         episodes=request.episodes,
         reward_posterior=cast("RewardPosterior", request.options.get("rewards", "normal-gamma")),
-        prior=cast("CountPrior", request.options.get("prior", "printed")),
-        sampling=request.sampling if request.options.get("sampling") == "weighed" else None,
+        prior=cast("CountPrior", prior),
+        sampling=request.sampling if weighed else None,
     )
 
 

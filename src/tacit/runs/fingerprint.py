@@ -50,8 +50,8 @@ def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
     >>> fingerprint_of(assemble(RunConfig(learner="psrl", trust="local", epsilon=1.0, delta=0.0, **run)))
     'psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards and complements 5.85 | none r1'
     """
-    name, _ = parse_learner(parts.config.learner)
-    learner = learner_revision(name, _mechanism(parts))
+    name, options = parse_learner(parts.config.learner)
+    learner = learner_revision(name, options, _mechanism(parts))
     rule = revision_of(RULES, parts.learner.constants)
     if parts.learner.z is not None:
         rule += f", z={parts.learner.z:g}"

@@ -43,10 +43,10 @@ LEARNERS: Final[Mapping[str, Changes]] = {
 SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
 WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
     (learner, mechanism): (SAMPLED,)
-    for learner in ("dp-ucbvi", "private-ucb-po")
+    for learner in ("dp-ucbvi", "private-ucb-po", "ldp-psrl:prior=noise-aware")
     for mechanism in ("subset", "oue")
 }
-"""Changes of a learner that concern its runs with one mechanism; the goldens of all its other runs stay."""
+"""Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
@@ -94,13 +94,16 @@ RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed":
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
 
 
-def learner_revision(name: str, mechanism: str | None) -> str:
-    """The revision of a learner in a run with this mechanism, written behind its name.
+def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> str:
+    """The revision of a learner with these options in a run with this mechanism, written behind its name.
 
-    >>> learner_revision("dp-ucbvi", "factorization"), learner_revision("dp-ucbvi", "subset")
+    >>> learner_revision("dp-ucbvi", {}, "factorization"), learner_revision("dp-ucbvi", {}, "subset")
     ('dp-ucbvi r1', 'dp-ucbvi r2')
+    >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
+    'ldp-psrl r2'
     """
-    own = WITH_MECHANISM.get((name, mechanism or ""), ())
+    names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
+    own = tuple(change for known in names for change in WITH_MECHANISM.get((known, mechanism), ()))
     return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 
 
