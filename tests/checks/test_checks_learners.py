@@ -80,7 +80,7 @@ def test_the_batches_of_a_curator_are_attacked_together():
     parts = assemble(config)
     found = {}
     for name, factor in (("honest", 1.0), ("half", 0.5)):
-        noise = replace(parts.privatizer.noise, std=factor * parts.privatizer.noise.std)
+        noise = replace(parts.privatizer.noise, sigma=factor * parts.privatizer.noise.sigma)
         broken = replace(parts, privatizer=replace(parts.privatizer, noise=noise))
         view, first, second, _ = curator_runs(broken, 600, 0)[0]
         found[name] = attack(target_of("bucb", parts, view), first, second, false_alarm=1e-3)
