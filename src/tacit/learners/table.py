@@ -222,7 +222,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_conservative,
         options={
-            "pooled": ("false", "true"),
+            "pooled": ("false", "true", "tested"),
             "start": ("uniform", "baseline"),
             "without": ("nothing", "variance", "weights", "projection"),
         },
