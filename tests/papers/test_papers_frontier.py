@@ -55,6 +55,16 @@ def test_central_trust_is_nowhere_significantly_worse_than_shuffle_trust():
     assert compared == 80
 
 
+def test_the_table_of_local_trust_at_epsilon_2_is_that_of_the_committed_runs():
+    shares = committed_shares()
+    page = (Path(__file__).parents[2] / "docs" / "frontier.md").read_text()
+    names = ("riverswim", "random-mdp S=5 A=3 H=5", "random-mdp S=8 A=3 H=6", "treatment")
+    for world, name, most in zip(frontier.WORLDS, names, (0.12, 0.09, 0.08, 0.40), strict=True):
+        one, counts = (float(shares[world, f"{kind}, ε=2, K=20,000"].mean()) for kind in frontier.LOCAL)
+        assert f"| {name} | {one:.2f} | {counts:.2f} |" in page
+        assert one <= most < counts
+
+
 @pytest.fixture(scope="module")
 def few():
     options = {"environment": "riverswim", "episodes": 300, "seeds": 3, "workers": 1}

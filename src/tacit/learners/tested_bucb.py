@@ -2,8 +2,8 @@
 
 If transitions and rewards do not depend on the step, rows that sum over the steps have a fraction of the noise. Who
 does not know it can ask the counts that are released anyway, whose noise has a known covariance: post-processing, no
-privacy is spent. With x_h(c) the sum over batches of a cell c of row (s,a) at step h, n_h the row's total, v_h the variance of
-the noise in one cell, m the cells of a row and p̄ = Σ_h x_h / Σ_h n_h, the statistic is
+privacy is spent. With x_h(c) the sum over batches of a cell c of row (s,a) at step h, n_h the row's total, v_h the
+variance of the noise in one cell, m the cells of a row and p̄ = Σ_h x_h / Σ_h n_h, the statistic is
 
     T = Σ_{s,a} Σ_c Σ_h (x_h(c) - n_h p̄(c))² / ( v_h (1 - 2p̄ + m p̄²) + n_h p̄(1-p̄) + ¼ )
 
