@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +29,21 @@ def test_every_learner_to_choose_from_stands_everywhere_with_twenty_seeds():
         assert all(c.constants == (None if c.learner == "ldp-rts" else "practical") for c in mine)
 
 
+@cache
 def committed_shares() -> dict[tuple[str, str], np.ndarray]:
     """(environment, run) -> share of the uniform policy's regret, one per seed."""
     import pyarrow.parquet as pq
 
     place = Path(__file__).parents[2] / "results" / "frontier" / "page"
     cells = json.loads((place / "cells.json").read_text())["runs"]
-    rows = pq.ParquetFile(place / "results.parquet").read().to_pylist()
-    found = {}
-    for cell in cells:
-        last = [r for r in rows if (r["environment"], r["run"], r["episode"]) == (
-            cell["environment"], cell["run"], cell["episodes"])]  # fmt: skip
-        found[cell["environment"], cell["run"]] = np.array([r["regret"] for r in last]) / cell["uniform regret"]
-    return found
+    last: dict[tuple[str, str, int], list[float]] = {}
+    for row in pq.ParquetFile(place / "results.parquet").read().to_pylist():
+        last.setdefault((row["environment"], row["run"], row["episode"]), []).append(row["regret"])
+    return {
+        (cell["environment"], cell["run"]): np.array(last[cell["environment"], cell["run"], cell["episodes"]])
+        / cell["uniform regret"]
+        for cell in cells
+    }
 
 
 def test_central_trust_is_nowhere_significantly_worse_than_shuffle_trust():
