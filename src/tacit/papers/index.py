@@ -33,7 +33,13 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/public-structure.md": ("frontier/structure",),
     "docs/cases/classics.md": ("cases/classics",),
-    "docs/cases/titration.md": ("cases/titration-large",),
+    "docs/cases/titration.md": (
+        "cases/titration",
+        "cases/titration-large",
+        "cases/titration-budget",
+        "cases/titration-budget-large",
+    ),
+    "docs/cases/recommender.md": ("cases/recommender", "cases/recommender-large"),
 }
 """Which results stand on which card: a paper's folder, or one result."""
 
