@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from learner_tools import homogeneous_mdp, small_mdp
 
+import tacit
 from tacit.data.counts import flow_counts
 from tacit.errors import NotSupported
 from tacit.learners.bucb import BUCBBelief
@@ -71,3 +72,19 @@ def test_it_plans_in_the_pooled_model_until_that_is_refuted():
         with pytest.raises(NotSupported, match="pooled=tested"):
             assemble(RunConfig(**{**{name: getattr(config, name) for name in ("environment", "learner", "episodes",
                      "seeds", "trust", "epsilon", "delta")}, **bad}))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_it_is_as_good_as_the_better_of_both_on_worlds_of_either_kind():
+    """Central, epsilon 10, 8 seeds: within three standard errors and a fifth of the better one on both worlds."""
+    shared = {"trust": "central", "epsilon": 10.0, "delta": 1e-6, "episodes": 20_000, "seeds": 8, "workers": 1}
+    for world, better in (("riverswim", "true"), (small_mdp(1, states=4, horizon=6), "false")):
+        shares = {}
+        for pooled in ("true", "false", "tested"):
+            result = tacit.run(environment=world, learner=f"bucb:pooled={pooled}", constants="practical", **shared)
+            shares[pooled] = result.regret[:, -1] / (result.uniform_regret * 20_000)
+        error = float(np.hypot(shares["tested"].std(ddof=1), shares[better].std(ddof=1)) / np.sqrt(8))
+        assert shares["tested"].mean() <= 1.2 * shares[better].mean() + 3.0 * error
+        worse = "false" if better == "true" else "true"
+        assert shares["tested"].mean() < 0.8 * shares[worse].mean()
