@@ -114,6 +114,16 @@ def simulate(
 
     With a `ledger`, all users are charged before the first one comes: each of them is exposed to one privatizer once,
     so one charge with its claim and events covers the run. `BudgetSpent` is raised before anything happens.
+
+    >>> import tacit
+    >>> from tacit.learners.psrl import PSRL
+    >>> from tacit.privatizers.none import Unprotected
+    >>> from tacit.released.counts import CountShape
+    >>> mdp = tacit.make_environment("riverswim")
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> found = simulate(mdp, PSRL(shape=shape), Unprotected(shape=shape), episodes=20, seed=0)
+    >>> found.regret.shape == found.episodes.shape
+    True
     """
     episodes = require_count("episodes", episodes)
     marks = log_checkpoints(episodes) if checkpoints is None else np.asarray(checkpoints, dtype=np.int64)

@@ -86,7 +86,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate."""
+    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
+
+    >>> import tacit
+    >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
+    >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
+    (True, (6, 4), 'none')
+    """
 
     config: RunConfig
     resolved: Resolved
