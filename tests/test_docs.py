@@ -221,3 +221,19 @@ def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
         if name(page) != "docs/papers/index.md":
             silent += [(name(page), result) for result in sorted(spoken - shown)]
     assert silent == []
+
+
+def test_every_reader_has_a_way_in_and_the_officer_ends_with_a_signature():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    for reader, caption in (
+        ("researchers", "Researchers"),
+        ("practitioners", "Practitioners"),
+        ("privacy officers", "Privacy officers"),
+    ):
+        part = index.partition(f"## For {reader}\n")[2].partition("\n## ")[0].partition("```")[0]
+        assert len(re.findall(r"\]\([^)]+\)", part)) >= 4, reader
+        assert f":caption: {caption}\n" in index
+    officer = (ROOT / "docs" / "officer.md").read_text("utf-8")
+    assert officer.rindex("## ") == officer.index("## 5. Sign it")
+    *_, last = (code for language, code, _ in blocks(officer) if language == "console")
+    assert [line.split()[2:4] for line in last.splitlines()][1:] == [["keys", "sign"], ["verify", "river"]]
