@@ -193,7 +193,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "garcelon2021local/every-user": Experiment(
         summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
         runs=garcelon2021.every_user_runs,
-        figures=(FigureSpec(name="every-user", band="minmax"),),
+        figures=(garcelon2021.EVERY_USER,),
     ),
     "garcelon2021local/table1": Experiment(
         reproduces="Theorem 5 and Table 1",
