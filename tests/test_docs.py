@@ -237,3 +237,17 @@ def test_every_reader_has_a_way_in_and_the_officer_ends_with_a_signature():
     assert officer.rindex("## ") == officer.index("## 5. Sign it")
     *_, last = (code for language, code, _ in blocks(officer) if language == "console")
     assert [line.split()[2:4] for line in last.splitlines()][1:] == [["keys", "sign"], ["verify", "river"]]
+
+
+def test_the_glossary_has_every_noun_of_the_vocabulary_in_the_same_words():
+    """Decision 0007 decides; a noun that is new there is looked up here."""
+    decided = (ROOT / "docs" / "decisions" / "0007-vocabulary.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]*\|$", decided, flags=re.MULTILINE)
+    nouns = {noun: f"{words}." for noun, words in rows if noun not in ("noun", "---")}
+    page = (ROOT / "docs" / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
+    terms = dict(re.findall(r"^(\S[^\n]*)\n  ([^\n]+)$", page, flags=re.MULTILINE))
+    assert len(nouns) > 60
+    assert list(terms) == sorted(nouns)
+    assert {noun: words[0].lower() + words[1:] for noun, words in terms.items()} == {
+        noun: words[0].lower() + words[1:] for noun, words in nouns.items()
+    }
