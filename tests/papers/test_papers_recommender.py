@@ -28,7 +28,7 @@ def test_the_design_is_that_of_the_page():
     assert all(run.config.because is not None for run in (*small[1:], *large))
 
 
-@pytest.mark.parametrize(("name", "runs"), [("recommender", 10)])
+@pytest.mark.parametrize(("name", "runs"), [("recommender", 10), ("recommender-large", 2)])
 def test_the_page_shows_what_is_committed(name, runs):
     page = (ROOT / "docs" / "cases" / "recommender.md").read_text(encoding="utf-8")
     cells = json.loads((ROOT / "results" / "cases" / name / "cells.json").read_text(encoding="utf-8"))["runs"]
