@@ -42,7 +42,9 @@ from tacit.runs.config import RunConfig
 __all__ = ["PILOT", "Pilot", "extrapolated", "pilot", "schedule"]
 
 PILOT: Final = 500
-"""Users of a pilot, where they come one by one."""
+"""Users of a pilot, where they come one by one ..."""
+BATCHES: Final = 5
+"""... and how many batches it has at least."""
 LEAST_ROUNDS: Final = 5
 ENOUGH: Final = 1.5
 """CPU seconds after which a pilot ends, once it has so many rounds ..."""
@@ -168,7 +170,8 @@ def _is_given_up(parts: Assembled, learner: Any, episodes: int, clock: _Clock) -
 
 def _users(parts: Assembled, config: RunConfig, each: int) -> Pilot:
     """A pilot of some users, who come one by one or in batches of one size."""
-    users = max(each, min(config.episodes, PILOT) // each * each)
+    # What the last batch reports is released to nobody, so one batch alone would say nothing about releases.
+    users = max(each, min(config.episodes, max(PILOT, BATCHES * each)) // each * each)
     # Two rounds compile everything: what the users of the last one report is released to nobody.
     _simulated(parts, min(2 * each, config.episodes))
     return Pilot(seconds=_simulated(parts, users) / users * config.episodes, users=users)
