@@ -47,8 +47,8 @@ BATCHES: Final = 5
 """... and how many batches it has at least."""
 LEAST_ROUNDS: Final = 5
 ENOUGH: Final = 1.5
-"""CPU seconds after which a pilot ends, once it has so many rounds ..."""
-MOST: Final = 6.0
+"""CPU seconds after which a pilot ends, once it has so many rounds, and a fifth of all ..."""
+MOST: Final = 8.0
 """... and after which it ends anyway."""
 SHORT: Final = 0.4
 """The same for each of the three sizes of a learner that plans rarely."""
@@ -74,6 +74,7 @@ class _Clock:
 
     enough: float = ENOUGH
     most: float = MOST
+    least: int = LEAST_ROUNDS
     done: list[int] = field(default_factory=lambda: [0])
     cpu: list[float] = field(default_factory=lambda: [time.process_time()])
     compiled: list[float] = field(default_factory=lambda: [seconds_compiling()])
@@ -85,7 +86,7 @@ class _Clock:
         self.cpu.append(time.process_time())
         self.compiled.append(seconds_compiling())
         so_far, rounds = float(self.took.sum()), len(self.done) - 1
-        if so_far > self.most or (so_far > self.enough and rounds >= LEAST_ROUNDS):
+        if so_far > self.most or (so_far > self.enough and rounds >= self.least):
             raise _GivenUp
 
     @property
@@ -102,7 +103,8 @@ def pilot(parts: Assembled, config: RunConfig) -> Pilot:
         return _users(parts, config, learner.least)
     if isinstance(learner, RarelyReplanned):
         return _rarely(parts, config, learner)
-    clock = _Clock()
+    known = len(schedule(learner, config.episodes, last=config.episodes))
+    clock = _Clock(least=max(LEAST_ROUNDS, known // LEAST_ROUNDS))
     if _is_given_up(parts, learner, config.episodes, clock):
         sizes = schedule(learner, config.episodes, last=clock.done[-1] - clock.done[-2])
         return Pilot(seconds=extrapolated(clock.took, sizes, learner.asks), users=clock.done[-1])
