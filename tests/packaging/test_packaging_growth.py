@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 
 import pytest
-
 from benchmarks import bench_growth, growth_page
 from benchmarks.cells import TRUSTS, counting
 

@@ -1,8 +1,7 @@
 """A pilot: the first rounds of a run, and what they say about the time of all of them. Its result is thrown away.
 
-Where users come one by one, or in batches of one size, a few of them are simulated, and
-
-    seconds(K) = K · seconds of the pilot / its users
+Where users come one by one, or in batches of one size, a few rounds are simulated, and one of them costs what a round
+more costs.
 
 Of a learner that plans rarely, rounds of three sizes n are simulated: one user, as many as in the middle of its
 schedule and as many as at its end. The CPU time t(n) of a round lies on the lines between them, and
@@ -42,9 +41,7 @@ from tacit.runs.config import RunConfig
 __all__ = ["PILOT", "Pilot", "extrapolated", "pilot", "schedule"]
 
 PILOT: Final = 500
-"""Users of a pilot, where they come one by one ..."""
-BATCHES: Final = 5
-"""... and how many batches it has at least."""
+"""Users of a pilot, where they come one by one; in batches there are at least two of them."""
 LEAST_ROUNDS: Final = 5
 ENOUGH: Final = 1.5
 """CPU seconds after which a pilot ends, once it has so many rounds, and a fifth of all ..."""
@@ -100,7 +97,7 @@ def pilot(parts: Assembled, config: RunConfig) -> Pilot:
     """The time of one seed, from its first rounds."""
     learner: Any = parts.learner
     if isinstance(learner, KernelLearner):
-        return _users(parts, config, learner.least)
+        return _users(parts, config, max(learner.least, learner.users_per_batch))
     if isinstance(learner, RarelyReplanned):
         return _rarely(parts, config, learner)
     known = len(schedule(learner, config.episodes, last=config.episodes))
@@ -172,11 +169,13 @@ def _is_given_up(parts: Assembled, learner: Any, episodes: int, clock: _Clock) -
 
 def _users(parts: Assembled, config: RunConfig, each: int) -> Pilot:
     """A pilot of some users, who come one by one or in batches of one size."""
-    # What the last batch reports is released to nobody, so one batch alone would say nothing about releases.
-    users = max(each, min(config.episodes, max(PILOT, BATCHES * each)) // each * each)
+    rounds = max(1, min(max(2, PILOT // each), config.episodes // each))
     # Two rounds compile everything: what the users of the last one report is released to nobody.
     _simulated(parts, min(2 * each, config.episodes))
-    return Pilot(seconds=_simulated(parts, users) / users * config.episodes, users=users)
+    first, everything = _simulated(parts, each), _simulated(parts, rounds * each)
+    # Of few rounds one releases nothing, which is a large part of them: a round more costs (t_r - t_1) / (r - 1).
+    took = max(everything / rounds, (everything - first) / max(1, rounds - 1))
+    return Pilot(seconds=took * config.episodes / each, users=rounds * each)
 
 
 def _simulated(parts: Assembled, users: int) -> float:
