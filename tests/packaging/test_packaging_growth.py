@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 from benchmarks import bench_growth, growth_page
+from benchmarks.bench_loop import shape
+from benchmarks.bench_scaling import Watched
 from benchmarks.cells import TRUSTS, counting
+
+from tacit.environments.random_mdp import random_mdp
+from tacit.learners.ucbvi import UCBVI
+from tacit.loop.simulate import simulate
+from tacit.privatizers.none import Unprotected
 
 
 def test_the_page_is_made_of_the_committed_results():
@@ -51,3 +59,22 @@ def test_exponents_are_slopes_over_the_largest_sizes_along_one_axis():
     cells[0]["running"] = 0.5  # the smallest of four is not fitted
     assert bench_growth._fitted(cells, "S", "time")["ratio"] == pytest.approx(2.0)
     assert bench_growth._fitted([{**cell, "grown": 1} for cell in cells], "S", "memory")["ratio"] is None
+
+
+def test_the_share_of_computed_states_is_what_plans_compute():
+    """States that a plan does not compute keep whatever stood in Q: here, nothing."""
+    mdp = random_mdp(states=3, actions=2, horizon=5, seed=1)
+    computed = 0
+
+    class Blank(Watched):
+        def plan(self, belief, coins):
+            nonlocal computed
+            emptied = belief._replace(Q=np.full_like(belief.Q, np.nan))
+            after, _ = UCBVI.plan(self, emptied, np.random.default_rng(0))
+            computed += int((~np.isnan(after.Q).any(axis=2)).sum())
+            return super().plan(belief, coins)
+
+    blank = Blank(shape=shape(mdp, staged=True), episodes=60, constants="practical")
+    simulate(mdp, blank, Unprotected(shape=blank.shape), episodes=60, seed=0, speed="interpreted")
+    assert blank.computed == computed
+    assert 0.2 < blank.computed / blank.planned < 1.0
