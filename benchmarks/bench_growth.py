@@ -1,7 +1,7 @@
 """How time and memory of whole runs grow with S, A, H and K: every counting learner under every trust model.
 
 One size at a time is varied around S = 8, A = 4, H = 8; exponents are log-log slopes over the three largest of four
-sizes. Memory is what a run adds to its process, in worlds around S = 48 with few users, where it can be told from the
+sizes. Memory is what a run adds to its process, in worlds around S = 64 with few users, where it can be told from the
 noise of the system. K is 1,000 where users come one by one, and 8,000 where they come in batches. Nothing has a target
 here: [the page](../docs/growth.md) shows the numbers, and `sizes` has the targets of large worlds.
 """
@@ -24,13 +24,13 @@ AXES: Final[Mapping[str, tuple[int, ...]]] = {
     "H": (4, 8, 16, 32),
     "K": (1000, 4000, 16_000, 64_000),
 }
-HEAVY: Final = {"S": 48, "A": 4, "H": 8, "K": 200}
-HEAVY_AXES: Final[Mapping[str, tuple[int, ...]]] = {"S": (24, 48, 96), "A": (2, 4, 8), "H": (4, 8, 16)}
+HEAVY: Final = {"S": 64, "A": 4, "H": 8, "K": 200}
+HEAVY_AXES: Final[Mapping[str, tuple[int, ...]]] = {"S": (32, 64, 128), "A": (2, 4, 8), "H": (4, 8, 16)}
 IN_BATCHES: Final = 8
 """So many times as many users where they come in batches."""
 FITTED: Final = 3
 """Exponents are fitted to so many of the largest sizes."""
-VISIBLE: Final = 500_000
+VISIBLE: Final = 400_000
 """Bytes below which the growth of a process is noise."""
 LIMIT: Final = 240
 
