@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench_growth import AXES
 from benchmarks.cells import SIZES, TRUSTS
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +90,7 @@ def _growth(rows: Rows) -> dict[str, Any]:
                 name,
                 trust,
                 *(_number(found[name, trust, f"time in {axis}"]["ratio"]) for axis in SIZES),
-                f"{1e6 * time['values'][-1] / users:,.3g}",
+                _three(1e6 * time["values"][-1] / users),
                 *(_number(found[name, trust, f"memory in {axis}"]["ratio"]) for axis in ("S", "A", "H")),
                 f"{memory['values'][-1] / 1e6:.3g}" if memory["values"] else "-",
             ]
@@ -113,11 +114,15 @@ def _horizon(rows: Rows) -> dict[str, Any]:
         "target": short["target"],
         "short_met": "met" if short["ratio"] <= short["target"] else "missed",
         "long_met": "met" if long["ratio"] <= long["target"] else "missed",
-        "first": by_size["4"],
-        "middle": by_size["32"],
-        "last": by_size["128"],
+        "more_short": by_size["32"] / by_size["4"],
+        "more_long": by_size["128"] / by_size["16"],
+        "per_state": long["detail"].rpartition(" ")[2],
         "shares": table,
     }
+
+
+def _three(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _number(value: float | None) -> str:
@@ -131,10 +136,11 @@ def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def draw(growth: Mapping[str, Any], file: Path) -> None:
     """The figure: a row of panels per trust model."""
     from matplotlib.figure import Figure
+    from PIL import Image
 
     from tacit.runs.styles import GREY, STYLES, WIDTH
 
-    rows = [row for row in growth["rows"] if row["what"].startswith("time in") and row["values"]]
+    rows = [row for row in growth["rows"] if row["what"].startswith("time in") and min(row["values"], default=0) > 0]
     learners = list(dict.fromkeys(row["learner"] for row in rows))
     figure = Figure(figsize=(WIDTH, 9.5), layout="constrained")
     axes = figure.subplots(len(TRUSTS), len(SIZES), sharey="row", sharex="col")
@@ -152,13 +158,17 @@ def draw(growth: Mapping[str, Any], file: Path) -> None:
         for j, axis in enumerate(SIZES):
             axes[i, j].tick_params(labelsize=7)
             axes[-1, j].set_xlabel(axis, color=GREY)
+            if axis != "K":
+                axes[i, j].set_xticks(AXES[axis], [str(size) for size in AXES[axis]])
+                axes[i, j].minorticks_off()
     for index, name in enumerate(learners):
         color, _, marker = STYLES[index % len(STYLES)]
         axes[0, 0].plot([], [], color=color, linestyle="-" if index < len(STYLES) else "--", marker=marker, label=name)
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize=8, frameon=False
     )
-    figure.savefig(file, dpi=110, metadata={"Software": None})
+    figure.savefig(file, dpi=100, metadata={"Software": None})
+    Image.open(file).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
 def _users(growth: Mapping[str, Any], row: Mapping[str, Any]) -> int:
