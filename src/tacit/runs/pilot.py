@@ -11,7 +11,7 @@ schedule and as many as at its end. The CPU time t(n) of a round lies on the lin
 Of other learners that plan batches, the real run is begun and given up after some rounds. The CPU time of round i is
 fitted to those that were seen, with coefficients ≥ 0:
 
-    counts of single batches          t_i = a + b i        a plan looks at every batch before it
+    counts of single batches          t_i = a + b i^p      a plan looks at every batch before it, p = 1 or 2: the larger
     returns                           t_i = a + b n_i      everybody is walked through the world
     everything else                   t_i = a
 
@@ -128,21 +128,29 @@ def schedule(learner: Any, episodes: int, *, last: int) -> Ints:
 def extrapolated(took: Floats, sizes: Ints, asks: type[Query]) -> float:
     """Seconds of all rounds, by the seconds of the first ones; there must be one at least.
 
-    >>> extrapolated(np.array([9.0, 2.0, 3.0, 4.0]), np.full(6, 5), BatchQuery)
-    29.0
+    >>> extrapolated(np.array([9.0, 9.0, 6.0, 11.0]), np.full(5, 5), BatchQuery)
+    53.0
     >>> extrapolated(np.array([3.0, 3.0, 1.0, 1.0]), np.full(6, 5), Query)
     10.0
     """
     seen, rounds = len(took), len(sizes)
+    order = np.arange(rounds) / rounds
     if asks is BatchQuery:
-        skipped, driver = min(1, seen - 1), np.arange(rounds) / rounds  # the first batch needs no plan
+        # The first batch needs no plan, and the second one is the first to look things up.
+        fits = [(min(power, seen // 2), order**power) for power in (1, 2)]
     elif asks is ReturnQuery:
-        skipped, driver = 0, sizes / float(sizes.max())
+        fits = [(0, sizes / float(sizes.max()))]
     else:
-        skipped, driver = seen // 2, np.zeros(rounds)  # the later plans know more of the world, as most of all will
-    design = np.stack([np.ones(rounds), driver], axis=1)
-    weights, _ = nnls(design[skipped:seen], took[skipped:])
-    return round(float(took.sum() + (design[seen:] @ weights).sum()), 9)
+        fits = [(seen // 2, np.zeros(rounds))]  # the later plans know more of the world, as most of all will
+    rest = max(_rest(took, skipped, driver) for skipped, driver in fits)
+    return round(float(took.sum()) + rest, 9)
+
+
+def _rest(took: Floats, skipped: int, driver: Floats) -> float:
+    """Seconds of the rounds that were not seen, by a + b · driver with a, b ≥ 0, fitted to those after the skipped."""
+    design = np.stack([np.ones(len(driver)), driver], axis=1)
+    weights, _ = nnls(design[skipped : len(took)], took[skipped:])
+    return float((design[len(took) :] @ weights).sum())
 
 
 def _rarely(parts: Assembled, config: RunConfig, learner: RarelyReplanned) -> Pilot:
