@@ -13,7 +13,7 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.gammas import gamma_draw
+from tacit.gammas import gamma_difference, gamma_draw
 from tacit.learners.psrl import PSRL, beta_draw
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
