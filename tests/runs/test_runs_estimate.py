@@ -107,6 +107,9 @@ def test_pilots_follow_what_a_learner_asks_for():
 def test_rounds_that_compile_count_like_the_others():
     clock = pilots._Clock(done=[0, 1, 2, 3], cpu=[0.0, 7.0, 8.0, 10.0], compiled=[0.0, 6.5, 6.5, 6.5])
     assert clock.took.tolist() == [1.5, 1.0, 2.0]
+    only = pilots._Clock(done=[0], cpu=[-100.0], compiled=[-99.0])
+    only(1)  # a hundred seconds of compilation are no reason to give up
+    assert not only.clean.any()
 
 
 @pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=rarely", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from tacit.arrays import Floats, Ints
@@ -82,14 +83,21 @@ class _Clock:
         self.done.append(done)
         self.cpu.append(time.process_time())
         self.compiled.append(seconds_compiling())
+        if not self.clean.any():
+            return
         so_far, rounds = float(self.took.sum()), len(self.done) - 1
         if so_far > self.most or (so_far > self.enough and rounds >= self.least):
             raise _GivenUp
 
     @property
+    def clean(self) -> NDArray[np.bool_]:
+        """In which rounds nothing was compiled."""
+        return np.asarray(np.diff(np.array(self.compiled)) == 0.0)
+
+    @property
     def took(self) -> Floats:
         """CPU seconds of every round; where something was compiled, those of the others."""
-        took, clean = np.diff(np.array(self.cpu)), np.diff(np.array(self.compiled)) == 0.0
+        took, clean = np.diff(np.array(self.cpu)), self.clean
         return np.where(clean, took, took[clean].mean() if clean.any() else took)
 
 
