@@ -39,6 +39,8 @@ class GradientSettings:
     clip: float | None = None
     baseline: float | Literal["released"] | None = None
     damping: float = 0.0
+    kl: float | None = None
+    """The radius of the trust region; None: by rule."""
     epochs: int = 1
     radius: float = math.inf
     rate: float = 1.0
@@ -46,6 +48,7 @@ class GradientSettings:
 
 DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
     "dp-npg": {"damping": 0.05},
+    "dp-trpo": {"damping": 0.05},
     "dp-ppo": {"epochs": 4, "radius": 0.2},
 }
 

@@ -173,7 +173,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(he2025.FisherFigure(),),
     ),
     "he2025policy/beyond": Experiment(
-        summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
+        summary="DP-PG, private natural gradient, trust-region and PPO-style updates at equal (epsilon, delta)",
         runs=he2025.comparison_runs,
         figures=(he2025.BEYOND,),
     ),

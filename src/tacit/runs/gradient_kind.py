@@ -35,6 +35,13 @@ REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
 
 
+TRUST_REGION: Final = "dp-trpo"
+"""The learner whose steps are bounded by a radius instead of a step size."""
+LARGEST_RADIUS: Final = 0.05
+WALK: Final = 3.0
+"""What all radii of a private run add up to (practical rule)."""
+
+
 class GradientKind:
     """Gradients of batches, at softmax policies of a tabular environment or Gaussian ones over doses."""
 
@@ -76,11 +83,15 @@ class GradientKind:
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         if config.z is not None:
             raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
-        if settings.step is not None and config.constants is not None:
-            raise InvalidInput("a step of your own replaces the constants; leave one of the two out")
+        own = settings.kl if settings.name == TRUST_REGION else settings.step
+        if own is not None and config.constants is not None:
+            raise InvalidInput("a step or radius of your own replaces the constants; leave one of the two out")
         shape, features = _shape(settings, environment)
         constants, baseline = _constants(settings, config), _baseline(settings, config, shape)
-        barrier, step = settings.barrier, settings.step
+        barrier, step, kl = settings.barrier, settings.step, math.inf
+        if settings.name == TRUST_REGION:
+            kl = _radius(settings, privatizer, config.episodes)
+            step = math.inf if step is None else step
         if barrier is None:
             barrier = theory_barrier(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
         if step is None:
@@ -94,6 +105,7 @@ class GradientKind:
             low=float(privatizer.bounds.low),
             high=float(privatizer.bounds.high),
             baseline=0.5 if baseline == "released" else float(baseline),
+            kl=float(kl),
         )
         doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
         return chosen.row.build(
@@ -114,6 +126,12 @@ class GradientKind:
 
 
 def _constants(settings: GradientSettings, config: RunConfig) -> Constants:
+    if settings.name == TRUST_REGION:
+        if config.constants == "theory":
+            raise InvalidInput(
+                "no theorem gives a radius for dp-trpo: leave constants out, or choose one, dp-trpo:kl=0.01"
+            )
+        return config.constants or ("practical" if settings.kl is None else "none")
     return config.constants or ("practical" if settings.step is None else "none")
 
 
@@ -152,6 +170,18 @@ def _clip(settings: GradientSettings, world: Countable | DoseBandit) -> float | 
     if world.horizon == 1 and settings.radius == math.inf and settings.policy == "softmax":
         return None
     return 1.0
+
+
+def _radius(settings: GradientSettings, privatizer: Gradients, episodes: int) -> float:
+    """The user's radius ρ; else as large as the noise allows.
+
+    Every update uses up its radius, also one that is all noise. Independent steps of KL ρ add up to T ρ (½‖·‖² in the
+    metric F), which is held at `WALK`; steps that agree reach √T times further.
+    """
+    if settings.kl is not None:
+        return settings.kl
+    steps = max(1, episodes // privatizer.users_per_batch)
+    return LARGEST_RADIUS if privatizer.sigma == 0.0 else min(LARGEST_RADIUS, WALK / steps)
 
 
 def _theory_step(
