@@ -22,7 +22,7 @@ from tacit.learners.dp_pg import add_barrier, learn_baseline
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
-__all__ = ["natural_ascend", "naturalise"]
+__all__ = ["natural_ascend", "naturalise", "solve_linear"]
 
 
 @kernel
@@ -44,7 +44,7 @@ def naturalise(parameters: GradientParameters, belief: GradientBelief, fisher: F
     if parameters.features.shape[2] == 0:
         _solve_tabular(belief.table, parameters.damping, g)
     else:
-        _solve_linear(parameters.features, belief.table, parameters.damping, fisher, g)
+        solve_linear(parameters.features, belief.table, parameters.damping, fisher, g)
 
 
 @kernel
@@ -68,7 +68,7 @@ def _solve_tabular(table: Floats, damping: float, g: Floats) -> None:
 
 
 @kernel
-def _solve_linear(features: Floats, table: Floats, damping: float, F: Floats, g: Floats) -> None:
+def solve_linear(features: Floats, table: Floats, damping: float, F: Floats, g: Floats) -> None:
     """The same for linear policies: F is block-diagonal over stages; Cholesky in place."""
     L, S, A = table.shape
     k = features.shape[2]

@@ -129,9 +129,10 @@ class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
         )
         self.least = users_per_batch
         self.releases = releases
-        self.kernels = LearnerKernels(plan_gradient, self.ask_kernel, update_kernel)
+        self.kernels = LearnerKernels(self.plan_kernel, self.ask_kernel, update_kernel)
 
     ask_kernel: ClassVar[Kernel]
+    plan_kernel: ClassVar[Kernel] = staticmethod(plan_gradient)
 
     def begin(self) -> GradientBelief:
         """The belief before anybody came: θ = 0."""

@@ -11,12 +11,15 @@ import numpy as np
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
 from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.inputs import state_inputs
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, require
 from tacit.learners.gradient import GradientParameters
 from tacit.learners.gradient import GradientRequest as LearnerRequest
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 from tacit.learners.gradient_settings import GradientSettings, read_settings
+from tacit.learners.network import make_network
+from tacit.policies.network import network_dimension
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_noise import GradientSpec
@@ -107,18 +110,19 @@ class GradientKind:
             baseline=0.5 if baseline == "released" else float(baseline),
             kl=float(kl),
         )
-        doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
-        return chosen.row.build(
-            LearnerRequest(
-                name=chosen.name,
-                shape=shape,
-                parameters=parameters,
-                constants=constants,
-                users_per_batch=privatizer.users_per_batch,
-                releases=settings.epochs,
-                doses=doses,
-            )
+        made = LearnerRequest(
+            name=chosen.name,
+            shape=shape,
+            parameters=parameters,
+            constants=constants,
+            users_per_batch=privatizer.users_per_batch,
+            releases=settings.epochs,
         )
+        if settings.policy == "neural" and not isinstance(environment, DoseBandit):
+            exact = privatizer.sigma == 0.0 and privatizer.reward_weight > 0.0
+            return make_network(made, *state_inputs(environment), settings.hidden, exact=exact)
+        doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
+        return chosen.row.build(replace(made, doses=doses))
 
     def fitted(self, privatizer: Gradients, learner: Any) -> Gradients:
         """Batches are of one size, fixed beforehand."""
@@ -155,6 +159,9 @@ def _shape(settings: GradientSettings, world: Countable | DoseBandit) -> tuple[G
         return sizes, tabular_features()
     require(settings.policy != "gaussian", "policy=gaussian needs real-valued actions", given=world.name)
     H, S, A = world.horizon, world.num_states, world.num_actions
+    if settings.policy == "neural":
+        d = network_dimension(state_inputs(world)[0].shape[1], settings.hidden, A)
+        return GradientShape(horizon=H, num_states=S, num_actions=A, staged=False, dimension=d), tabular_features()
     features = public_features(S, A, settings.features) if settings.policy == "linear" else tabular_features()
     dimension = parameters_of(features, H if settings.staged else 1, S, A)
     return GradientShape(horizon=H, num_states=S, num_actions=A, staged=settings.staged, dimension=dimension), features
@@ -197,6 +204,10 @@ def _theory_step(
     if isinstance(world, DoseBandit):
         length = float(np.sqrt((world.features**2).sum(axis=1)).max())
         score, curvature = length / world.deviation, (length / world.deviation) ** 2
+    elif settings.policy == "neural":
+        raise InvalidInput(
+            f"no theorem gives a step for a network: leave constants out, or choose {settings.name}:step=1"
+        )
     elif settings.policy == "softmax":
         score, curvature = math.sqrt(1.0 - 1.0 / shape.num_actions), 1.0
     else:
@@ -226,6 +237,9 @@ def _practical_step(
         most, drift = 0.5 * shape.stages * shape.num_states, 3.0
     elif settings.policy == "linear":
         most, drift = 4.0, 3.0
+    elif settings.policy == "neural":
+        # A logit is a sum over the hidden units: noise in as many weights carries it √hidden times as far.
+        most, drift = 1.0, 3.0 / math.sqrt(settings.hidden)
     else:
         most, drift = 0.25, 0.5
     return most if privatizer.sigma == 0.0 else min(most, drift / (privatizer.sigma * math.sqrt(steps)))
