@@ -33,10 +33,8 @@ sphinx_gallery_conf = {
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "examples", "sg_execution_times.rst", "gallery/sg_execution_times.rst"]
 myst_heading_anchors = 3
-suppress_warnings = [
-    # Pages link to files of the repository (LICENSE, benchmarks/README.md), which are not part of the site.
-    "myst.xref_missing",
-]
-
 html_theme = "furo"
 html_title = "tacit"
+html_static_path = ["static"]
+html_js_files = ["reading.js"]
+html_css_files = ["reading.css"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+
+# Ray leaves files and sockets of its own to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("plot_*.py"))
 
@@ -23,8 +27,17 @@ def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, ca
     finally:
         plt.close("all")
     assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind"
+    ray = sys.modules.get("ray")
+    assert ray is None or not ray.is_initialized(), "nor a cluster"
     capsys.readouterr()
 
 
 def test_there_are_eight_examples_or_more():
     assert len(EXAMPLES) >= 8
+
+
+def test_one_of_them_is_a_sweep_on_a_cluster():
+    """It starts one, and asserts that every number is that of the engine here."""
+    [sweep] = [path.read_text("utf-8") for path in EXAMPLES if "sweep" in path.stem]
+    assert 'engine="ray"' in sweep
+    assert "np.array_equal(far.regret, near.regret)" in sweep

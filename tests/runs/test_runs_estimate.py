@@ -10,12 +10,21 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidInput
+from tacit.learners.rarely import rare_schedule
+from tacit.protocol import Totals
+from tacit.released.batches import BatchQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs import estimate as module
+from tacit.runs import pilot as pilots
 from tacit.runs import runner, schedule
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.estimate import BASE, SHARE, estimate, memory_of
+from tacit.runs.pilot import Pilot
 
+CENTRAL = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
+RTS = {"environment": "riverswim", "learner": "ldp-rts", "episodes": 5000, "seeds": (0,), "trust": "local",
+       "epsilon": 1.0, "delta": 0.0}  # fmt: skip
 PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
 RUN = ["run", "--environment", "riverswim", "--learner", "ucbvi", "--episodes", "3000", "--seeds", "2", *PRIVATE]
 
@@ -60,6 +69,67 @@ def test_learners_in_stages_have_an_estimate_too():
     assert found.config.learner.startswith("bucb")
     assert found.seconds is not None
     assert found.noise == assemble(found.config).privatizer.noise_std()
+
+
+def test_a_short_run_is_its_own_pilot():
+    given = {"environment": "riverswim", "learner": "bucb", "episodes": 2000, "seeds": (0,)}
+    assert estimate(RunConfig(**given)).pilot == 2000
+
+
+def test_a_pilot_of_a_learner_that_plans_rarely_has_rounds_of_three_sizes(monkeypatch):
+    seen = []
+
+    def begin(parts, learner, episodes, clock):
+        seen.append(learner.fewest)
+        clock.done, clock.cpu = [0, 1, 2], [0.0, 9.0, 9.0 + {1: 1.0, 70: 2.0, 4969: 12.0}[learner.fewest]]
+        clock.compiled = [0.0, 0.0, 0.0]
+        return True
+
+    monkeypatch.setattr(pilots, "_is_given_up", begin)
+    config = RunConfig(environment="riverswim", learner="psrl:replan=rarely", episodes=1_000_000, seeds=(0,))
+    found = pilots.pilot(assemble(config), config)
+    sizes = rare_schedule(1_000_000)
+    assert seen == [1, 70, int(sizes.max())]
+    # t(1) = 1, t(70) = 2, t(4969) = 12, and lines between them
+    assert found.seconds == pytest.approx(np.interp(sizes, [1, 70, 4969], [1.0, 2.0, 12.0]).sum())
+
+
+def test_pilots_follow_what_a_learner_asks_for():
+    sizes = np.array([10, 20, 40, 80])
+    seen = np.array([1.0, 2.0])
+    assert pilots.extrapolated(np.array([5.0, 1.0, 2.0]), sizes, BatchQuery) == pytest.approx(11.0)  # then 3
+    assert pilots.extrapolated(seen, sizes, ReturnQuery) == pytest.approx(15.0)  # twice the users, twice the time
+    assert pilots.extrapolated(seen, sizes, Totals) == pytest.approx(7.0)
+    assert pilots.schedule(assemble(RunConfig(**RTS)).learner, 5000, last=7).sum() == 5000
+
+
+def test_rounds_that_compile_count_like_the_others():
+    clock = pilots._Clock(done=[0, 1, 2, 3], cpu=[0.0, 7.0, 8.0, 10.0], compiled=[0.0, 6.5, 6.5, 6.5])
+    assert clock.took.tolist() == [1.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=rarely", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])
+def test_every_kind_of_learner_is_refused_before_the_run_where_memory_will_not_do(monkeypatch, no_run, learner):
+    kinds = {"dp-pg": CENTRAL, "ldp-rts": {"trust": "local", "epsilon": 1.0, "delta": 0.0}}
+    config = RunConfig(environment="riverswim", learner=learner, episodes=5000, seeds=(0, 1), **kinds.get(learner, {}))
+    needed = memory_of(assemble(config))
+    monkeypatch.setattr(module, "pilot", lambda *_: Pilot(seconds=1.0, users=1))
+    monkeypatch.setattr(module, "available_memory", lambda: int(2 * needed / SHARE) + 2)
+    assert estimate(config, workers=2).memory == needed
+    module.require_memory([config], workers=2)
+    monkeypatch.setattr(module, "available_memory", lambda: int(2 * needed / SHARE) - 2)
+    for refused in (lambda: estimate(config, workers=2), lambda: module.require_memory([config], workers=2)):
+        with pytest.raises(InvalidInput, match="of the available memory"):
+            refused()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", ["uc-o-reps", "uob-lbps"])
+def test_learners_of_losses_are_refused_too(monkeypatch, learner):
+    config = RunConfig(environment="layered", adversary="iid", learner=learner, episodes=50, seeds=(0,))
+    monkeypatch.setattr(module, "available_memory", lambda: BASE)
+    with pytest.raises(InvalidInput, match="of the available memory"):
+        module.require_memory([config], workers=1)
 
 
 def test_a_comparison_can_be_dry(capsys, tmp_path, monkeypatch, no_run):

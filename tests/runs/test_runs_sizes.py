@@ -118,3 +118,24 @@ def test_a_configuration_that_is_built_by_hand_is_left_alone(tiny_is_large):
     assert config.by_size is None
     assert config.learner == "ucbvi"
     assert replace(config, by_size="why") == config  # why something was chosen decides no row
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"trust": "central", "delta": 0.0},
+        {"trust": "central", "delta": 1e-6, "mechanism": "kary-tree"},
+        {"trust": "central", "delta": 1e-6, "batch": 100},
+        {"trust": "central", "delta": 1e-6, "calibration": "paper"},
+        {"trust": "shuffle", "delta": 1e-6, "batch": 100},
+        {"trust": "local", "delta": 0.0, "batch": 100},
+        {"trust": "local", "delta": 0.0, "constants": "practical"},
+    ],
+    ids=str,
+)
+def test_what_auto_chooses_for_a_large_run_can_be_assembled_with_and_without_a_choice_by_size(asked):
+    config = RunConfig(**LARGE, epsilon=1.0, **asked)
+    assert config.because is not None
+    for found in (config, sized(config)):
+        assemble(found)
+    assert ("rarely" in config.learner) == (asked["trust"] == "local" and "batch" not in asked)

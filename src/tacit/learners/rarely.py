@@ -16,12 +16,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tacit.arrays import Ints
 from tacit.errors import NotSupported
 from tacit.learners.contract import CountRequest, KernelLearner, PlanningLearner
 from tacit.protocol import TOTALS, Constants, Learner, Plan, Private, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["LAG", "RareBelief", "RarelyReplanned", "replanned_rarely"]
+__all__ = ["LAG", "RareBelief", "RarelyReplanned", "rare_schedule", "replanned_rarely"]
 
 Make: TypeAlias = Callable[[CountRequest], Learner[Any, Totals, CountStatistics]]
 
@@ -48,8 +49,10 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
 
     asks = Totals
 
-    def __init__(self, inner: KernelLearner[Any, Totals, CountStatistics]) -> None:
+    def __init__(self, inner: KernelLearner[Any, Totals, CountStatistics], *, fewest: int = 1) -> None:
         self.inner = inner
+        self.fewest = fewest
+        """How many users follow one policy at least; more than one only where somebody measures what that costs."""
         self.name: str = inner.name
         self.constants: Constants = inner.constants
         self.z: float | None = inner.z
@@ -64,14 +67,26 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
         after, plan = self.inner.plan(belief.belief, coins)
         return RareBelief(after, belief.users), Plan(policy=plan.policy, users=self.together(belief), query=TOTALS)
 
-    @staticmethod
-    def together(belief: RareBelief) -> int:
+    def together(self, belief: RareBelief) -> int:
         """How many users follow one policy, after so many have been counted."""
-        return max(1, belief.users // LAG)
+        return max(self.fewest, belief.users // LAG)
 
     def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
         """The learner's own update."""
         return RareBelief(self.inner.update(belief.belief, released), int(released.statistics.users[0]))
+
+
+def rare_schedule(episodes: int) -> Ints:
+    """How many users follow each policy in turn, in a run of so many.
+
+    >>> rare_schedule(403).tolist()[-3:], len(rare_schedule(10**8))
+    ([1, 2, 1], 2946)
+    """
+    sizes, done = [], 0
+    while done < episodes:
+        sizes.append(min(max(1, done // LAG), episodes - done))
+        done += sizes[-1]
+    return np.array(sizes, dtype=np.int64)
 
 
 def replanned_rarely(

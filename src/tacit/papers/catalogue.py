@@ -18,6 +18,7 @@ from tacit.papers.bai2024adversarial import pure_figures as bai2024adversarial_p
 from tacit.papers.bai2024shuffle import elimination as bai2024shuffle_elimination
 from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
 from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
+from tacit.papers.bai2024shuffle import powers as bai2024shuffle_powers
 from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics, titration
 from tacit.papers.frontier import central as frontier_central
@@ -204,7 +205,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         reproduces="Theorem 5 and Table 1",
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
         runs=garcelon2021_sizes.runs,
-        figures=(garcelon2021_sizes.SizeFigure(),),
+        figures=(garcelon2021_sizes.FIGURE,),
     ),
     "garcelon2021local/reshuffled": Experiment(
         reproduces="Appendix I (Eq. 113, I.2)",
@@ -253,6 +254,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=bai2024shuffle.SUMMARIES["table1"],
         runs=bai2024shuffle.growth_runs,
         figures=(bai2024shuffle_growth.GrowthFigure(),),
+    ),
+    "bai2024shuffle/powers": Experiment(
+        reproduces="Table I: powers of X, A and H",
+        summary=bai2024shuffle.SUMMARIES["powers"],
+        runs=bai2024shuffle_powers.runs,
+        figures=(bai2024shuffle_powers.FIGURE,),
     ),
     "bai2024shuffle/constants": Experiment(
         summary=bai2024shuffle.SUMMARIES["constants"],

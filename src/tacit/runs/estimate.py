@@ -11,25 +11,24 @@ is for the copies that a round makes. **The rule: a run is refused before anythi
 need more than `SHARE` of the memory that is available** (/proc/meminfo, and the control group's limit where there is
 one); where nobody knows how much that is, nothing is refused. It is an estimate from above.
 
-Time comes from a pilot of a few users, whose result is thrown away.
+Time comes from a pilot, whose result is thrown away (`tacit.runs.pilot`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from tacit.accounting.certificate import Certificate
-from tacit.errors import InvalidInput, TacitError
-from tacit.learners.contract import KernelLearner
-from tacit.loop.simulate import simulate
+from tacit.errors import InvalidInput
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
+from tacit.runs.pilot import pilot
 
 __all__ = ["SHARE", "Estimate", "available_memory", "estimate", "memory_of", "require_memory"]
 
@@ -37,8 +36,6 @@ BASE: Final = 200 * 2**20
 """What an interpreter with tacit in it needs."""
 SHARE: Final = 0.9
 """The most of the available memory that runs may need."""
-PILOT: Final = 500
-"""Users of a pilot, where they come one by one; four times as many where a learner plans batches."""
 SMALL: Final = 2**20
 """Counters below which nobody has to look closer."""
 GIB: Final = float(2**30)
@@ -53,8 +50,8 @@ class Estimate:
     memory: int
     """Bytes of one process."""
     available: int | None
-    seconds: float | None
-    """Of one seed; None: no pilot could be run."""
+    seconds: float
+    """CPU seconds of one seed."""
     pilot: int
     """How many users the pilot had."""
     noise: dict[str, float]
@@ -78,12 +75,9 @@ class Estimate:
         seeds = len(self.config.seeds)
         everything = self.memory * self.processes
         free = "how much is available is not known" if self.available is None else f"{_size(self.available)} available"
-        if self.seconds is None:
-            time = "time: unknown"
-        else:
-            rounds = math.ceil(seeds / self.processes)
-            total = f"{_span(self.seconds * rounds)} in all on {self.processes} process{'es' * (self.processes > 1)}"
-            time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot} users)"
+        rounds = math.ceil(seeds / self.processes)
+        total = f"{_span(self.seconds * rounds)} in all on {self.processes} process{'es' * (self.processes > 1)}"
+        time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot:,} users)"
         noise = ", ".join(f"{name} {std:.4g}" for name, std in self.noise.items()) or "none"
         return [
             *self.config.choices,
@@ -109,14 +103,14 @@ def estimate(config: RunConfig, *, workers: int | None = None) -> Estimate:
     processes = _processes(len(config.seeds), workers)
     memory = memory_of(parts)
     _refuse(config.label, memory * processes, free)
-    seconds, pilot = _pilot(parts, config)
+    tried = pilot(parts, config)
     return Estimate(
         config=config,
         processes=processes,
         memory=memory,
         available=free,
-        seconds=seconds,
-        pilot=pilot,
+        seconds=tried.seconds,
+        pilot=tried.users,
         noise={name: float(std) for name, std in parts.privatizer.noise_std().items()},
         certificate=parts.certificate,
     )
@@ -179,26 +173,6 @@ def _processes(tasks: int, workers: int | None) -> int:
     from tacit.engines import default_workers
 
     return default_workers(tasks) if workers is None else min(workers, tasks)
-
-
-def _pilot(parts: Assembled, config: RunConfig) -> tuple[float | None, int]:
-    """Seconds of one seed and the users of the pilot they come from."""
-    learner = parts.learner
-    if isinstance(learner, KernelLearner) and parts.privatizer.kernel is not None:
-        each = learner.least
-        users = max(each, min(config.episodes, PILOT) // each * each)
-        # Two rounds compile everything: what the users of the last one report is released to nobody.
-        simulate(parts.mdp, learner, parts.privatizer, episodes=min(2 * each, config.episodes), seed=0)
-        spent = simulate(parts.mdp, learner, parts.privatizer, episodes=users, seed=0).seconds
-        return spent / users * config.episodes, users
-    users = min(config.episodes, 4 * PILOT)
-    try:
-        small = assemble(replace(config, episodes=users, seeds=(0,)))
-        spent = simulate(small.mdp, small.learner, small.privatizer, episodes=users, seed=0).seconds
-    except TacitError:  # so few users make no batches
-        return None, 0
-    # Batches grow geometrically, and planning after each of them takes most of the time.
-    return spent * (1.0 + math.log2(config.episodes / users)), users
 
 
 def _bytes(value: Any) -> int:

@@ -31,6 +31,7 @@ Scale = Literal["smoke", "paper"]
 
 SUMMARIES: Final = {
     "table1": "both versions of SDP-PE: the largest regret over a grid of gaps against K and epsilon, both constants",
+    "powers": "both versions of SDP-PE on random MDPs of growing size: powers of X, A and H, also of what privacy adds",
     "constants": "both versions of SDP-PE with the theorem's widths: C and C1 scanned, with and without privacy",
     "ablations": "both versions of SDP-PE: schedule and forgetting, with and without privacy",
     "riverswim": "the first version of SDP-PE on RiverSwim at the sizes of the second one's figure 4",

@@ -17,13 +17,24 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from tacit.arrays import Floats
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
 from tacit.runs.result import Result
 
-__all__ = ["ENVIRONMENTS", "EPSILON", "FIGURES", "SUMMARY", "ratio_interval", "runs", "summary_table"]
+__all__ = [
+    "ENVIRONMENTS",
+    "EPSILON",
+    "FIGURES",
+    "SUMMARY",
+    "ratio_interval",
+    "ratio_of",
+    "runs",
+    "summary_table",
+    "transition_stds",
+]
 
 SUMMARY: Final = "local differential privacy: the paper's Laplace noise against the quietest mechanism, epsilon 2"
 EPSILON: Final = 2.0
@@ -77,7 +88,11 @@ def _replans_rarely(environment: str, label: str) -> bool:
 
 def ratio_interval(paper: Result, ours: Result) -> tuple[float, float, float]:
     """How many times larger the paper's regret is, with a 95% bootstrap interval over the seeds."""
-    ours_final, paper_final = ours.regret[:, -1], paper.regret[:, -1]
+    return ratio_of(paper.regret[:, -1], ours.regret[:, -1])
+
+
+def ratio_of(paper_final: Floats, ours_final: Floats) -> tuple[float, float, float]:
+    """`ratio_interval` of final regrets, seed by seed."""
     generator = np.random.default_rng(0)
     # Seeds are paired: the same seed draws the same users' coins in both runs.
     chosen = generator.integers(len(ours_final), size=(2000, len(ours_final)))
@@ -99,10 +114,7 @@ def summary_table(results: Sequence[Result]) -> str:
         paper, ours, free = (cells[name] for name in NOISES)
         uniform = paper.uniform_regret * paper.config.episodes
         finals = [uniform, *(float(cell.regret[:, -1].mean()) for cell in (paper, ours, free))]
-        stds = (
-            *(_transition_std(cell, sampling=False) for cell in (paper, ours)),
-            _transition_std(ours, sampling=True),
-        )
+        stds = transition_stds(paper.config, ours.config)
         ratio, low, high = ratio_interval(paper, ours)
         lines.append(
             f"| {environment} | {steps} | {paper.config.episodes:,} | {stds[0]:.3g} / {stds[1]:.3g} ({stds[2]:.3g}) "
@@ -112,12 +124,11 @@ def summary_table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _transition_std(result: Result, *, sampling: bool) -> float:
-    """The standard deviation that one user adds to a transition counter: noise, or noise and sampling."""
-    privatizer = assemble(result.config).privatizer
-    if not sampling:
-        return privatizer.noise_std()["transitions"]
-    return float(privatizer.parameters.variance[0] ** 0.5)
+def transition_stds(paper: RunConfig, ours: RunConfig) -> tuple[float, float, float]:
+    """The standard deviation that one user adds to a transition counter: paper, ours, ours with all its sampling."""
+    printed, privatizer = (assemble(config).privatizer for config in (paper, ours))
+    with_sampling = float(privatizer.parameters.variance[0] ** 0.5)
+    return printed.noise_std()["transitions"], privatizer.noise_std()["transitions"], with_sampling
 
 
 FIGURES: Final = (
