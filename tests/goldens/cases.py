@@ -195,6 +195,8 @@ def _gradients() -> Cases:
         "dp-trpo",
         "dp-trpo:kl=0.2,damping=0.001,staged=false",
         "dp-trpo:policy=linear,features=4,step=0.2",
+        "dp-pg:policy=neural,hidden=3",
+        "dp-trpo:policy=neural,hidden=3,kl=0.2",
         "dp-ppo",
         "dp-ppo:epochs=2,radius=0.1",
         "dp-ppo:epochs=2,rate=0.5",

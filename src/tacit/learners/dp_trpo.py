@@ -83,7 +83,7 @@ def divergence(features: Floats, belief: GradientBelief, direction: Floats, size
                 other += math.exp(z + size * change - moved)
                 mean += belief.table[l, s, a] * size * change
             total += moved - top + math.log(other) - math.log(mass) - mean
-    return total / (L * S)
+    return float(total / (L * S))
 
 
 @kernel

@@ -83,7 +83,7 @@ def plan_network(parameters: NetworkParameters, belief: NetworkBelief, generator
 
 
 @kernel
-def ask_network(parameters: NetworkParameters, belief: NetworkBelief, query: SoftmaxQuery, number: int) -> None:
+def ask_network(parameters: Any, belief: Any, query: SoftmaxQuery, number: int) -> None:
     """First the policy that the users followed; later, where a batch is used again, the policy of the present θ."""
     if number == 0:
         query.behaviour[:] = belief.table
@@ -143,7 +143,7 @@ def network_trust(parameters: NetworkParameters, belief: NetworkBelief, released
 
 
 @kernel
-def network_baseline(parameters: NetworkParameters, belief: NetworkBelief, released: GradientStatistics) -> None:
+def network_baseline(parameters: Any, belief: Any, released: GradientStatistics) -> None:
     """The next batch's baseline: the mean of all released mean rewards, weighted by their precision if noisy."""
     if not parameters.exact:
         learn_baseline(parameters, belief, released)
@@ -166,7 +166,7 @@ def table_divergence(table: Floats, other: Floats) -> float:
                     if other[l, s, a] == 0.0:
                         return math.inf
                     total += table[l, s, a] * math.log(table[l, s, a] / other[l, s, a])
-    return total / (L * S)
+    return float(total / (L * S))
 
 
 UPDATES: Final[Mapping[str, Kernel]] = {
@@ -217,11 +217,11 @@ def make_network(
     request: GradientRequest, inputs: Floats, active: Floats, hidden: int, *, exact: bool
 ) -> NetworkLearner:
     """The learner that a request names, over a network with these inputs; `exact`: mean rewards have no noise."""
-    public = request.parameters
+    public: Any = NetworkParameters(*request.parameters, inputs=inputs, active=active, hidden=hidden, exact=exact)
     return NetworkLearner(
         name=request.name,
         shape=request.shape,
-        parameters=NetworkParameters(*public, inputs=inputs, active=active, hidden=hidden, exact=exact),
+        parameters=public,
         update_kernel=UPDATES[request.name],
         constants=request.constants,
         users_per_batch=request.users_per_batch,

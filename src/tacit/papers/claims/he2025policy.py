@@ -16,7 +16,7 @@ RATES = {"theorem2": ((-1, 2), (-2, 3)), "theorem3": ((-1, 4), (-1, 3)), "theore
 POWERS = {"theorem2": ((-2, 3), (1, 3)), "theorem3": ((-1, 3), (1, 6)), "theorem4": ((-2, 9), (1, 9))}
 """Powers of ε and of d in the privacy term."""
 EPSILONS = (0.2, 1.0, 5.0)
-LEARNERS = ("dp-pg", "dp-npg", "dp-ppo", "dp-ppo:rate=0.25")
+LEARNERS = ("dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "dp-ppo:rate=0.25")
 
 
 def claims(card: Card, results: Results) -> None:

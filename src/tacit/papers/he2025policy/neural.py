@@ -1,4 +1,4 @@
-"""The experiment `he2025policy/neural`: a neural policy in private, "any policy class" of [he2025policy] put to work.
+"""The experiment `he2025policy/neural`: a neural policy in private; Assumption 2 of [he2025policy] speaks of such.
 
     world      CartPole-v1 in 900 bins of place, speed, angle and its speed; 25 decisions of four steps: a return of 100
     people     10,000 in batches of 250: forty updates; ε = 0.2, 1, 5 at δ = 1e-5, and without privacy
