@@ -49,7 +49,7 @@ def test_the_tangent_is_the_derivative_of_the_logits():
 
 @pytest.mark.parametrize("clip", [0.05, 10.0])
 def test_users_add_the_gradient_of_the_network_clipped(clip):
-    """The kernels of linear policies at tangent features are REINFORCE by back-propagation: Lemma D9 (tangent features)."""
+    """Kernels of linear policies at φ_θ are REINFORCE by back-propagation: Lemma D9 (tangent features)."""
     inputs, theta, table, features = drawn(1)
     shape = GradientShape(horizon=5, num_states=S, num_actions=A, staged=False, dimension=len(theta))
     users = random_users(np.random.default_rng(2), shape, 8)

@@ -7,7 +7,6 @@ only; no deployment can report it. In a live world, which has no table, it is Na
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
@@ -32,9 +30,8 @@ from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
 from tacit.released.batches import BatchReport
 from tacit.runs.against import Against, against_baseline
-from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.assemble import Assembled
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
 
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of", "world_json"]
+__all__ = ["Resolved", "Result", "Spread", "resolve", "spread_of", "world_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,35 +347,6 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         optimal_value=_known(parts.values[0]),
         uniform_value=_known(parts.values[1]),
         settings=parts.settings,
-    )
-
-
-def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str, label: str, command: str) -> Result:
-    """Put the seeds of one configuration together, in its order."""
-    parts = assemble(config)
-    ordered = [runs[seed] for seed in config.seeds]
-    return Result(
-        config=config,
-        resolved=resolve(parts, config),
-        seeds=config.seeds,
-        episodes=ordered[0].episodes,
-        regret=np.array([run.regret for run in ordered]),
-        seconds=tuple(run.seconds for run in ordered),
-        policy_changes=tuple(run.policy_changes for run in ordered),
-        claim=parts.claim,
-        certificate=parts.certificate,
-        batches=parts.batches,
-        objectives=tuple(run.objective for run in ordered if run.objective is not None),
-        losses=tuple(run.losses for run in ordered if run.losses is not None),
-        policies=tuple(run.policy for run in ordered),
-        returns=tuple(run.returns for run in ordered if run.returns is not None),
-        intervals=tuple(run.interval for run in ordered if run.interval is not None),
-        experiment=experiment,
-        label=label,
-        version=__version__,
-        algorithm=fingerprint_of(parts),
-        command=command,
-        world=world_json(parts),
     )
 
 

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,9 +109,25 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
     )
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """What decides which kernels a run needs, in which form; its numbers decide nothing."""
+
+    names: tuple[object, ...]
+    config: RunConfig = field(compare=False)
+
+
 def _compile(config: RunConfig) -> None:
     """Compile what users who come one by one need at the speed of this run, so that no seed's seconds contain it."""
+    world = (type(config.environment), config.environment_name, config.batch is None, config.baseline is None)
+    private = (config.trust, config.mechanism, config.calibration, config.honest_fraction is None, config.support)
+    learner = (config.learner, config.constants, config.estimator, config.public_losses)
+    _compile_once(_Kernels((*world, *private, *learner, config.episodes >= COMPILED_FROM), config))
+
+
+@lru_cache(maxsize=1024)
+def _compile_once(kernels: _Kernels) -> None:
+    config = kernels.config
     parts = assemble(config)
     if isinstance(parts.mdp, LiveWorld):
         return  # its users come from Python: there is no fused loop
