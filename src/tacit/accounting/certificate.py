@@ -71,6 +71,14 @@ class Certificate:
     no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
     shuffler collude (None: there is no such floor). `events` are what everything was computed from, and `terms` are
     what it depends on beside; None in certificates of 0.1 and 0.2, and where a privatizer is asked outside of a run.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> from tacit.accounting.events import GaussianEvent
+    >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="other-users-actions")
+    >>> found = certify(((GaussianEvent(sigma=6.0, shift=1.0), 1),), (), claim, calibration="tight")
+    >>> found.holds, round(found.epsilon, 2)
+    (True, 0.69)
     """
 
     claim: PrivacyClaim

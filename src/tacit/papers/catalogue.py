@@ -199,7 +199,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "garcelon2021local/every-user": Experiment(
         summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
         runs=garcelon2021.every_user_runs,
-        figures=(FigureSpec(name="every-user", band="minmax"),),
+        figures=(garcelon2021.EVERY_USER,),
     ),
     "garcelon2021local/table1": Experiment(
         reproduces="Theorem 5 and Table 1",
@@ -375,6 +375,10 @@ def reproduce(
         Told what was found in the directory and what was drawn.
     command
         The command line to record.
+
+    >>> reproduce("bai2025secure/fig5")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.UnknownName: unknown experiment 'bai2025secure/fig5': did you mean 'bai2025secure/fig4'? Known: ...
     """
     experiment = experiment_named(name)
     _require_scale(scale)

@@ -11,27 +11,12 @@ One literal table; `tacit reproduce --list` prints it, `docs/papers/index.md` is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
+
+from tacit.papers.proofs import PROOFS
+from tacit.papers.statement import Statement, Status
 
 __all__ = ["STATEMENTS", "Statement", "Status"]
-
-Status = Literal["reproduced", "partly", "refuted", "not reproducible", "open"]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One figure, table or theorem."""
-
-    paper: str
-    name: str
-    says: str
-    """In our own words."""
-    status: Status
-    why: str
-    experiment: str | None = None
-    """The experiment that shows it, by the name of `tacit reproduce`."""
-
 
 FIG2_PRINTED: Final = "garcelon2021local/fig2-printed"
 
@@ -431,5 +416,6 @@ STATEMENTS: Final = (
         "comparing two rounds reveals every report, and the local level is (4H-2+2mH) epsilon",
         "garcelon2021local/reshuffled",
     ),
+    *PROOFS,
 )
-"""In the order of the papers."""
+"""In the order of the papers; the tools of their proofs last."""

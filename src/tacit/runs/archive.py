@@ -139,6 +139,7 @@ def _read(place: RunDirectory) -> Result:
         policies=place.policies(config.seeds),
         returns=place.returns(config.seeds),
         intervals=place.intervals(config.seeds),
+        arms=place.arms(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

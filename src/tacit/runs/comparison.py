@@ -48,7 +48,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Results that belong together; a sequence of them, with a table and a figure."""
+    """Results that belong together; a sequence of them, with a table and a figure.
+
+    >>> import tacit
+    >>> one = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
+    >>> two = Comparison(name="two", scale=None, results=(one, one), directory=None, version="0", command="")
+    >>> len(two), two[0].label
+    (2, 'psrl')
+    """
 
     name: str
     scale: str | None
@@ -153,7 +160,15 @@ def run_comparison(
 
 
 def load(directory: str | Path) -> Result | Comparison:
-    """Read a finished run, or all runs of a comparison, back from their directory."""
+    """Read a finished run, or all runs of a comparison, back from their directory.
+
+    >>> import tempfile, tacit
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")
+    ...     again = load(place + "/run")
+    >>> again.regret.tobytes() == made.regret.tobytes()
+    True
+    """
     root = place_of(directory)
     if RunDirectory(root).begun:
         return read_result(root)

@@ -71,6 +71,7 @@ def result_of(known: Derived, runs: Mapping[int, SeedRun], *, experiment: str, l
         policies=tuple(run.policy for run in ordered),
         returns=tuple(run.returns for run in ordered if run.returns is not None),
         intervals=tuple(run.interval for run in ordered if run.interval is not None),
+        arms=tuple(run.arms for run in ordered if run.arms is not None),
         experiment=experiment,
         label=label,
         version=__version__,

@@ -28,12 +28,15 @@ from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
+from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
 from tacit.runs.against import Against, against_baseline
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
+from tacit.runs.trial_arms import trial_of_run
+from tacit.runs.trial_result import TrialResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +86,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate."""
+    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
+
+    >>> import tacit
+    >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
+    >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
+    (True, (6, 4), 'none')
+    """
 
     config: RunConfig
     resolved: Resolved
@@ -113,6 +122,8 @@ class Result:
     algorithm: str
     """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
+    arms: tuple[ArmStatistics, ...] = ()
+    """What fresh users released about the final policy, one per seed; empty without `value_users`."""
     intervals: tuple[ValueInterval, ...] = ()
     """Where the value of the best policy lies, one per seed, by what was released alone; empty for other learners."""
     world: dict[str, Any] | None = None
@@ -161,6 +172,12 @@ class Result:
         """Simulation only: the run beside its baseline, with intervals; None where it has none."""
         return against_baseline(self)
 
+    @property
+    def trials(self) -> tuple[TrialResult, ...]:
+        """What fresh users certify about the final policy of each seed: its value, and the baseline beside it."""
+        parts = zip(self.arms, self.policies, self.seeds, strict=False)
+        return tuple(trial_of_run(self.config, *part) for part in parts)
+
     def spread(self) -> Spread:
         """Simulation only: the final regret over the seeds."""
         return spread_of(self.regret[:, -1])
@@ -192,6 +209,7 @@ class Result:
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             *(return_lines(self) or (f"regret (simulation only): {across}{share}",)),
             *self._interval_lines(),
+            *(line for trial in self.trials[:1] for line in trial.lines),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
             f"privacy: {self.privacy_words}",
@@ -234,6 +252,7 @@ class Result:
             "checkpoints": self._checkpoints(),
             "returns": returns_json(self),
             "intervals": [found._asdict() for found in self.intervals],
+            "trials": [trial.to_dict() for trial in self.trials],
             "against": None if against is None else against.to_dict(),
             "relative_regret": self.relative_regret,
             "objective": self._objective(),
@@ -316,6 +335,7 @@ class Result:
                 policy=self.policies[i],
                 returns=self.returns[i] if self.returns else None,
                 interval=self.intervals[i] if self.intervals else None,
+                arms=self.arms[i] if self.arms else None,
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]

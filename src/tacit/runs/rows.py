@@ -84,6 +84,8 @@ def seed_details(run: SeedRun) -> dict[str, Any]:
         details["policy"] = policy_to_dict(run.policy)
     if run.interval is not None:
         details["interval"] = run.interval._asdict()
+    if run.arms is not None:
+        details["arms"] = run.arms.to_dict()
     return details
 
 

@@ -32,6 +32,7 @@ from tacit.runs.result import Result
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.sizes import sized
 from tacit.runs.storage import RunDirectory
+from tacit.runs.trial_arms import check_arms
 
 __all__ = ["Cell", "Checked", "Notify", "check_cells", "run", "run_cells", "silent"]
 
@@ -250,6 +251,8 @@ def silent(line: str) -> None:
 def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
     """Build the cell, which validates it, and say what it is."""
     derived = derive(cell.config)
+    if cell.config.value_users is not None:
+        check_arms(cell.config)
     header = make_header(
         cell.config,
         derived.resolved,

@@ -35,6 +35,7 @@ from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_che
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.progress import quiet
+from tacit.runs.trial_arms import release_of_run
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -98,7 +99,7 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
     parts, episodes = assemble(task.config), task.config.episodes
     _compile(task.config)
     marks = log_checkpoints(episodes, task.config.checkpoints)
-    return simulate(
+    found = simulate(
         parts.mdp,
         parts.learner,
         parts.privatizer,
@@ -107,6 +108,9 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
         checkpoints=marks,
         progress=progress,
     )
+    if task.config.value_users is None or found.policy is None:
+        return found
+    return replace(found, arms=release_of_run(task.config, found.policy, task.seed))
 
 
 @dataclass(frozen=True, slots=True)

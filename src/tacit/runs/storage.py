@@ -9,6 +9,7 @@
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
     intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
+    arms.json        what fresh users released about the final policy of every seed, where they were asked
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
@@ -37,6 +38,7 @@ from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.released.arms import ArmStatistics
 from tacit.runs.places import (
     TEMPORARY,
     check_writable,
@@ -67,7 +69,7 @@ __all__ = [
     "writing_to",
 ]
 
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, ARMS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
@@ -75,10 +77,11 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
     "policies.json",
     "returns.json",
     "intervals.json",
+    "arms.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, MODEL, RESULTS)
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, ARMS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
 
 
@@ -194,7 +197,7 @@ class RunDirectory:
         parts = [seed_rows(here[seed], names) if seed in here else read_parquet(self._part(seed)) for seed in seeds]
         rows = parquet_bytes(parts[0] if len(parts) == 1 else pa.concat_tables(parts))
         contents: dict[str, bytes] = {}
-        for name, key in ((POLICIES, "policy"), (RETURNS, "returns"), (INTERVALS, "interval")):
+        for name, key in ((POLICIES, "policy"), (RETURNS, "returns"), (INTERVALS, "interval"), (ARMS, "arms")):
             kept = {seed: found.pop(key) for seed, found in details.items() if key in found}
             if kept or name == POLICIES:
                 contents[name] = json_bytes(kept, indent=None)
@@ -236,6 +239,13 @@ class RunDirectory:
             return ()
         kept = read_json(self.path / INTERVALS)
         return tuple(ValueInterval(**kept[str(seed)]) for seed in seeds)
+
+    def arms(self, seeds: Sequence[int]) -> tuple[ArmStatistics, ...]:
+        """What fresh users released about each seed's final policy; empty where nobody was asked."""
+        if not (self.path / ARMS).is_file():
+            return ()
+        kept = read_json(self.path / ARMS)
+        return tuple(ArmStatistics.from_dict(kept[str(seed)]) for seed in seeds)
 
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""

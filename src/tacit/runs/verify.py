@@ -67,7 +67,15 @@ class Verdict:
 
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
-    """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on."""
+    """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on.
+
+    >>> import tempfile, tacit
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")
+    ...     found = verify(place + "/run")
+    >>> found.true, found.kind
+    (True, 'run')
+    """
     place = place_of(path)
     with complete_files(place):
         return _directory(place, key) if place.is_dir() else _file(place, key)
