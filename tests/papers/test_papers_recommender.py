@@ -10,6 +10,7 @@ import pytest
 
 from tacit.papers.cases.recommender import large_runs, runs, table
 from tacit.papers.cases.recommender_package import difference
+from tacit.papers.recheck import recheck
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,3 +40,9 @@ def test_the_interval_of_a_difference_is_that_of_two_means():
     found, other = np.array([1.0, 2.0, 3.0, 6.0]), np.array([0.0, 1.0])
     half = 1.96 * np.sqrt(np.var(found, ddof=1) / 4 + np.var(other, ddof=1) / 2)
     assert difference(found, other) == {"mean": 2.5, "low": 2.5 - half, "high": 2.5 + half}
+
+
+@pytest.mark.slow
+def test_a_cell_run_again_is_the_same():
+    (found,) = recheck("cases/recommender", results=ROOT / "results", cells=1, seed=1, seconds=60.0)
+    assert found.same

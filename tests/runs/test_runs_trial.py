@@ -19,6 +19,7 @@ from tacit.privatizers import arms as module
 from tacit.privatizers.arms import composed, make_arms
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.arms import ArmStatistics, FlippedBits, GaussianSum, NoNoise
+from tacit.runs.report import render_report
 from tacit.runs.trial_result import TrialResult
 
 CLAIMS = {
@@ -168,6 +169,8 @@ def test_a_run_with_fresh_users_carries_its_value_everywhere(tmp_path, capsys):
     assert isinstance(found.released.noise, FlippedBits)
     assert result.to_json()["trials"][0]["verdict"] == found.verdict
     assert "against always 0" in result.summary()
+    assert "By fresh users" in render_report(result)
+    assert found.lines[0].split(":")[0] in render_report(result)
     assert tacit.load(tmp_path / "run").trials[0].released == found.released
     assert tacit.verify(tmp_path / "run").true
     kept = json.loads((tmp_path / "run" / "arms.json").read_text())
@@ -184,7 +187,14 @@ def test_the_command_line(tmp_path, capsys):
     assert main([*words, *claim, "--out", str(tmp_path / "trial.json")]) == 0
     out = capsys.readouterr().out
     assert "always right against always left" in out
-    assert TrialResult.from_dict(json.loads((tmp_path / "trial.json").read_text())).released.users == (40, 40)
+    plain = json.loads((tmp_path / "trial.json").read_text())
+    assert TrialResult.from_dict(plain).released.users == (40, 40)
+    assert tacit.verify(tmp_path / "trial.json").true
+    (tmp_path / "forged.json").write_text(json.dumps({**plain, "verdict": "better", "low": 1.0}))
+    assert "must follow" in tacit.verify(tmp_path / "forged.json").why
+    stronger = {**plain["certificate"], "epsilon": 0.5}
+    (tmp_path / "forged.json").write_text(json.dumps({**plain, "certificate": stronger}))
+    assert not tacit.verify(tmp_path / "forged.json").true
     assert main([*words, *claim, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] in ("better", "worse", "not shown")
     assert main(["trial", "size", "--effect", "0.3", "--trust", "none", "--json"]) == 0

@@ -40,6 +40,7 @@ __all__ = [
     "batch_runs",
     "final_parameters",
     "gradient_runs",
+    "linear_scores",
     "matched_distinguisher",
     "naive_bayes",
     "single_runs",
@@ -184,7 +185,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
                 np.mean([tabular(policy).probabilities(shape.num_actions) for policy in policies], axis=0).ravel()
             )
         black.append(np.array(tables))
-    scores = _linear(black[0], black[1])
+    scores = linear_scores(black[0], black[1])
     count = f"batch of {crowd.users + 1}"
     return [
         ("white-box: the sums of the batch", white[0], white[1], count),
@@ -260,7 +261,7 @@ def naive_bayes(first: Ints, second: Ints, actions: int) -> tuple[Floats, Floats
     return found[0], found[1]
 
 
-def _linear(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+def linear_scores(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """The projection on the difference of the means, entry by entry in units of the spread; learned on the held-out."""
     fit = [table[held_out(table)] for table in (first, second)]
     spread = np.maximum(np.concatenate(fit).var(axis=0), 1e-12)

@@ -131,6 +131,63 @@ def _size(
     say(f"probability {found.power:.3f} at least, and a wrong 'better' has probability {found.alpha / 2.0:g} at most")
 
 
+@trials.command("plan")
+def _plan(
+    file: Annotated[Path, typer.Argument(help="Where the design goes; 'tacit study new DIR --design FILE' begins it.")],
+    arms: Annotated[str, typer.Option(metavar="BASELINE,POLICY", help="The names of the two arms.")],
+    people: Annotated[int, typer.Option(help="People wanted, over both arms.")],
+    trust: Annotated[str, typer.Option(help="central or shuffle.")],
+    epsilon: Annotated[float, typer.Option(help="What a person may lose.")],
+    delta: Annotated[float, typer.Option(help="The probability of losing more.")],
+    least: Annotated[int | None, typer.Option(help="People needed; 90% of those wanted by default.")] = None,
+    honest_fraction: Honest = None,
+    name: Annotated[str, typer.Option(help="What the trial is called.")] = "trial",
+    json: AsJson = False,
+) -> None:
+    """Plan a trial as a study of one stage, in which every device draws its person's arm."""
+    from tacit.cli.files import write_bytes
+    from tacit.runs.signature import canonical
+    from tacit.study.trial import plan_trial
+
+    design = plan_trial(
+        arms=[arm.strip() for arm in arms.split(",")],
+        people=people,
+        trust=cast("Trust", trust),
+        epsilon=epsilon,
+        delta=delta,
+        least=least,
+        honest_fraction=honest_fraction,
+        name=name,
+    )
+    write_bytes(file, canonical(design.to_dict()) + b"\n")
+    if json:
+        print_json(design.to_dict())
+        return
+    say(f"{people:,} people in the arms {' and '.join(design.actions)}; design: {file}")
+    say(f"begin it with 'tacit study new DIR --design {file}'; 'tacit trial read DIR' has the verdict in the end")
+
+
+@trials.command("read")
+def _read(
+    directory: Annotated[Path, typer.Argument(help="The directory of the study.")],
+    alpha: Alpha = 0.05,
+    bounds: Bounds = "0,1",
+    json: AsJson = False,
+) -> None:
+    """Print the verdict of a trial that was carried out as a study, from its public release."""
+    from tacit.study.study import Study
+    from tacit.study.trial import read_trial
+
+    found = read_trial(Study(directory), alpha=alpha, bounds=_bounds(bounds) or (0.0, 1.0))
+    if found is None:
+        raise InvalidInput(f"{directory} must hold a trial whose release was taken; there is none yet")
+    if json:
+        print_json(found.to_dict())
+        return
+    say(found.line)
+    say(f"privacy: {found.certificate.statement}")
+
+
 def _policy(given: str, environment: str | None) -> Any:
     """What a command line names: a run, a bundle, a policy file, or a policy of the environment."""
     from tacit.cli.policy import load_named

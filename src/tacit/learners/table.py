@@ -176,7 +176,13 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,
         build=replanned_rarely(make_ldp_psrl),
-        options={**STAGED, **REPLAN, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
+        options={
+            **STAGED,
+            **REPLAN,
+            "rewards": ("normal-gamma", "beta"),
+            "prior": ("printed", "noise-aware"),
+            "sampling": ("noise", "weighed"),
+        },
         squares=uses_squares,
     ),
     "ldp-rts": LearnerRow(
@@ -217,7 +223,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_conservative,
         options={
-            "pooled": ("false", "true"),
+            "pooled": ("false", "true", "tested"),
             "start": ("uniform", "baseline"),
             "without": ("nothing", "variance", "weights", "projection"),
         },

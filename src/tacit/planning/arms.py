@@ -52,8 +52,10 @@ def verdict_of(interval: ArmInterval) -> Verdict:
     return "worse" if interval.high < 0.0 else "not shown"
 
 
-def interval_of(released: ArmStatistics, alpha: float) -> ArmInterval:
+def interval_of(released: ArmStatistics, alpha: float, *, null: float | None = None) -> ArmInterval:
     """The interval of the difference of two arms (second minus first), or of the mean of a single one.
+
+    The p-value is for no difference; for a single arm it is for a mean of `null`, if one is given.
 
     >>> from tacit.released.arms import NoNoise
     >>> found = interval_of(ArmStatistics(sums=(400.0, 500.0), users=(1000, 1000), noise=NoNoise()), 0.05)
@@ -72,15 +74,18 @@ def interval_of(released: ArmStatistics, alpha: float) -> ArmInterval:
     means = released.means
     estimate = means[0] if len(means) == 1 else means[1] - means[0]
     low, high = estimate - up.quantile(each) / kept, estimate + down.quantile(each) / kept
-    # p = γ + 2 min over the sides of P(W ≥ what was seen), if 0 is the truth
-    side = min(up.tail(kept * estimate), down.tail(-kept * estimate))
+    # p = γ + 2 min over the sides of P(W ≥ what was seen), if that were the truth
+    beyond = estimate - (0.0 if null is None else require_real("null", null, low=0.0, high=1.0))
+    side = min(up.tail(kept * beyond), down.tail(-kept * beyond))
+    known = null is not None if len(means) == 1 else null is None
+    require(known or len(means) == 1, "two arms are tested for no difference; leave null out", null)
     bounds = (0.0, 1.0) if len(means) == 1 else (-1.0, 1.0)
     return ArmInterval(
         estimate=estimate,
         low=min(bounds[1], max(bounds[0], low)),
         high=max(bounds[0], min(bounds[1], high)),
         alpha=a,
-        p_value=None if len(means) == 1 else min(1.0, gamma + 2.0 * side),
+        p_value=min(1.0, gamma + 2.0 * side) if known else None,
     )
 
 
