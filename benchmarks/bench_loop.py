@@ -22,7 +22,8 @@ from tacit.data.trajectories import prepare_world, roll_out, walk
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
-from tacit.learners.psrl import PSRL, gamma_draw
+from tacit.gammas import gamma_draw
+from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.round import fused, kernels_of
 from tacit.loop.simulate import simulate

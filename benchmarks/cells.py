@@ -39,6 +39,10 @@ TRUSTS: Final[dict[str, dict[str, Any]]] = {
     "local": {"trust": "local", "epsilon": 1.0, "delta": 0.0},
 }
 SIZES: Final = ("S", "A", "H", "K")
+SHORT: Final = 0.25
+"""A run of fewer CPU seconds is repeated until so many have gone by: CPU time may be counted in ticks of 4 ms."""
+FIRST: Final = 4.0
+"""The first run counts only if it takes longer: it may look things up that are then remembered."""
 ENDED: Final = {-24: "CPU limit", -9: "killed"}
 
 Cell = dict[str, Any]
@@ -95,7 +99,6 @@ def _in_a_process(group: Sequence[Cell], limit: int) -> list[Cell]:
 def measure(cell: Cell) -> Cell:
     """One cell in this process; a pair that is refused says why."""
     from tacit.compiling import seconds_compiling
-    from tacit.loop.simulate import simulate
     from tacit.runs.assemble import assemble
     from tacit.runs.config import RunConfig
     from tacit.runs.estimate import estimate
@@ -111,20 +114,16 @@ def measure(cell: Cell) -> Cell:
         assembling = time.process_time() - start
         told = estimate(config, workers=1) if cell.get("estimate") else None
         _warm(config)
-        assemble.cache_clear()
-        resident, compiled = _reset_peak(), seconds_compiling()
-        parts = assemble(config)
-        start = time.process_time()
-        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=cell["K"], seed=0, speed="compiled")
-        running, peak = time.process_time() - start, memory("VmHWM")
+        compiled, (running, grown) = seconds_compiling(), _measured(config)
+        parts, peak = assemble(config), memory("VmHWM")
     except TacitError as error:
         return {**cell, "refused": f"{type(error).__name__}: {error}"}
     found = {
         **cell,
         "assembling": round(assembling, 4),
-        "running": round(running, 4),
+        "running": round(running, 6),
         "peak": peak,
-        "grown": peak - resident,
+        "grown": grown,
         "compiling": round(seconds_compiling() - compiled, 3),
         "ran": config.learner,
         "privatizer": parts.privatizer.name,
@@ -135,13 +134,43 @@ def measure(cell: Cell) -> Cell:
     return found
 
 
+def _measured(config: Any) -> tuple[float, int]:
+    """CPU seconds of a run, the mean over several if it is short, and by how many bytes it lets the process grow."""
+    from tacit.loop.simulate import simulate
+    from tacit.runs.assemble import assemble
+
+    def once() -> float:
+        start = time.process_time()
+        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=config.episodes, seed=0, speed="compiled")
+        return time.process_time() - start
+
+    assemble.cache_clear()
+    resident, parts = _reset_peak(), assemble(config)
+    spent, runs = once(), 1
+    if spent <= FIRST:
+        del parts
+        assemble.cache_clear()
+        resident, parts = _reset_peak(), assemble(config)
+        spent, runs = 0.0, 0
+        while spent < SHORT:
+            spent, runs = spent + once(), runs + 1
+    return spent / runs, memory("VmHWM") - resident
+
+
+_WARM: set[tuple[object, ...]] = set()
+
+
 def _warm(config: Any) -> None:
-    """Compile what the run needs, in a small world."""
+    """Compile what the run needs, in a small world, once per process."""
     from dataclasses import replace
 
     from tacit.loop.simulate import simulate
     from tacit.runs.assemble import assemble
 
+    key = (config.learner, config.trust, config.mechanism)
+    if key in _WARM:
+        return
+    _WARM.add(key)
     small = replace(config, environment="random-mdp:states=3,actions=2,horizon=3", episodes=2000)
     parts = assemble(small)
     simulate(parts.mdp, parts.learner, parts.privatizer, episodes=2000, seed=0, speed="compiled")

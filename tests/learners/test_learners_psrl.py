@@ -13,7 +13,8 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.learners.psrl import PSRL, beta_draw, gamma_draw
+from tacit.gammas import gamma_difference, gamma_draw
+from tacit.learners.psrl import PSRL, beta_draw
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
@@ -35,6 +36,15 @@ def test_gamma_variates_are_gamma(shape):
     sample = np.array([gamma_draw(shape, rng) for _ in range(20_000)])
     assert fits(sample, scipy.stats.gamma(shape)) > 1e-4
     assert fits(1.25 * sample, scipy.stats.gamma(shape)) < 1e-9
+
+
+@pytest.mark.parametrize("shape", [1.0, 2.0, 300.0])
+def test_differences_of_gamma_variates_are_those_of_numpy(shape):
+    mine, theirs = np.random.default_rng(1), np.random.default_rng(1)
+    found = gamma_difference(shape, 5000, mine)
+    wanted = theirs.gamma(shape, size=5000) - theirs.gamma(shape, size=5000)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * shape)
+    assert mine.bit_generator.state == theirs.bit_generator.state
 
 
 def test_the_squeeze_of_the_gamma_variates_accepts_nothing_that_is_rejected():

@@ -97,7 +97,8 @@ def test_a_pilot_of_a_learner_that_plans_rarely_has_rounds_of_three_sizes(monkey
 def test_pilots_follow_what_a_learner_asks_for():
     sizes = np.array([10, 20, 40, 80])
     seen = np.array([1.0, 2.0])
-    assert pilots.extrapolated(np.array([5.0, 1.0, 2.0]), sizes, BatchQuery) == pytest.approx(11.0)  # then 3
+    batches = np.array([5.0, 9.0, 2 + 4, 2 + 9])  # 2 + i², once they look at what was before
+    assert pilots.extrapolated(batches, np.ones(6), BatchQuery) == pytest.approx(31.0 + (2 + 16) + (2 + 25))
     assert pilots.extrapolated(seen, sizes, ReturnQuery) == pytest.approx(15.0)  # twice the users, twice the time
     assert pilots.extrapolated(seen, sizes, Totals) == pytest.approx(7.0)
     assert pilots.schedule(assemble(RunConfig(**RTS)).learner, 5000, last=7).sum() == 5000
@@ -106,6 +107,9 @@ def test_pilots_follow_what_a_learner_asks_for():
 def test_rounds_that_compile_count_like_the_others():
     clock = pilots._Clock(done=[0, 1, 2, 3], cpu=[0.0, 7.0, 8.0, 10.0], compiled=[0.0, 6.5, 6.5, 6.5])
     assert clock.took.tolist() == [1.5, 1.0, 2.0]
+    only = pilots._Clock(done=[0], cpu=[-100.0], compiled=[-99.0])
+    only(1)  # a hundred seconds of compilation are no reason to give up
+    assert not only.clean.any()
 
 
 @pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=rarely", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])

@@ -34,9 +34,10 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require, require_count, require_real
+from tacit.gammas import gamma_draw
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
-from tacit.learners.psrl import RewardPosterior, beta_draw, gamma_draw, normal_gamma_draw
+from tacit.learners.psrl import RewardPosterior, beta_draw, normal_gamma_draw
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, VISIT, Sampling, SumPrecision, everything_sent

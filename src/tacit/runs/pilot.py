@@ -1,8 +1,7 @@
 """A pilot: the first rounds of a run, and what they say about the time of all of them. Its result is thrown away.
 
-Where users come one by one, or in batches of one size, a few of them are simulated, and
-
-    seconds(K) = K · seconds of the pilot / its users
+Where users come one by one, or in batches of one size, a few rounds are simulated, and one of them costs what a round
+more costs.
 
 Of a learner that plans rarely, rounds of three sizes n are simulated: one user, as many as in the middle of its
 schedule and as many as at its end. The CPU time t(n) of a round lies on the lines between them, and
@@ -12,7 +11,7 @@ schedule and as many as at its end. The CPU time t(n) of a round lies on the lin
 Of other learners that plan batches, the real run is begun and given up after some rounds. The CPU time of round i is
 fitted to those that were seen, with coefficients ≥ 0:
 
-    counts of single batches          t_i = a + b i        a plan looks at every batch before it
+    counts of single batches          t_i = a + b i^p      a plan looks at every batch before it, p = 1 or 2: the larger
     returns                           t_i = a + b n_i      everybody is walked through the world
     everything else                   t_i = a
 
@@ -26,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from tacit.arrays import Floats, Ints
@@ -42,11 +42,11 @@ from tacit.runs.config import RunConfig
 __all__ = ["PILOT", "Pilot", "extrapolated", "pilot", "schedule"]
 
 PILOT: Final = 500
-"""Users of a pilot, where they come one by one."""
+"""Users of a pilot, where they come one by one; in batches there are at least two of them."""
 LEAST_ROUNDS: Final = 5
 ENOUGH: Final = 1.5
-"""CPU seconds after which a pilot ends, once it has so many rounds ..."""
-MOST: Final = 6.0
+"""CPU seconds after which a pilot ends, once it has so many rounds, and a fifth of all ..."""
+MOST: Final = 8.0
 """... and after which it ends anyway."""
 SHORT: Final = 0.4
 """The same for each of the three sizes of a learner that plans rarely."""
@@ -72,6 +72,7 @@ class _Clock:
 
     enough: float = ENOUGH
     most: float = MOST
+    least: int = LEAST_ROUNDS
     done: list[int] = field(default_factory=lambda: [0])
     cpu: list[float] = field(default_factory=lambda: [time.process_time()])
     compiled: list[float] = field(default_factory=lambda: [seconds_compiling()])
@@ -82,14 +83,21 @@ class _Clock:
         self.done.append(done)
         self.cpu.append(time.process_time())
         self.compiled.append(seconds_compiling())
+        if not self.clean.any():
+            return
         so_far, rounds = float(self.took.sum()), len(self.done) - 1
-        if so_far > self.most or (so_far > self.enough and rounds >= LEAST_ROUNDS):
+        if so_far > self.most or (so_far > self.enough and rounds >= self.least):
             raise _GivenUp
+
+    @property
+    def clean(self) -> NDArray[np.bool_]:
+        """In which rounds nothing was compiled."""
+        return np.asarray(np.diff(np.array(self.compiled)) == 0.0)
 
     @property
     def took(self) -> Floats:
         """CPU seconds of every round; where something was compiled, those of the others."""
-        took, clean = np.diff(np.array(self.cpu)), np.diff(np.array(self.compiled)) == 0.0
+        took, clean = np.diff(np.array(self.cpu)), self.clean
         return np.where(clean, took, took[clean].mean() if clean.any() else took)
 
 
@@ -97,10 +105,11 @@ def pilot(parts: Assembled, config: RunConfig) -> Pilot:
     """The time of one seed, from its first rounds."""
     learner: Any = parts.learner
     if isinstance(learner, KernelLearner):
-        return _users(parts, config, learner.least)
+        return _users(parts, config, max(learner.least, learner.users_per_batch))
     if isinstance(learner, RarelyReplanned):
         return _rarely(parts, config, learner)
-    clock = _Clock()
+    known = len(schedule(learner, config.episodes, last=config.episodes))
+    clock = _Clock(least=max(LEAST_ROUNDS, known // LEAST_ROUNDS))
     if _is_given_up(parts, learner, config.episodes, clock):
         sizes = schedule(learner, config.episodes, last=clock.done[-1] - clock.done[-2])
         return Pilot(seconds=extrapolated(clock.took, sizes, learner.asks), users=clock.done[-1])
@@ -127,21 +136,29 @@ def schedule(learner: Any, episodes: int, *, last: int) -> Ints:
 def extrapolated(took: Floats, sizes: Ints, asks: type[Query]) -> float:
     """Seconds of all rounds, by the seconds of the first ones; there must be one at least.
 
-    >>> extrapolated(np.array([9.0, 2.0, 3.0, 4.0]), np.full(6, 5), BatchQuery)
-    29.0
+    >>> extrapolated(np.array([9.0, 9.0, 6.0, 11.0]), np.full(5, 5), BatchQuery)
+    53.0
     >>> extrapolated(np.array([3.0, 3.0, 1.0, 1.0]), np.full(6, 5), Query)
     10.0
     """
     seen, rounds = len(took), len(sizes)
+    order = np.arange(rounds) / rounds
     if asks is BatchQuery:
-        skipped, driver = min(1, seen - 1), np.arange(rounds) / rounds  # the first batch needs no plan
+        # The first batch needs no plan, and the second one is the first to look things up.
+        fits = [(min(power, seen // 2), order**power) for power in (1, 2)]
     elif asks is ReturnQuery:
-        skipped, driver = 0, sizes / float(sizes.max())
+        fits = [(0, sizes / float(sizes.max()))]
     else:
-        skipped, driver = seen // 2, np.zeros(rounds)  # the later plans know more of the world, as most of all will
-    design = np.stack([np.ones(rounds), driver], axis=1)
-    weights, _ = nnls(design[skipped:seen], took[skipped:])
-    return round(float(took.sum() + (design[seen:] @ weights).sum()), 9)
+        fits = [(seen // 2, np.zeros(rounds))]  # the later plans know more of the world, as most of all will
+    rest = max(_rest(took, skipped, driver) for skipped, driver in fits)
+    return round(float(took.sum()) + rest, 9)
+
+
+def _rest(took: Floats, skipped: int, driver: Floats) -> float:
+    """Seconds of the rounds that were not seen, by a + b · driver with a, b ≥ 0, fitted to those after the skipped."""
+    design = np.stack([np.ones(len(driver)), driver], axis=1)
+    weights, _ = nnls(design[skipped : len(took)], took[skipped:])
+    return float((design[len(took) :] @ weights).sum())
 
 
 def _rarely(parts: Assembled, config: RunConfig, learner: RarelyReplanned) -> Pilot:
@@ -168,10 +185,13 @@ def _is_given_up(parts: Assembled, learner: Any, episodes: int, clock: _Clock) -
 
 def _users(parts: Assembled, config: RunConfig, each: int) -> Pilot:
     """A pilot of some users, who come one by one or in batches of one size."""
-    users = max(each, min(config.episodes, PILOT) // each * each)
+    rounds = max(1, min(max(2, PILOT // each), config.episodes // each))
     # Two rounds compile everything: what the users of the last one report is released to nobody.
     _simulated(parts, min(2 * each, config.episodes))
-    return Pilot(seconds=_simulated(parts, users) / users * config.episodes, users=users)
+    first, everything = _simulated(parts, each), _simulated(parts, rounds * each)
+    # Of few rounds one releases nothing, which is a large part of them: a round more costs (t_r - t_1) / (r - 1).
+    took = max(everything / rounds, (everything - first) / max(1, rounds - 1))
+    return Pilot(seconds=took * config.episodes / each, users=rounds * each)
 
 
 def _simulated(parts: Assembled, users: int) -> float:

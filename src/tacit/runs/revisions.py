@@ -31,6 +31,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "bucb": (),
     "dp-pg": (),
     "dp-npg": (),
+    "dp-trpo": (),
     "dp-ppo": (),
     "uc-o-reps": (),
     "uob-lbps": (),

@@ -16,8 +16,6 @@ __all__ = ["claims"]
 
 WORLDS = ("random", "trap")
 HOME = "bai2024adversarial"
-Curves = dict[tuple[str, str, str, float | None], dict[str, Any]]
-"""World, kind, case, ε -> a curve of `table1-pure`."""
 
 
 def claims(card: Card, results: Results) -> None:
@@ -175,43 +173,10 @@ def _pure(card: Card, results: Results) -> None:
         " local pure {} ({}) and {} ({}); full, known, central pure {} ({}) and {} ({}).",
         *long,
     )
-    _which_lines(part, curves, results)
+    _which_lines(part, curves)
 
 
-def _long_phase(part: Section, curves: Curves, results: Results) -> None:
-    """Why exponents are not below 0.75 with learned transitions: shares at K = 10⁵, and exponents at ε = 100."""
-    part.says("Why not below 0.75 there: half of ε is left for losses, so their noise has twice the deviation ({} at",
-        2 * (2 * 4 * math.sqrt(2.0)) / 10,
-    )  # fmt: skip
-
-    def shares(kind: str) -> list[float]:
-        cases = ("central, pure", "local, pure")
-        return [one["share"][1] for (_, k, case, e), one in curves.items() if k == kind and e == 10.0 and case in cases]
-
-    learned, known = shares("bandit, learned"), shares("bandit, known")
-    part.says(
-        "these runs still pay {} to {} of chance, where those with known transitions pay {} or {},",
-        min(learned), max(learned), min(known), max(known),
-    )  # fmt: skip
-    table = results(f"{HOME}/table1-powers")
-
-    def exponents(label: str) -> list[float]:
-        found = []
-        for key in (key for key in table.cells if key[0].startswith(label)):
-            at, regret = table.curve(*key)
-            first = int(np.argmin(np.abs(np.log(at / 1e3))))
-            mean = regret.mean(axis=0)
-            found.append(fit_exponent(at[[first, -1]], mean[[first, -1]]))
-        return found
-
-    free = exponents("bandit, no privacy")
-    central, local = (exponents(f"bandit, {trust}, pure") for trust in ("central", "local"))
-    part.says("have exponents of {} to {} in the last decade", min(central + local), max(central + local))
-    part.says("nearest 10³ on; medians {} central and {} local)", float(np.median(central)), float(np.median(local)))
-    part.says("beside {} to {} without privacy", min(free), max(free))
-
-
-def _which_lines(part: Section, curves: Curves, results: Results) -> None:
+def _which_lines(part: Section, curves: dict[tuple[str, str, str, float | None], dict[str, Any]]) -> None:
     """The list of what appears."""
     local = [curves[world, "full, learned", "local, pure", 1.0] for world in WORLDS]
     part.says(
@@ -232,7 +197,18 @@ def _which_lines(part: Section, curves: Curves, results: Results) -> None:
         "below 0.75 with known transitions and pure noise ({} to {}), and {} to {} with learned ones",
         min(known), max(known), min(learned), max(learned),
     )  # fmt: skip
-    _long_phase(part, curves, results)
+    shares = [
+        [
+            one["share"][1]
+            for (_, kind, case, e), one in curves.items()
+            if (words in kind, e) == (True, 10.0) and "pure" in case
+        ]
+        for words in ("bandit, learned", "bandit, known")
+    ]
+    part.says("their noise has twice the deviation (2H√2/5 = {} at ε = 10)", 2 * 4 * math.sqrt(2.0) / 5)
+    part.says("still pay {} to {} of chance, where those with known transitions pay {} to {}, so", *(
+        value for one in shares for value in (min(one), max(one))
+    ))  # fmt: skip
     low = fitted(["bandit, learned", "bandit, known", "bandit, known, entropy"], 1.0)
     part.says("at K = 10⁵ (exponents {} to {})", min(low), max(low))
     deviation = 2 * 4 * math.sqrt(2.0)
