@@ -94,7 +94,7 @@ def claims(card: Card, results: Results) -> None:
     order = ("UCB-VI, K=200,000", "PE, K=200,000", *(large(f"{run} tight") for run in PAIRS[:3]))
     part.says("SDP-PE < UCBVI-LDP ({}, {}, {}, {}, {} of uniform)", *(fig4.share(run) for run in order))
     part.says(
-        "its tight version has {} instead of {} (7,444 before it knew",
+        "its tight version has {} instead of {}",
         fig4.mean(ten["DP-UCBVI-LDP tight"]),
         fig4.mean(ten["UCBVI-LDP tight"]),
     )
