@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tacit
+from benchmarks import page
+from benchmarks.rows import goal, met, number
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -49,28 +51,9 @@ def main(chosen: list[str]) -> int:
             word = {True: "[green]met[/]", False: "[bold red]MISSED[/]", None: ""}[verdict]
             table.add_row(str(row["name"]), number(row.get("ratio")), goal(row), word, str(row.get("detail", "")))
     console.print(table)
-    console.print(f"written to {RESULTS.relative_to(HERE.parent)}/")
+    page.write()
+    console.print(f"written to {RESULTS.relative_to(HERE.parent)}/ and docs/benchmarks.md")
     return 1 if missed else 0
-
-
-def met(row: dict[str, Any]) -> bool | None:
-    """Whether a row met its target; None where there is nothing to meet."""
-    if row.get("ratio") is None or row.get("target") is None:
-        return None
-    ratio, target = float(row["ratio"]), float(row["target"])
-    return ratio <= target if row.get("better", "higher") == "lower" else ratio >= target
-
-
-def goal(row: dict[str, Any]) -> str:
-    """The target with its direction."""
-    if row.get("target") is None:
-        return "-"
-    return ("≤ " if row.get("better", "higher") == "lower" else "≥ ") + number(row["target"])
-
-
-def number(value: float | None) -> str:
-    """Three significant digits, or a dash."""
-    return "-" if value is None else f"{float(value):,.3g}" if abs(float(value)) < 1000 else f"{float(value):,.0f}"
 
 
 def write(name: str, rows: list[dict[str, Any]]) -> None:

@@ -208,3 +208,16 @@ def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it(
                 without.append(f"{name(page)}: {found[1]}")
     assert committed - shown == set()
     assert without == []
+
+
+def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
+    """Whoever names `results/NAME` or `tacit reproduce NAME` shows a figure of it; only the list of all does not."""
+    drawn = {path.parent.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").rglob("*.png")}
+    silent = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        spoken = set(re.findall(r"(?:results/|tacit reproduce )([\w-]+/[\w-]+)", text)) & drawn
+        shown = set(re.findall(r"\{figure\} \S*results/([\w/-]+)/[\w.-]+\n", text))
+        if name(page) != "docs/papers/index.md":
+            silent += [(name(page), result) for result in sorted(spoken - shown)]
+    assert silent == []

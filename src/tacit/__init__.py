@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tacit.runs.files import compare
     from tacit.runs.result import Result
     from tacit.runs.runner import run
+    from tacit.runs.trial import trial
+    from tacit.runs.trial_size import trial_size
     from tacit.runs.verify import verify
     from tacit.service.device import RemoteDevice as Device
     from tacit.study.episodes import data_check, read_episodes
@@ -68,6 +70,8 @@ __all__ = [
     "reproduce",
     "run",
     "simulate",
+    "trial",
+    "trial_size",
     "verify",
 ]
 
@@ -100,6 +104,8 @@ _HOMES = {
     "reproduce": ("tacit.papers.catalogue", "reproduce"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),
+    "trial": ("tacit.runs.trial", "trial"),
+    "trial_size": ("tacit.runs.trial_size", "trial_size"),
     "verify": ("tacit.runs.verify", "verify"),
 }
 """Public name -> where it lives."""

@@ -40,7 +40,14 @@ LARGEST_SEED: Final = 2**63 - 1
 
 
 class TacitError(Exception):
-    """Base of every error that tacit raises on purpose."""
+    """Base of every error that tacit raises on purpose.
+
+    >>> try:
+    ...     require(2 < 1, "a lower bound must be below the upper one", (2, 1))
+    ... except TacitError as error:
+    ...     print(error)
+    a lower bound must be below the upper one, got (2, 1)
+    """
 
 
 class InvalidInput(TacitError, ValueError):

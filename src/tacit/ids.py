@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["GYMNASIUM_IDS", "TITRATION_ID", "register_all"]
+__all__ = ["GYMNASIUM_IDS", "TITRATION_ID", "WATCHING_ID", "register_all"]
 
 GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -27,6 +27,15 @@ GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
 """Of the named environments; registering costs nothing until one of them is made."""
 TITRATION_ID: Final = "tacit/Titration-v0"
 """A world without a table: insulin titration on virtual patients."""
+WATCHING_ID: Final = "tacit/Watching-v0"
+"""A world without a table: sessions of people who watch videos."""
+WITHOUT_TABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        TITRATION_ID: "tacit.environments.glucose.titration:Titration",
+        WATCHING_ID: "tacit.environments.watching.world:Watching",
+    }
+)
+"""Where single and vector environments of these worlds are: this name with Env and VectorEnv behind it."""
 
 
 def register_all() -> None:
@@ -36,7 +45,6 @@ def register_all() -> None:
     for gymnasium_id, name in GYMNASIUM_IDS.items():
         if gymnasium_id not in registry:
             register(id=gymnasium_id, entry_point="tacit.environments.gym:named_env", kwargs={"name": name})
-    if TITRATION_ID not in registry:
-        module = "tacit.environments.glucose.titration"
-        many = f"{module}:TitrationVectorEnv"
-        register(id=TITRATION_ID, entry_point=f"{module}:TitrationEnv", vector_entry_point=many)
+    for gymnasium_id, place in WITHOUT_TABLES.items():
+        if gymnasium_id not in registry:
+            register(id=gymnasium_id, entry_point=f"{place}Env", vector_entry_point=f"{place}VectorEnv")

@@ -48,8 +48,8 @@ SIZES = ["--states", "3", "--actions", "2", "--horizon", "3", "--episodes", "200
 @pytest.mark.parametrize(
     ("trust", "delta", "notions"),
     [
-        ("shuffle", "1e-6", ["JDP", "DP of the final policy"]),
-        ("local", "0", ["SDP", "JDP", "DP of the final policy"]),
+        ("shuffle", "1e-6", ["JDP", "DP of the final policy", "DP of published sums"]),
+        ("local", "0", ["SDP", "JDP", "DP of the final policy", "DP of published sums"]),
         ("central", "1e-6", []),
     ],
 )

@@ -7,10 +7,10 @@ from tacit.study.demo import STATES
 HORIZON = 6
 
 
-def take_part(page, site, *, epsilon, delta):
+def take_part(page, site, *, epsilon, delta, least=45):
     """Play an episode on the demo page, take part, and come back."""
     page.goto(f"{site.url}/demo/")
-    page.get_by_text(f"promises epsilon {epsilon} and delta {delta} among at least 45 people").wait_for()
+    page.get_by_text(f"promises epsilon {epsilon} and delta {delta} among at least {least} people").wait_for()
     assert page.locator("#river li").all_inner_texts() == list(STATES)
     assert page.get_by_role("button", name="Send my private report").is_disabled()
     for step in range(HORIZON):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from axe_tools import serious
 from benchmarks.watched import Rehearsal, enter, served
 
 VIEWS = {
@@ -51,15 +52,6 @@ def opened(chromium, board):
     for context in contexts:
         context.close()
     assert errors == []
-
-
-def serious(page) -> list[tuple[str, str]]:
-    """What axe-core finds and calls serious or worse."""
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-core is missing: pip install 'tacit[browser]'"
-    )
-    found = axe.Axe().run(page).response["violations"]
-    return [(each["id"], each["impact"]) for each in found if each["impact"] in ("serious", "critical")]
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)

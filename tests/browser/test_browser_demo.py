@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from axe_tools import serious
 from demo_tools import HORIZON, take_part
 
 from tacit.environments.registry import make
@@ -42,6 +43,9 @@ def test_a_person_plays_and_takes_part(page, site, tmp_path):
         "/demo/study.json": json.dumps({"shuffler": site.url, "pins": pins, "cap": 6, "floor": 45}).encode(),
     }
     take_part(page, site, epsilon=6, delta=0.001)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert serious(page) == [], scheme
 
 
 def test_a_study_above_the_cap_is_refused_on_the_page(page, site, tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from demo_tools import HORIZON, take_part
 
+from tacit.service.demo import run_service_demo
 from tacit.service.loopback import Loopback
 from tacit.study.demo import ACTIONS, STATES
 from tacit.study.design import plan_study
@@ -78,3 +80,21 @@ def test_fifty_devices_in_the_browser_make_a_stage(page, site, parties):
     others = np.delete(counted, ones)
     assert noise * float(channel.probability) < 15
     assert others.max() < reported  # fails with probability below 1e-9
+
+
+@pytest.mark.slow
+def test_a_person_takes_part_in_the_demonstration(page, tmp_path):
+    """What `tacit serve demo --page` does, with Chromium in the place of the person."""
+    visited = []
+
+    def visit(url):
+        where = SimpleNamespace(url=url.removesuffix("/demo/"))
+        told = json.loads(page.request.get(f"{url}study.json").body())
+        take_part(page, where, epsilon=8, delta=0, least=told["floor"])
+        visited.append(url)
+
+    found = run_service_demo(trust="local", epsilon=8.0, people=60, stages=1, person=visit)
+    assert len(visited) == 1
+    [stage] = found.stages
+    assert stage["reports"] == sum(stage["answers"].values()) + 1, "the person's report was counted"
+    assert set(stage["answers"]) == {"counted"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tacit.checks.bugs_device import DEVICES
 from tacit.checks.bugs_loop import LOOPS
@@ -12,6 +13,7 @@ from tacit.checks.bugs_release import RELEASES
 from tacit.checks.conformance import check_privatizer
 from tacit.checks.mutations import MUTATIONS, ORIGINALS, TOTAL_FALSE_ALARM, examine
 from tacit.checks.pages import render_audit_report, render_page
+from tacit.checks.picture import REFUTED, WATCHMEN, audit_digest, draw_audit
 from tacit.checks.record import load_audit
 from tacit.checks.suite import AS_PRINTED, alarming, all_rows
 from tacit.errors import UnknownName
@@ -136,6 +138,21 @@ def test_the_committed_run_caught_every_bug_and_flagged_nothing():
 
 def test_the_page_is_made_of_the_committed_run():
     assert (ROOT / "docs" / "audit.md").read_text(encoding="utf-8") == render_page(COMMITTED)
+
+
+def test_the_figure_is_drawn_from_the_committed_run_and_shows_every_row():
+    """Redraw it with `python -m tacit.checks.picture results/audit`."""
+    with Image.open(ROOT / "results" / "audit" / "audit.png") as picture:
+        assert picture.text["Source"] == audit_digest(ROOT / "results" / "audit")
+    attacks, bugs = draw_audit(COMMITTED).axes
+    shares = sorted(line.get_ydata()[0] for line in attacks.lines if len(line.get_xdata()) == 1)
+    expected = [finding.attacked / finding.claimed for finding in COMMITTED.findings]
+    assert shares == sorted(min(share, 3.0) for share in expected)
+    refuted = [line for line in attacks.lines if line.get_color() == REFUTED and len(line.get_xdata()) == 1]
+    assert len(refuted) == sum(finding.verdict != "holds" for finding in COMMITTED.findings)
+    caught = [sum(name in bug.by for bug in COMMITTED.mutations.values()) for name in WATCHMEN]
+    assert [bar.get_width() for bar in bugs.patches] == caught
+    assert {name for bug in COMMITTED.mutations.values() for name in bug.by} == set(WATCHMEN)
 
 
 def test_the_report_shows_the_same_numbers():

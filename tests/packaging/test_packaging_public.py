@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,17 @@ def test_all_is_sorted_and_documented():
             assert (found.__doc__ or "").strip(), f"tacit.{name} has no docstring"
         if page is not None:
             assert name in page, f"docs/api.md does not mention tacit.{name}"
+
+
+def test_the_reference_lists_every_name_with_an_example_that_runs():
+    """Signatures and examples of the page are those of the docstrings, which the tests run."""
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\.\. auto(?:function|class|exception):: tacit\.(\w+)$", page, flags=re.MULTILINE))
+    assert listed == {name for name in tacit.__all__ if name != "__version__"}
+    for name in sorted(listed):
+        found = getattr(tacit, name)
+        parts = [found, *vars(found).values()] if isinstance(found, type) else [found]
+        assert any(">>> " in (getattr(part, "__doc__", None) or "") for part in parts), f"tacit.{name} has no example"
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -150,6 +150,39 @@ def test_every_statement_names_an_experiment_that_exists_and_every_experiment_of
         assert "|" not in item.says + item.why
 
 
+NUMBERED = {
+    "bai2024shuffle": "Table I, Theorems 6 and 11, Lemmas 7 to 10, Lemmas 12 to 42, Corollary 39, Algorithm 4",
+    "bai2025secure": "Fig. 1 to 4, Table I, Theorems 6 and 11, Lemmas 7 to 10, Lemmas 12 to 17",
+    "he2025policy": "Theorems 1 to 4, Lemmas 1 to 7, Proposition 1, Remarks 1 and 3",
+    "bai2024adversarial": "Tables 1 and 2, Theorems 3.3, 4.2, 5.2 and 5.8, Lemmas 3.1, 5.1, 5.5, 5.6 and 5.7, "
+    "Remarks 5.3, 5.4, 5.9 and 5.10, Lemmas C.1, D.1, D.2, D.3, E.1 to E.24 and F.1, Corollary E.16, Proposition E.23, "
+    "Algorithms 2 and 4",
+    "garcelon2021local": "Figures 1 to 9, Table 1, Theorems 2, 5 and 7, Propositions 4 and 8 to 15, Lemma 6, "
+    "Algorithms 7, 8, 9 and 10",
+}
+"""Every figure, table and numbered result that the papers print."""
+KINDS = r"(Figure|Fig\.|Table|Theorem|Lemma|Proposition|Corollary|Remark|Algorithm)s?"
+
+
+def named(text: str) -> set[tuple[str, str]]:
+    """(kind, number) of everything that a text names, lists and ranges taken apart."""
+    found = set()
+    for part in re.finditer(rf"{KINDS} ((?:[A-Z]\.)?[IVX\d.]+(?:(?:, | and | to )(?:[A-Z]\.)?[\d.]+)*)", text):
+        kind, numbers = part[1].replace("Fig.", "Figure"), part[2]
+        for first, last in re.findall(r"([A-Z.IVX\d]+) to ([A-Z.\d]+)", numbers):
+            letter = first[: -len(first.split(".")[-1])]
+            found |= {(kind, f"{letter}{i}") for i in range(int(first.split(".")[-1]), int(last.split(".")[-1]) + 1)}
+        found |= {(kind, number.rstrip(".")) for number in re.findall(r"[A-Z.IVX\d]+", numbers)}
+    return found
+
+
+@pytest.mark.parametrize("paper", NUMBERED)
+def test_no_figure_table_or_numbered_result_of_a_paper_is_left_out(paper):
+    assert named("Lemmas E.1 to E.3 and F.1") == {("Lemma", f"E.{i}") for i in (1, 2, 3)} | {("Lemma", "F.1")}
+    listed = set().union(*(named(item.name) for item in STATEMENTS if item.paper == paper))
+    assert named(NUMBERED[paper]) - listed == set()
+
+
 @pytest.mark.parametrize(
     ("paper", "least"),
     [

@@ -146,6 +146,8 @@ def test_a_learner_has_one_colour_everywhere():
     assert found["SDP-PE tight, ε=1"][0] == found["SDP-PE printed, ε=1"][0] == STYLES[NAMED["SDP-PE"]][0]
     assert len({style[1:] for style in found.values()}) == len(lines)
     assert len({found[line][0] for line in ("UCB-VI", "PE", "mine", "yours", lines[2])}) == 5
+    many = [f"line {i}" for i in range(20)]  # more lines than styles: dash and marker still tell them apart
+    assert len({style_of(line, many)[1:] for line in many}) == len(many)
 
 
 def test_figures_say_what_they_reproduce_and_are_drawn_again_from_rows(tmp_path, monkeypatch):
@@ -161,5 +163,13 @@ def test_figures_say_what_they_reproduce_and_are_drawn_again_from_rows(tmp_path,
     assert drawn.is_file()
     from tacit.papers.redraw import committed_results
 
+    # A figure of other numbers is painted from the file that it wrote beside itself, without its rows.
+    place = tmp_path / "bai2024shuffle" / "constants"
+    place.mkdir(parents=True)
+    numbers = (RESULTS / "bai2024shuffle/constants/constants.json").read_bytes()
+    (place / "constants.json").write_bytes(numbers)
+    (painted,) = redraw("bai2024shuffle/constants", tmp_path)
+    assert painted.is_file()
+    assert (place / "constants.json").read_bytes() == numbers
     (result,) = committed_results("toy/again", tmp_path)
     np.testing.assert_allclose(result.regret[:, -1], made[0].regret[:, -1], rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from runpy import run_path
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from tacit.environments.glucose.titration import TEXTBOOK
-from tacit.papers.cases.titration import large_runs, runs
-from tacit.papers.cases.titration_measures import measure, weeks_of
+from tacit.papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
+from tacit.papers.cases.titration_measures import measure, table, weeks_of
 from tacit.policies import DeterministicPolicy
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,27 @@ def test_the_design_is_that_of_the_page():
     assert {run.config.baseline for run in (*small, *large)} == {"textbook"}
     assert {run.config.learner for run in large} == {"bucb:pooled=true"}
     assert all(run.config.because is not None for run in (*small[1:], *large))
+
+
+def test_budgets_are_those_of_the_page():
+    small, large = budget_runs("paper"), budget_large_runs("paper")
+    assert {(run.config.episodes, run.config.seeds) for run in small} == {(20_000, tuple(range(80, 100)))}
+    assert {(run.config.episodes, run.config.seeds) for run in large} == {(200_000, (100, 101, 102))}
+    for found in (small, large):
+        assert [(run.config.trust, run.config.epsilon) for run in found] == [("central", 1.0), ("shuffle", 1.0)]
+        assert {(run.config.loss_budget, run.config.baseline) for run in found} == {(0.02, "textbook")}
+
+
+@pytest.mark.parametrize(("name", "runs"), [("titration", 10), ("titration-large", 2)])
+def test_the_page_shows_what_is_committed(name, runs):
+    page = (ROOT / "docs" / "cases" / "titration.md").read_text(encoding="utf-8")
+    found = ROOT / "results" / "cases" / name
+    cells = json.loads((found / "cells.json").read_text(encoding="utf-8"))["runs"]
+    measures = json.loads((found / "measures.json").read_text(encoding="utf-8"))
+    assert len(cells) == runs
+    assert all(cell["complete"] and cell["seeds"] == "3 of 3" for cell in cells)
+    assert all(found["weeks"] == 4_000 for found in measures.values())
+    assert table(cells, measures) in page
 
 
 def test_policies_meet_the_same_people():

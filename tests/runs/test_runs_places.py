@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import uuid
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import tacit
@@ -70,6 +73,54 @@ def test_an_interrupted_run_resumes_there_and_redoes_no_finished_seed(remote, ca
         tacit.run(**{**SMALL, "episodes": 301}, seeds=3, out=remote)
 
 
+class Disk(LocalFileSystem):
+    """A file system that nobody knows: a disk that is written to through fsspec only."""
+
+    protocol = "disk"
+
+
+@pytest.fixture(scope="module")
+def disk():
+    fsspec.register_implementation("disk", Disk, clobber=True)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_interrupted_at_every_write_a_run_on_a_file_system_that_nobody_knows_resumes(
+    seeds, disk, tmp_path, monkeypatch
+):
+    """The write itself, half done, is left there, as by a kill; nothing of it is taken for a file."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    asked = {**SMALL, "episodes": 40, "checkpoints": 4, "seeds": seeds}
+    tacit.run(**asked, out=tmp_path / "whole")
+    whole, left = Disk.pipe_file, [0]
+
+    class Killed(BaseException):
+        pass
+
+    def counted(self, path, value, **options):
+        left[0] -= 1
+        whole(self, path, value[: len(value) // 2] if left[0] == 0 else value, **options)
+        if left[0] == 0:
+            raise Killed
+
+    monkeypatch.setattr(Disk, "pipe_file", counted)
+    monkeypatch.setattr(Disk, "rm_file", lambda *_: None)  # a kill removes nothing
+    for number in range(1, 100):
+        left[0], out = number, f"disk://{tmp_path}/killed-{number}"
+        with contextlib.suppress(Killed):
+            tacit.run(**asked, out=out)
+        if left[0] > 0:  # there were not so many writes
+            break
+        left[0] = 0
+        tacit.run(**asked, out=out)
+        place = place_of(out)
+        assert names(place) == names(tmp_path / "whole")
+        for name in SAME:
+            assert (place / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert tacit.verify(out).true
+    assert number == 7 if seeds == 1 else number == 11
+
+
 def test_a_comparison_is_kept_shown_and_verified_there(remote, tmp_path, capsys):
     (tmp_path / "two.toml").write_text(
         'name = "two"\n[defaults]\nenvironment = "random-mdp"\nepisodes = 300\nseeds = 1\n'
@@ -112,6 +163,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(remote, monkeyp
     [
         ("nowhere://bucket/run", "must begin with a scheme that fsspec knows"),
         ("sftp://me:secret@host/run", "must be named without its password"),
+        ("file://tmp/run", "must be followed by an absolute path of this machine, as in file:///tmp/run"),
+        ("s3:/bucket/run", "a URL must be given as text, with two slashes: 's3://bucket/run'"),
     ],
 )
 def test_places_that_make_no_sense_are_refused(url, words, capsys):
@@ -127,7 +180,8 @@ def test_places_that_make_no_sense_are_refused(url, words, capsys):
 def test_what_is_missing_for_a_remote_place_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     assert main([*ASKED, "--out", "s3://bucket/run"]) == 2
-    assert "error: results on s3:// need one package more" in capsys.readouterr().err
+    asked = "error: results on s3:// need one package more: Install s3fs to access S3 (pip install s3fs)"
+    assert asked in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "upath", None)
     with pytest.raises(NotSupported, match=r"pip install 'tacit\[fsspec\]'"):
         tacit.run(**SMALL, out="memory://bucket/run")
@@ -149,8 +203,11 @@ def test_an_error_of_a_file_system_is_one_line(monkeypatch):
 def test_paths_of_this_machine_need_nothing(monkeypatch, tmp_path):
     for missing in ("fsspec", "upath"):
         monkeypatch.setitem(sys.modules, missing, None)
-    for given in (str(tmp_path / "a"), tmp_path / "b", f"file://{tmp_path}/c"):
+    for given in (str(tmp_path / "a"), tmp_path / "b", f"file://{tmp_path}/c", f"file://localhost{tmp_path}/d"):
         tacit.run(**SMALL, out=given)
-    assert sorted(place.name for place in tmp_path.iterdir()) == ["a", "b", "c"]
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["a", "b", "c", "d"]
+    assert tacit.verify(f"file://{tmp_path}/c").true
+    with pytest.raises(InvalidInput, match="a URL must be given as text"):
+        tacit.run(**SMALL, out=Path("s3://bucket/run"))  # which has one slash left
     assert isinstance(place_of("C:odd//name"), Path)
     assert places.is_local(place_of("a/b"))

@@ -259,77 +259,92 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 # Killing ------------------------------------------------------------------------------------------
 
-LONG = [
-    "--environment",
-    "random-mdp",
-    "--learner",
-    "psrl",
-    "--episodes",
-    "800000",
-    "--seeds",
-    "6",
-    "--checkpoints",
-    "5",
-]
+LONG = ["--environment", "random-mdp", "--learner", "psrl", "--episodes", "100000", "--checkpoints", "5"]
+ENDED = """
+import multiprocessing, os, signal, sys
+from tacit.cli import main
+from tacit.runs.storage import RunDirectory
+
+write, left = RunDirectory.write_seed, [int(sys.argv[2])]
+
+def ended(self, *given):
+    write(self, *given)
+    left[0] -= 1
+    if left[0] == 0:
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        getattr(os, sys.argv[1])(0 if sys.argv[1] == "killpg" else os.getpid(), signal.Signals[sys.argv[3]])
+
+RunDirectory.write_seed = ended
+sys.exit(main(sys.argv[4:]))
+"""
+"""The command line, which a signal ends as soon as so many seeds are kept: in the middle, on any machine."""
+
+
+def ended(how: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", ENDED, *how, "run", *LONG, *arguments],
+        capture_output=True, text=True, check=False, timeout=600, start_new_session=True,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that; at a terminal it is not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 def test_a_killed_run_resumes_and_redoes_no_finished_seed(tmp_path, capsys):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    command = [sys.executable, "-m", "tacit", "run", *LONG, "--workers", "2"]
-    process = subprocess.Popen([*command, "--out", str(killed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    _wait_for(lambda: len(list(killed.glob("seeds/*.parquet"))) >= 2, process)
-    workers = _children(process.pid)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    done = ended(["kill", "2", "SIGKILL"], "--seeds", "5", "--workers", "2", "--out", str(killed))
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    workers = [int(pid) for pid in done.stdout.split()]
+    assert len(workers) == 2
     _wait_for(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() and _alive(pid) for pid in workers))
-    before = {name: kept for name, kept in contents(killed).items() if ".tmp-" not in name}
+    before = contents(killed)
     finished = [name for name in before if name.endswith(".parquet")]
-    assert 2 <= len(finished) < 6, "the run must be killed in the middle"
+    assert len(finished) == 2
     assert "results.parquet" not in before
-    resumed = main(["run", *LONG, "--workers", "1", "--out", str(killed)])
-    assert resumed == 0
-    assert f"{len(finished)} of 6 seeds are there already" in capsys.readouterr().err
+    assert main(["run", *LONG, "--seeds", "5", "--workers", "1", "--out", str(killed)]) == 0
+    assert "2 of 5 seeds are there already" in capsys.readouterr().err
     after = contents(killed)
     assert {name: after[name] for name in before} == before
-    assert main(["run", *LONG, "--workers", "1", "--out", str(whole)]) == 0
+    assert main(["run", *LONG, "--seeds", "5", "--workers", "1", "--out", str(whole)]) == 0
     assert after["results.parquet"][0] == (whole / "results.parquet").read_bytes()
 
 
 def test_an_interrupted_run_says_how_to_resume(tmp_path):
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "tacit", "run", *LONG, "--workers", "2", "--out", str(out)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        # A shell starts background jobs with SIGINT ignored, and children inherit that; at a terminal it is not.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    _wait_for(lambda: len(list(out.glob("seeds/*.parquet"))) >= 1, process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert stderr == f"interrupted: finished seeds are kept in {out}; the same command resumes\n"
-    assert stdout == ""
+    done = ended(["killpg", "1", "SIGINT"], "--seeds", "5", "--workers", "2", "--out", str(out))  # to everybody
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == f"interrupted: finished seeds are kept in {out}; the same command resumes\n"
+    assert len(done.stdout.split()) == 2, "nothing but the workers"
 
 
-def _wait_for(condition, process=None, seconds=90.0):
+@pytest.mark.parametrize("kept", [set(), {"privacy.json"}, {"seeds"}, {"privacy.json", "seeds"}])
+def test_a_run_that_was_killed_before_it_had_begun_begins_again(kept, tmp_path):
+    out = tmp_path / "run"
+    tacit.run(**SMALL, seeds=2, workers=1, out=out)
+    rows = (out / "results.parquet").read_bytes()
+    for file in [file for file in out.rglob("*") if file.is_file() and file.name not in kept]:
+        file.unlink()
+    if "seeds" not in kept:
+        (out / "seeds").rmdir()
+    tacit.run(**SMALL, seeds=2, workers=1, out=out)
+    assert (out / "results.parquet").read_bytes() == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("notes.txt", "mine"), ("privacy.json", "{}"), ("seeds/seed-000000.parquet", "rows")]
+)
+def test_a_directory_with_files_of_somebody_else_is_left_alone(name, content, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidInput, match="but it has other files"):
+        tacit.run(**SMALL, workers=1, out=tmp_path)
+    assert (tmp_path / name).read_text() == content
+
+
+def _wait_for(condition, seconds=90.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "timed out"
-        assert process is None or process.poll() is None, process.communicate()
         time.sleep(0.005)
-
-
-def _children(parent: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(stat.parent.name))
-    assert len(found) >= 2, "two workers should be at work"
-    return found
 
 
 def _alive(pid: int) -> bool:

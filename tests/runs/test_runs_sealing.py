@@ -72,7 +72,8 @@ def test_a_run_is_unsigned_until_it_is_signed(kept, keys, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in RUN_FILES if name not in ("environment.npz", "returns.json", "intervals.json")]
+    "name",
+    [name for name in RUN_FILES if name not in ("environment.npz", "returns.json", "intervals.json", "arms.json")],
 )
 def test_an_edit_after_signing_is_false_even_with_new_digests(kept, keys, capsys, name):
     sign_directory(kept, keys / "ours" / PRIVATE)

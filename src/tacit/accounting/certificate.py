@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.composition import delta_of, epsilon_of, method_of
+from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.terms import Terms
@@ -70,6 +71,14 @@ class Certificate:
     no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
     shuffler collude (None: there is no such floor). `events` are what everything was computed from, and `terms` are
     what it depends on beside; None in certificates of 0.1 and 0.2, and where a privatizer is asked outside of a run.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> from tacit.accounting.events import GaussianEvent
+    >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="other-users-actions")
+    >>> found = certify(((GaussianEvent(sigma=6.0, shift=1.0), 1),), (), claim, calibration="tight")
+    >>> found.holds, round(found.epsilon, 2)
+    (True, 0.69)
     """
 
     claim: PrivacyClaim
@@ -290,13 +299,8 @@ def certify(
         epsilon, method = math.inf, "no protection"
         curve: tuple[tuple[float, float], ...] = ()
     else:
-        everybody = (events, *others)
-        largest = {delta: max(epsilon_of(one, delta) for one in everybody) for delta in {*CURVE_DELTAS, claim.delta}}
-        epsilon, method = largest[claim.delta], method_of(events, claim.delta)
-        curve = tuple(sorted(largest.items()))
-        # The two views of one curve must agree on the private side: a broken accountant is not certified.
-        agreed = math.isinf(epsilon) or all(delta_of(one, epsilon) <= claim.delta for one in everybody)
-        require(agreed, "the accountant must agree with itself", given=f"{method} at delta {claim.delta:g}")
+        everybody = tuple(map(tuple, (events, *others)))
+        epsilon, method, curve = _accounted(everybody, claim.delta)
     printed = None
     if paper_says is not None:
         at = claim.delta if paper_delta is None else paper_delta
@@ -315,6 +319,20 @@ def certify(
         events=tuple(events),
         others=tuple(others),
     )
+
+
+@lru_cache(maxsize=64)
+def _accounted(everybody: tuple[Events, ...], delta: float) -> tuple[float, Method, tuple[tuple[float, float], ...]]:
+    """Epsilon at this delta, how it was found, and the curve: they follow from the events, which are values.
+
+    The runs of a sweep differ in much that no event knows.
+    """
+    largest = {at: max(epsilon_of(one, at) for one in everybody) for at in {*CURVE_DELTAS, delta}}
+    epsilon, method = largest[delta], method_of(everybody[0], delta)
+    # The two views of one curve must agree on the private side: a broken accountant is not certified.
+    agreed = math.isinf(epsilon) or all(delta_of(one, epsilon) <= delta for one in everybody)
+    require(agreed, "the accountant must agree with itself", given=f"{method} at delta {delta:g}")
+    return epsilon, method, tuple(sorted(largest.items()))
 
 
 def _events_to_plain(events: Events) -> list[list[object]]:

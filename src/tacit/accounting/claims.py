@@ -50,16 +50,21 @@ __all__ = [
 
 Neighbours: TypeAlias = Literal["replace-one", "zero-out"]
 Output: TypeAlias = Literal[
-    "nothing-protected", "other-users-actions", "final-policy", "shuffled-transcript", "every-message"
+    "nothing-protected",
+    "other-users-actions",
+    "final-policy",
+    "published-sums",
+    "shuffled-transcript",
+    "every-message",
 ]
-Notion: TypeAlias = Literal["none", "JDP", "DP of the final policy", "SDP", "LDP"]
+Notion: TypeAlias = Literal["none", "JDP", "DP of the final policy", "DP of published sums", "SDP", "LDP"]
 
 LARGEST_DELTA: Final = 1e-3
 """Beyond this a delta is no privacy for a population of ordinary size; it takes an explicit override."""
 
 OUTPUTS: Final[Mapping[Trust, tuple[Output, ...]]] = {
     "none": ("nothing-protected",),
-    "central": ("other-users-actions", "final-policy"),
+    "central": ("other-users-actions", "final-policy", "published-sums"),
     "shuffle": ("shuffled-transcript",),
     "local": ("every-message",),
 }
@@ -69,6 +74,7 @@ NOTIONS: Final[Mapping[Output, Notion]] = {
     "nothing-protected": "none",
     "other-users-actions": "JDP",
     "final-policy": "DP of the final policy",
+    "published-sums": "DP of published sums",
     "shuffled-transcript": "SDP",
     "every-message": "LDP",
 }
@@ -77,6 +83,7 @@ NOTIONS: Final[Mapping[Output, Notion]] = {
 _SEEN: Final[Mapping[Output, str]] = {
     "other-users-actions": "what everybody else is advised to do",
     "final-policy": "the policy published in the end",
+    "published-sums": "the sums published in the end",
     "shuffled-transcript": "all shuffled messages of all batches",
     "every-message": "every single message that leaves a device",
 }
@@ -92,8 +99,9 @@ _COVERS: Final[Mapping[Output, frozenset[Output]]] = {
     "nothing-protected": frozenset({"nothing-protected"}),
     "other-users-actions": frozenset({"nothing-protected", "other-users-actions"}),
     "final-policy": frozenset({"nothing-protected", "final-policy"}),
+    "published-sums": frozenset({"nothing-protected", "published-sums"}),
     "shuffled-transcript": frozenset(
-        {"nothing-protected", "other-users-actions", "final-policy", "shuffled-transcript"}
+        {"nothing-protected", "other-users-actions", "final-policy", "published-sums", "shuffled-transcript"}
     ),
     "every-message": frozenset(get_args(Output)),
 }

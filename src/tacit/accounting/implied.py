@@ -1,6 +1,6 @@
 """The claims that a certified claim implies, with the reason for each: Lemma P11 (implied claims).
 
-    local, every message  =>  shuffle, the shuffled transcript  =>  central, other users' actions; the final policy
+    local, every message  =>  shuffle, the shuffled transcript  =>  central, other users' actions; final policy; sums
 
 All at the same epsilon, delta, unit and neighbours, and never the reverse.
 """
@@ -22,10 +22,16 @@ REASONS: Final[Mapping[Output, Mapping[Output, str]]] = {
         "shuffled-transcript": "shuffling is post-processing",
         "other-users-actions": "the billboard lemma",
         "final-policy": "post-processing",
+        "published-sums": "post-processing",
     },
-    "shuffled-transcript": {"other-users-actions": "the billboard lemma", "final-policy": "post-processing"},
+    "shuffled-transcript": {
+        "other-users-actions": "the billboard lemma",
+        "final-policy": "post-processing",
+        "published-sums": "post-processing",
+    },
     "other-users-actions": {},
     "final-policy": {},
+    "published-sums": {},
     "nothing-protected": {},
 }
 """What is implied by which guarantee, and why (Lemma P11 (implied claims), Lemma P8 (billboard))."""
@@ -57,7 +63,8 @@ def implied_claims(claim: PrivacyClaim, epsilon: float) -> tuple[Implied, ...]:
     ...                      neighbours="replace-one", output="shuffled-transcript")
     >>> [found.describe() for found in implied_claims(claim, 0.95)]  # doctest: +NORMALIZE_WHITESPACE
     ['implied: (0.95, 1e-06)-JDP, by the billboard lemma',
-     'implied: (0.95, 1e-06)-DP of the final policy, by post-processing']
+     'implied: (0.95, 1e-06)-DP of the final policy, by post-processing',
+     'implied: (0.95, 1e-06)-DP of published sums, by post-processing']
     """
     if not math.isfinite(epsilon):
         return ()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tacit.checks.attack import Kind
 from tacit.checks.mutations import total_false_alarm
+from tacit.checks.picture import words_of
 from tacit.checks.record import (
     FINDING_HEAD,
     MUTATION_HEAD,
@@ -43,6 +44,7 @@ def render_page(record: AuditRecord) -> str:
     flagged = [name for name, caught in record.originals.items() if caught.by]
     return _PAGE.format(
         version=record.version,
+        words=words_of(record),
         command=record.command,
         page=COMMAND,
         trials=f"{record.settings.trials:,}",
@@ -90,6 +92,13 @@ A claim that nobody attacked is a hope. This page is generated, not written, fro
 and compared with that run by a test. Claims: {claims}. {trials} trials of
 every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
 {false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).
+
+```{{figure}} ../results/audit/audit.png
+:alt: {words}
+:width: 100%
+
+Every row of this page, and every planted bug (`python -m tacit.checks.picture results/audit`).
+```
 
 ## What was refuted
 

@@ -22,6 +22,7 @@ from tacit.cli import (
     serve,
     show,
     study,
+    trial,
     verify,
 )
 
@@ -35,6 +36,7 @@ GROUPS: Final = (
     compare,
     show,
     verify,
+    trial,
     learn,
     policy,
     demo,

@@ -91,6 +91,9 @@ def print_results(results: Sequence[Result]) -> None:
     from tacit.accounting.wording import shown_up
 
     _print_live([result for result in results if result.returns])
+    for result in results:
+        for trial in result.trials:
+            say(f"{result.label}, seed {trial.seed}: {trial.lines[0]}")
     results = [result for result in results if not result.returns]
     if not results:
         return

@@ -97,11 +97,15 @@ def _demo(
     ] = None,
     seed: Annotated[int, typer.Option(help="Moves the people; the noise cannot be seeded.")] = 0,
     stay: Annotated[bool, typer.Option("--stay", help="Serve the dashboard until Enter is pressed.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page on which you play and take part in the first stage.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Start shuffler, issuer and learner on loopback with simulated devices, and end with a learned policy.
 
-    Prints the address of a dashboard that shows the study while it runs.
+    Prints the address of a dashboard that shows the study while it runs. With --page the first stage waits for you, and
+    there is no issuer: a browser has no blind tokens.
     """
     require_count("people", people)
     require_count("seed", seed, 0, LARGEST_SEED)
@@ -117,6 +121,7 @@ def _demo(
             database=database,
             dashboard=not json or stay,
             wait=_until_enter if stay else None,
+            person=_visit if page else None,
             say=None if json and not stay else tell,
         )
     if json:
@@ -141,6 +146,12 @@ def _demo(
 
 def _until_enter() -> None:
     tell("the study is over; press Enter to end its dashboard")
+    sys.stdin.readline()
+
+
+def _visit(url: str) -> None:
+    tell(f"page: {url}")
+    tell("play, take part, and press Enter: the first stage is open until then")
     sys.stdin.readline()
 
 

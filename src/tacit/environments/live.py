@@ -44,6 +44,11 @@ class LiveWorld:
     """A Gymnasium environment as a source of users: its public description, which makes the environment on demand.
 
     Built by `live`, which fills in what is known about an id and checks the whole against the environment's spaces.
+
+    >>> import tacit
+    >>> world = tacit.live("Blackjack-v1")
+    >>> isinstance(world, LiveWorld), world.horizon, world.num_actions
+    (True, 4, 2)
     """
 
     source: str

@@ -10,6 +10,7 @@ own rules, and a world of one's own making is one call away (`tacit.live`).
 | FrozenLake-v1 | the 16 squares; ended | 20 | [0, 1] | - |
 | CartPole-v1 | angle (6 bins), its speed (3); ended | 25, 4 steps each | [0, 4] | lean (push where the pole leans) |
 | tacit/Titration-v0 | dose (5) x yesterday (3) | 7 | [0, 1] | textbook (low: lower, high: raise, fine: keep) |
+| tacit/Watching-v0 | mean quality of what was watched (4 bins); ended | 12, of 10 pages each | [0, 40] | interest |
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tacit.environments.discretise import Bins, Discretiser, Numbers
-from tacit.ids import TITRATION_ID
+from tacit.ids import TITRATION_ID, WATCHING_ID
 
 __all__ = ["PRESETS", "LivePreset"]
 
@@ -44,6 +45,8 @@ BLACKJACK: Final = Bins(edges=((12.0, 14.0, 16.0, 17.0, 18.0, 19.0), (7.0,), (1.
 """Own sum (below 12, 12-13, 14-15, 16, 17, 18, 19 and more), the dealer's card (ace to 6, 7 to 10), usable ace."""
 CARTPOLE: Final = Bins(edges=((), (), (-0.1, -0.03, 0.0, 0.03, 0.1), (-0.5, 0.5)))
 """Angle in radians, and its speed; where the cart is and how fast is ignored."""
+WATCHING: Final = Bins(edges=((-1.0, 0.0, 1.0),))
+"""The mean quality of what somebody watched, as the service rates it."""
 
 
 def _dealer() -> tuple[int, ...]:
@@ -107,6 +110,13 @@ PRESETS: Final[Mapping[str, LivePreset]] = {
         stationary=True,
         ends=False,
         policies={"textbook": _textbook()},
+    ),
+    WATCHING_ID: LivePreset(
+        summary="choose every ten pages which topics somebody is shown first",
+        horizon=12,
+        rewards=(0.0, 40.0),
+        discretiser=WATCHING,
+        policies={"interest": (0, 0, 0, 0)},
     ),
 }
 """By Gymnasium id."""

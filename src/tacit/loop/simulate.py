@@ -34,6 +34,7 @@ from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.protocol import Learner, Privatizer, World
 from tacit.randomness import seed_streams
+from tacit.released.arms import ArmStatistics
 
 __all__ = ["COMPILED_FROM", "Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
 
@@ -75,6 +76,8 @@ class SeedRun:
     """What users of a live world earned (simulation only)."""
     interval: ValueInterval | None = None
     """Where the value of the best policy lies, by what was released; None for learners without valid bands."""
+    arms: ArmStatistics | None = None
+    """What fresh users released about the final policy after the run; None where nobody was asked."""
 
 
 def log_checkpoints(episodes: int, count: int = 100) -> Ints:
@@ -111,6 +114,16 @@ def simulate(
 
     With a `ledger`, all users are charged before the first one comes: each of them is exposed to one privatizer once,
     so one charge with its claim and events covers the run. `BudgetSpent` is raised before anything happens.
+
+    >>> import tacit
+    >>> from tacit.learners.psrl import PSRL
+    >>> from tacit.privatizers.none import Unprotected
+    >>> from tacit.released.counts import CountShape
+    >>> mdp = tacit.make_environment("riverswim")
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> found = simulate(mdp, PSRL(shape=shape), Unprotected(shape=shape), episodes=20, seed=0)
+    >>> found.regret.shape == found.episodes.shape
+    True
     """
     episodes = require_count("episodes", episodes)
     marks = log_checkpoints(episodes) if checkpoints is None else np.asarray(checkpoints, dtype=np.int64)

@@ -20,7 +20,7 @@ from tacit.papers.bai2024shuffle import experiments as bai2024shuffle
 from tacit.papers.bai2024shuffle import growth as bai2024shuffle_growth
 from tacit.papers.bai2024shuffle import powers as bai2024shuffle_powers
 from tacit.papers.bai2025secure import experiments as bai2025
-from tacit.papers.cases import classics, titration
+from tacit.papers.cases import classics, recommender, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
 from tacit.papers.frontier import page as frontier
@@ -193,7 +193,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "garcelon2021local/every-user": Experiment(
         summary="four runs of fig. 1 replanned rarely and after every user: the same regret",
         runs=garcelon2021.every_user_runs,
-        figures=(FigureSpec(name="every-user", band="minmax"),),
+        figures=(garcelon2021.EVERY_USER,),
     ),
     "garcelon2021local/table1": Experiment(
         reproduces="Theorem 5 and Table 1",
@@ -300,9 +300,19 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES
     ),
     "cases/classics": Experiment(summary=classics.SUMMARY, runs=classics.runs, figures=classics.FIGURES),
+    "cases/recommender": Experiment(summary=recommender.SUMMARY, runs=recommender.runs, figures=recommender.FIGURES),
+    "cases/recommender-large": Experiment(
+        summary=recommender.LARGE_SUMMARY, runs=recommender.large_runs, figures=recommender.FIGURES
+    ),
     "cases/titration": Experiment(summary=titration.SUMMARY, runs=titration.runs, figures=titration.FIGURES),
     "cases/titration-large": Experiment(
         summary=titration.LARGE_SUMMARY, runs=titration.large_runs, figures=titration.FIGURES
+    ),
+    "cases/titration-budget": Experiment(
+        summary=titration.BUDGET_SUMMARY, runs=titration.budget_runs, figures=titration.FIGURES
+    ),
+    "cases/titration-budget-large": Experiment(
+        summary=titration.BUDGET_LARGE_SUMMARY, runs=titration.budget_large_runs, figures=titration.FIGURES
     ),
 }
 
@@ -359,6 +369,10 @@ def reproduce(
         Told what was found in the directory and what was drawn.
     command
         The command line to record.
+
+    >>> reproduce("bai2025secure/fig5")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.UnknownName: unknown experiment 'bai2025secure/fig5': did you mean 'bai2025secure/fig4'? Known: ...
     """
     experiment = experiment_named(name)
     _require_scale(scale)

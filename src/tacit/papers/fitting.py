@@ -6,7 +6,7 @@ import numpy as np
 
 from tacit.arrays import Floats
 
-__all__ = ["fit_exponent"]
+__all__ = ["finite", "fit_exponent"]
 
 
 def fit_exponent(x: Floats, y: Floats) -> float:
@@ -18,3 +18,12 @@ def fit_exponent(x: Floats, y: Floats) -> float:
     if len(x) < 2 or not (y > 0.0).all():
         return float("nan")
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def finite(value: float) -> float | None:
+    """The value, or None where there is none: JSON knows no nan.
+
+    >>> finite(0.5), finite(float("nan"))
+    (0.5, None)
+    """
+    return float(value) if np.isfinite(value) else None

@@ -32,7 +32,13 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/frontier.md": ("frontier",),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/cases/classics.md": ("cases/classics",),
-    "docs/cases/titration.md": ("cases/titration-large",),
+    "docs/cases/titration.md": (
+        "cases/titration",
+        "cases/titration-large",
+        "cases/titration-budget",
+        "cases/titration-budget-large",
+    ),
+    "docs/cases/recommender.md": ("cases/recommender", "cases/recommender-large"),
 }
 """Which results stand on which card: a paper's folder, or one result."""
 

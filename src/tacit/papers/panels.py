@@ -1,22 +1,23 @@
 """Figures whose panels share lines: a reference such as UCB-VI stands in every panel.
 
-`PanelFigure` is a `FigureSpec` whose `panels` names all the panels that a result belongs to, none or several.
+`PanelFigure` is a `FigureSpec` whose `panels` names all the panels that a result belongs to, none or several. A
+`Painted` figure shows numbers that it writes beside itself, and can be painted again from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tacit.runs.figures import Band, LogAxes, PerEpisode, plot
+from tacit.runs.figures import GREY, Band, LogAxes, PerEpisode, plot, save_figure
 from tacit.runs.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawable", "PanelFigure"]
+__all__ = ["Drawable", "Painted", "PanelFigure", "save_titled"]
 
 
 class Drawable(Protocol):
@@ -30,6 +31,23 @@ class Drawable(Protocol):
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the figure of these results; `title` serves if it has none of its own."""
         ...
+
+
+@runtime_checkable
+class Painted(Drawable, Protocol):
+    """A figure of numbers that stand in the JSON file beside it."""
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the figure of these numbers."""
+        ...
+
+
+def save_titled(figure: Figure, path: Path, title: str, caption: str) -> Figure:
+    """Save a figure with its title above and a caption below."""
+    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.supxlabel(f"{caption}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
+    save_figure(figure, path)
+    return figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
     python -m tacit.papers.redraw garcelon2021local/fig1 bai2025secure/fig4
     python -m tacit.papers.redraw                            every result that can be drawn from its rows
 
-Rows hold regret at 40 checkpoints. Figures that need more (losses of adversaries, returns of live worlds, gradients)
-are drawn where their experiment is run; they are named and left alone.
+Rows hold regret at 40 checkpoints. A figure that shows other numbers (fitted powers, errors of gradients, losses of
+adversaries) writes them beside itself and is painted from that file. What needs more than is committed (returns of live
+worlds) is drawn where its experiment is run; it is named and left alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from tacit.errors import InvalidInput
 from tacit.papers.catalogue import experiment_named, title_of
 from tacit.papers.currency import PLACES, committed
+from tacit.papers.panels import Painted
 from tacit.papers.thinning import environment_of
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
@@ -87,11 +89,15 @@ def _result(name: str, run: Run, cell: dict[str, Any], rows: dict[int, list[tupl
 
 def redraw(name: str, results: Path = Path("results")) -> tuple[Path, ...]:
     """Draw every figure of a committed result again; returns the files."""
-    shown = committed_results(name, results)
     targets = []
     for spec in experiment_named(name).figures:
-        targets.append(results / PLACES.get(name, name) / f"{spec.name}.png")
-        spec.draw(shown, targets[-1], title=title_of(name, "paper"))
+        target = results / PLACES.get(name, name) / f"{spec.name}.png"
+        numbers, title = target.with_suffix(".json"), title_of(name, "paper")
+        if isinstance(spec, Painted) and numbers.is_file():
+            spec.paint(read_json(numbers), target, title=title)
+        else:
+            spec.draw(committed_results(name, results), target, title=title)
+        targets.append(target)
     return tuple(targets)
 
 

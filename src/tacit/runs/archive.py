@@ -91,10 +91,12 @@ def write_result(result: Result, directory: Path) -> Path:
     place.check(header)
     if not place.finished:
         model = config.environment if isinstance(config.environment, TabularMDP) else None
-        place.begin(header, make_privacy(result.claim, result.certificate, result.batches), model)
-        for run in result.seed_runs():
-            place.write_seed(run, make_labels(config, resolved, result.claim, **names))
-        place.finish(result.seeds)
+        runs, labels = result.seed_runs(), make_labels(config, resolved, result.claim, **names)
+        parts = len(runs) > 1
+        place.begin(header, make_privacy(result.claim, result.certificate, result.batches), model, parts=parts)
+        for run in runs if parts else ():
+            place.write_seed(run, labels)
+        place.finish(result.seeds, {run.seed: run for run in runs}, labels)
     return place.path
 
 
@@ -137,6 +139,7 @@ def _read(place: RunDirectory) -> Result:
         policies=place.policies(config.seeds),
         returns=place.returns(config.seeds),
         intervals=place.intervals(config.seeds),
+        arms=place.arms(config.seeds),
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],

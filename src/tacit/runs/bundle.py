@@ -56,7 +56,15 @@ FORMAT_VERSION: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Bundle:
-    """What a bundle holds."""
+    """What a bundle holds.
+
+    >>> import tempfile, tacit
+    >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     found = load_bundle(export_bundle(made, place + "/policy.json"), unsigned=True)
+    >>> found.seed, found.signature
+    (0, 'unsigned')
+    """
 
     config: RunConfig
     seed: int
@@ -80,6 +88,13 @@ def export_bundle(
     """Write the last policy of a run with its claim and certificate; `seed` is the run's first one by default.
 
     `key` is the private key (see `tacit keys new`) that signs it; without one the bundle is unsigned, and says so.
+
+    >>> import tempfile, tacit
+    >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     found = load_bundle(export_bundle(made, place + "/policy.json"), unsigned=True)
+    >>> found.certificate == made.certificate
+    True
     """
     chosen = result.seeds[0] if seed is None else seed
     require(chosen in result.seeds, f"seed must be one of the run's {list(result.seeds)}", seed)
@@ -107,6 +122,15 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     """Read a bundle and check that its parts belong together (G1, G2) and that somebody vouches for it (G0).
 
     `key` is the public key that must have signed it; `unsigned=True` accepts a bundle for which nobody vouches.
+
+    >>> import tempfile, tacit
+    >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
+    >>> from tacit.runs.signature import new_keys
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     private, public = new_keys(Path(place, "keys"))
+    ...     found = load_bundle(export_bundle(made, place + "/policy.json", key=private), key=public)
+    >>> found.policy.actions.shape
+    (6, 4)
     """
     content = read_json(Path(path))
     given = content.get("digest")

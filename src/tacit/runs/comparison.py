@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Results that belong together; a sequence of them, with a table and a figure."""
+    """Results that belong together; a sequence of them, with a table and a figure.
+
+    >>> import tacit
+    >>> one = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
+    >>> two = Comparison(name="two", scale=None, results=(one, one), directory=None, version="0", command="")
+    >>> len(two), two[0].label
+    (2, 'psrl')
+    """
 
     name: str
     scale: str | None
@@ -126,15 +134,16 @@ def run_comparison(
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
     root = None if out is None else place_of(out)
     places = [_place(run) for run in runs]
-    twice = sorted({place for place in places if places.count(place) > 1})
+    twice = sorted(place for place, count in Counter(places).items() if count > 1)
     if twice:
         raise InvalidInput(f"two runs of {name} would both be kept in '{twice[0]}'; give each run a name of its own")
     cells = [
         Cell(label=run.label, config=run.config, directory=None if root is None else root / place)
         for run, place in zip(runs, places, strict=True)
     ]
+    checked = None
     if root is not None:
-        check_cells(cells, experiment=name, **where)
+        checked = check_cells(cells, experiment=name, **where)
         _check_root(root, name, scale)
         _write_index(root, name=name, scale=scale, places=places, command=command)
         if borrow and is_local(root):
@@ -142,14 +151,24 @@ def run_comparison(
         if all(RunDirectory(root / place).finished for place in places):
             notify(f"{root} holds all {len(runs)} runs already, finished: nothing to do")
             notify = silent
-    results = run_cells(cells, experiment=name, **where, progress=progress, notify=notify, callbacks=callbacks)
+    results = run_cells(
+        cells, experiment=name, **where, progress=progress, notify=notify, callbacks=callbacks, checked=checked
+    )
     if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
         notify(words)
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)
 
 
 def load(directory: str | Path) -> Result | Comparison:
-    """Read a finished run, or all runs of a comparison, back from their directory."""
+    """Read a finished run, or all runs of a comparison, back from their directory.
+
+    >>> import tempfile, tacit
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")
+    ...     again = load(place + "/run")
+    >>> again.regret.tobytes() == made.regret.tobytes()
+    True
+    """
     root = place_of(directory)
     if RunDirectory(root).begun:
         return read_result(root)

@@ -41,7 +41,7 @@ MOST_CHECKPOINTS: Final = 100_000
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 UNSAID: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
-    *(*BUDGETS, "because", "by_size"),
+    *(*BUDGETS, "value_users", "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
 
@@ -139,6 +139,11 @@ class RunConfig:
         None,
         text=str,
     )
+    value_users: int | None = option(
+        "Fresh users who follow the final policy after the run (and as many the baseline, if there is one): they "
+        "certify its value, and whether it is better than the baseline, under the same claim.",
+        None,
+    )
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
     by_size: str | None = field(default=None, compare=False)
@@ -177,6 +182,8 @@ class RunConfig:
             self._keep("delta", require_real("delta", self.delta, low=0.0, high=1.0))
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
+        if self.value_users is not None:
+            self._keep("value_users", require_count("value_users", self.value_users))
         if self.honest_fraction is not None:
             shuffled = self.trust == "shuffle"
             require(

@@ -116,12 +116,15 @@ def estimate(config: RunConfig, *, workers: int | None = None) -> Estimate:
     )
 
 
-def require_memory(configs: Sequence[RunConfig], *, workers: int | None) -> None:
-    """Raise where what may run at once needs more than `SHARE` of the memory that is available."""
-    tasks = sum(len(config.seeds) for config in configs)
+def require_memory(needs: Sequence[tuple[RunConfig, int]], *, workers: int | None) -> None:
+    """Raise where what may run at once needs more than `SHARE` of the memory that is available.
+
+    `needs` are configurations, each with the bytes that one process needs for a seed (`memory_of`).
+    """
+    tasks = sum(len(config.seeds) for config, _ in needs)
     free = available_memory()
-    for config in configs:
-        _refuse(config.label, memory_of(assemble(config)) * _processes(tasks, workers), free)
+    for config, memory in needs:
+        _refuse(config.label, memory * _processes(tasks, workers), free)
 
 
 def memory_of(parts: Assembled) -> int:

@@ -86,6 +86,19 @@ def compare(
         A directory to keep the runs in, resumable; None: they are not kept.
     workers, engine, address, progress, callbacks
         As in `tacit.run`.
+
+    >>> import tempfile
+    >>> text = '''
+    ... name = "two"
+    ... defaults = {environment = "riverswim", episodes = 20, seeds = 1}
+    ... run = [{learner = "psrl"}, {learner = "uniform"}]
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "two.toml")
+    ...     written = file.write_text(text)
+    ...     found = compare(file, workers=1)
+    >>> found.name, [result.label for result in found.results]
+    ('two', ['psrl', 'uniform'])
     """
     made = all_callbacks(callbacks)
     name, runs = read_comparison(path)

@@ -11,8 +11,9 @@ Which trust models answer such queries stands in `tacit.privatizers.table`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
@@ -20,7 +21,7 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
+from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.seen import SeenMDP, seen_through
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
@@ -84,7 +85,7 @@ def tabular_environment(chosen: Chosen) -> Countable:
     """The tabular or live environment of a run; what only learners of adversarial losses have is refused."""
     refuse_losses(chosen)
     given = chosen.config.environment
-    found = make_environment(given) if isinstance(given, str) else given
+    found = _named(given) if isinstance(given, str) else given
     if isinstance(found, LossWorld | LayeredMDP):
         known = ", ".join(_loss_learners())
         raise InvalidInput(
@@ -100,6 +101,18 @@ def tabular_environment(chosen: Chosen) -> Countable:
     if not isinstance(found, TabularMDP):
         raise NotSupported(f"{found.name} is seen through its discretiser already; leave sees out, or change that")
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
+
+
+def _named(spec: str) -> Environment:
+    """The environment of this name; tables do not change, so the runs of a sweep share one."""
+    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip())
+    return make_environment(spec) if builder is None else _shared(spec, builder)  # a live world is no table
+
+
+@lru_cache(maxsize=8)
+def _shared(spec: str, builder: Callable[..., Environment]) -> Environment:
+    del builder  # who has registered another one of this name gets that one
+    return make_environment(spec)
 
 
 def refuse_losses(chosen: Chosen) -> None:

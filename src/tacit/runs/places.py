@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import re
-import tempfile
+import secrets
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,10 +32,12 @@ __all__ = [
     "check_writable",
     "complete_files",
     "is_local",
+    "json_bytes",
     "make_directory",
     "place_of",
     "read_json",
     "write_json",
+    "write_together",
     "write_whole",
     "writing_to",
 ]
@@ -43,6 +46,8 @@ TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "memory"})
 """Where one put is atomic, and directories are nothing but names."""
+REMOTE: Final = OBJECT_STORES | {"sftp", "ssh", "ftp", "hdfs", "http", "https", "smb", "webhdfs", "hf", "file", "local"}
+"""Schemes that no directory is called after by accident."""
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", flags=re.DOTALL)
 
 
@@ -56,6 +61,7 @@ def place_of(given: str | Path) -> Path:
     """
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
+        _require_no_url(given)
         return Path(given) if isinstance(given, str | Path) else given  # a UPath is what it is
     scheme, rest = found[1].lower(), found[2]
     if "@" in rest.partition("/")[0] and ":" in rest.partition("@")[0]:
@@ -64,20 +70,39 @@ def place_of(given: str | Path) -> Path:
             "settings or the environment of the file system"
         )
     if scheme in ("file", "local"):
+        rest = rest.removeprefix("localhost")
+        if not rest.startswith("/"):
+            raise InvalidInput(
+                f"{scheme}:// must be followed by an absolute path of this machine, as in file:///tmp/run, got "
+                f"'{given}'; a relative path is given without {scheme}://"
+            )
         return Path(rest)
     if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
         raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
     return _remote(scheme, given)
 
 
+def _require_no_url(given: str | Path) -> None:
+    """Raise where a URL has lost a slash, as it does in a `Path`: results would lie here, in a directory 's3:'."""
+    scheme, _, rest = str(given).partition(":")
+    if scheme.lower() in REMOTE and rest.startswith("/") and not rest.startswith("//"):
+        raise InvalidInput(
+            f"a URL must be given as text, with two slashes: '{scheme}://{rest.lstrip('/')}', got '{given}'; "
+            f"a directory of this machine is written './{given}'"
+        )
+
+
 def _remote(scheme: str, given: str | Path) -> Path:
     import fsspec
+    from fsspec.registry import known_implementations
     from upath import UPath
 
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:
-        raise NotSupported(f"results on {scheme}:// need one package more: {error}") from error
+        driver = str(known_implementations.get(scheme, {}).get("class", "fsspec")).partition(".")[0]
+        install = "" if driver == "fsspec" else f" (pip install {driver})"
+        raise NotSupported(f"results on {scheme}:// need one package more: {_first_line(error)}{install}") from error
     except ValueError as error:
         raise InvalidInput(f"'{given}' must begin with a scheme that fsspec knows, such as s3:// or gs://") from error
     with warnings.catch_warnings():
@@ -86,8 +111,12 @@ def _remote(scheme: str, given: str | Path) -> Path:
     try:
         place.fs  # noqa: B018  made here, so that what is missing is missing now
     except Exception as error:
-        raise InvalidInput(f"cannot open {scheme}://: {error}") from error
+        raise InvalidInput(f"cannot open {scheme}://: {_first_line(error)}") from error
     return cast("Path", place)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def is_local(path: Path) -> bool:
@@ -150,21 +179,43 @@ def make_directory(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there completely or not at all (P1)."""
-    if not is_local(path):
-        _put_whole(cast("Any", path), content)
+    write_together({path: content})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write files of one place, each whole or not at all (P1), in this order: the last one is there if all are.
+
+    All of them are on the disk before the first gets its name, so that the file system commits them together.
+    """
+    if not all(map(is_local, files)):
+        for path, content in files.items():
+            _put_whole(cast("Any", path), content)
         return
-    handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; results are meant to be read.
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    made: dict[str, Path] = {}
+    with contextlib.ExitStack() as opened:
+        try:
+            handles = [opened.enter_context(_temporary(path, content, made)) for path, content in files.items()]
+            for handle in handles:
+                os.fsync(handle.fileno())
+            for name, path in list(made.items()):
+                os.replace(name, path)
+                del made[name]
+        except BaseException:
+            for name in made:
+                Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _temporary(path: Path, content: bytes, made: dict[str, Path]) -> io.FileIO:
+    """A file beside `path` with this content, not synced; it is noted in `made`."""
+    name = f"{path.parent}/{TEMPORARY}{secrets.token_hex(8)}"
+    # Results are meant to be read: by whom, the umask says.
+    handle = io.FileIO(name, "x")
+    made[name] = path
+    left = memoryview(content)
+    while left:
+        left = left[handle.write(left) :]
+    return handle
 
 
 def _put_whole(path: Any, content: bytes) -> None:
@@ -183,7 +234,12 @@ def _put_whole(path: Any, content: bytes) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Write valid JSON (no NaN, no Infinity), whole or not at all."""
-    write_whole(path, (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode())
+    write_whole(path, json_bytes(content, indent=indent))
+
+
+def json_bytes(content: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
+    """Valid JSON (no NaN, no Infinity), as it is written to files."""
+    return (json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -199,9 +255,3 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _protocol(path: Any) -> str:
     return str(path.protocol)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -65,6 +65,7 @@ def render_report(found: Result | Comparison, *, log: LogAxes = "none", director
         scale=None if isinstance(found, Result) else found.scale,
         notes=_notes(results),
         judgements=[*_regret(results, log), *_returns(results, log)],
+        trials=[(result.label, line) for result in results for trial in result.trials for line in trial.lines],
         privacy=_privacy(results),
         verifier=_verifier(kept),
         commands="\n".join(dict.fromkeys([found.command, *(result.config.command() for result in results)])),

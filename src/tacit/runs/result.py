@@ -7,7 +7,6 @@ only; no deployment can report it. In a live world, which has no table, it is Na
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
@@ -30,20 +28,22 @@ from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
 from tacit.privatizers.gradient import both_claims
+from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
 from tacit.runs.against import Against, against_baseline
-from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.assemble import Assembled
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
+from tacit.runs.trial_arms import trial_of_run
+from tacit.runs.trial_result import TrialResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["Resolved", "Result", "Spread", "resolve", "result_of", "spread_of", "world_json"]
+__all__ = ["Resolved", "Result", "Spread", "resolve", "spread_of", "world_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate."""
+    """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
+
+    >>> import tacit
+    >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
+    >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
+    (True, (6, 4), 'none')
+    """
 
     config: RunConfig
     resolved: Resolved
@@ -116,6 +122,8 @@ class Result:
     algorithm: str
     """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
+    arms: tuple[ArmStatistics, ...] = ()
+    """What fresh users released about the final policy, one per seed; empty without `value_users`."""
     intervals: tuple[ValueInterval, ...] = ()
     """Where the value of the best policy lies, one per seed, by what was released alone; empty for other learners."""
     world: dict[str, Any] | None = None
@@ -164,6 +172,12 @@ class Result:
         """Simulation only: the run beside its baseline, with intervals; None where it has none."""
         return against_baseline(self)
 
+    @property
+    def trials(self) -> tuple[TrialResult, ...]:
+        """What fresh users certify about the final policy of each seed: its value, and the baseline beside it."""
+        parts = zip(self.arms, self.policies, self.seeds, strict=False)
+        return tuple(trial_of_run(self.config, *part) for part in parts)
+
     def spread(self) -> Spread:
         """Simulation only: the final regret over the seeds."""
         return spread_of(self.regret[:, -1])
@@ -195,6 +209,7 @@ class Result:
             f"{self.config.episodes:,} episodes, {len(self.seeds)} seed{plural}, {speed}",
             *(return_lines(self) or (f"regret (simulation only): {across}{share}",)),
             *self._interval_lines(),
+            *(line for trial in self.trials[:1] for line in trial.lines),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
             f"privacy: {self.privacy_words}",
@@ -237,6 +252,7 @@ class Result:
             "checkpoints": self._checkpoints(),
             "returns": returns_json(self),
             "intervals": [found._asdict() for found in self.intervals],
+            "trials": [trial.to_dict() for trial in self.trials],
             "against": None if against is None else against.to_dict(),
             "relative_regret": self.relative_regret,
             "objective": self._objective(),
@@ -319,6 +335,7 @@ class Result:
                 policy=self.policies[i],
                 returns=self.returns[i] if self.returns else None,
                 interval=self.intervals[i] if self.intervals else None,
+                arms=self.arms[i] if self.arms else None,
             )
             for i, (seed, row, changes, seconds) in enumerate(parts)
         ]
@@ -350,35 +367,6 @@ def resolve(parts: Assembled, config: RunConfig) -> Resolved:
         optimal_value=_known(parts.values[0]),
         uniform_value=_known(parts.values[1]),
         settings=parts.settings,
-    )
-
-
-def result_of(config: RunConfig, runs: Mapping[int, SeedRun], *, experiment: str, label: str, command: str) -> Result:
-    """Put the seeds of one configuration together, in its order."""
-    parts = assemble(config)
-    ordered = [runs[seed] for seed in config.seeds]
-    return Result(
-        config=config,
-        resolved=resolve(parts, config),
-        seeds=config.seeds,
-        episodes=ordered[0].episodes,
-        regret=np.array([run.regret for run in ordered]),
-        seconds=tuple(run.seconds for run in ordered),
-        policy_changes=tuple(run.policy_changes for run in ordered),
-        claim=parts.claim,
-        certificate=parts.certificate,
-        batches=parts.batches,
-        objectives=tuple(run.objective for run in ordered if run.objective is not None),
-        losses=tuple(run.losses for run in ordered if run.losses is not None),
-        policies=tuple(run.policy for run in ordered),
-        returns=tuple(run.returns for run in ordered if run.returns is not None),
-        intervals=tuple(run.interval for run in ordered if run.interval is not None),
-        experiment=experiment,
-        label=label,
-        version=__version__,
-        algorithm=fingerprint_of(parts),
-        command=command,
-        world=world_json(parts),
     )
 
 

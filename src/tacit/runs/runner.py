@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,18 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, naming, require, require_count
 from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
-from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.derived import Derived, derive, result_of
 from tacit.runs.estimate import require_memory
-from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.places import place_of
 from tacit.runs.progress import progress_bar
-from tacit.runs.result import Result, resolve, result_of, world_json
+from tacit.runs.result import Result
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.sizes import sized
 from tacit.runs.storage import RunDirectory
+from tacit.runs.trial_arms import check_arms
 
-__all__ = ["Cell", "Notify", "check_cells", "run", "run_cells", "silent"]
+__all__ = ["Cell", "Checked", "Notify", "check_cells", "run", "run_cells", "silent"]
 
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
@@ -49,6 +49,15 @@ class Cell:
     label: str
     config: RunConfig
     directory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A cell that can be run: what follows from its configuration, config.json, and the columns that name it."""
+
+    derived: Derived
+    header: dict[str, Any]
+    labels: dict[str, Any]
 
 
 def run(
@@ -121,6 +130,7 @@ def run_cells(
     notify: Notify = _log.warning,
     command: str | None = None,
     callbacks: Sequence[Callback] = (),
+    checked: Sequence[Checked] | None = None,
 ) -> tuple[Result, ...]:
     """Run what is missing of these cells, on one pool of processes or one cluster, and return all of them.
 
@@ -138,20 +148,30 @@ def run_cells(
         The command line to record; None: the one that makes each cell alone.
     callbacks
         Told every row when its seed is finished, in this process (`tacit.callbacks`).
+    checked
+        What `check_cells` gave for these cells, if they were checked already.
     """
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
-    headers = check_cells(cells, experiment=experiment, **where, command=command)
+    if checked is None:
+        checked = check_cells(cells, experiment=experiment, **where, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
-    tasks: list[Task] = []
-    for number, (cell, header) in enumerate(zip(cells, headers, strict=True)):
-        for seed in _missing(cell, header, notify):
-            tasks.append(Task(config=cell.config, seed=seed, cell=number, label=cell.label))
+    fresh = [cell.directory is None or not RunDirectory(cell.directory).begun for cell in cells]
+    missing = [_missing(cell, known, notify) for cell, known in zip(cells, checked, strict=True)]
+    tasks = [
+        Task(config=cell.config, seed=seed, cell=number, label=cell.label)
+        for number, cell in enumerate(cells)
+        for seed in missing[number]
+    ]
 
     def finished(task: Task, seed_run: SeedRun) -> None:
-        cell = cells[task.cell]
-        runs[task.cell][task.seed] = seed_run
+        cell, mine = cells[task.cell], runs[task.cell]
+        mine[task.seed] = replace(seed_run, belief=None, released=None)  # which may be large
         if cell.directory is not None:
-            RunDirectory(cell.directory).write_seed(seed_run, _labels(cell, experiment))
+            place, labels = RunDirectory(cell.directory), checked[task.cell].labels
+            if len(cell.config.seeds) > 1:
+                place.write_seed(seed_run, labels)
+            if len(mine) == len(missing[task.cell]):
+                place.finish(cell.config.seeds, mine, labels)
         for point in _points(cell, seed_run) if callbacks else ():
             for callback in callbacks:
                 callback.on_checkpoint(point)
@@ -163,7 +183,8 @@ def run_cells(
     with progress_bar(total, what, show=progress) as advanced:
         run_tasks(tasks, finished=finished, advanced=advanced, **where)
     results = tuple(
-        _collect(cell, header, mine, experiment) for cell, header, mine in zip(cells, headers, runs, strict=True)
+        _collect(cell, known, mine, experiment, fresh=new)
+        for cell, known, mine, new in zip(cells, checked, runs, fresh, strict=True)
     )
     for callback in callbacks:
         callback.on_end(results)
@@ -196,19 +217,19 @@ def check_cells(
     engine: str = "local",
     address: str | None = None,
     command: str | None = None,
-) -> list[dict[str, Any]]:
-    """Raise unless every cell can be built and its directory fits; returns what config.json will say."""
+) -> list[Checked]:
+    """Raise unless every cell can be built and its directory fits; returns what is known about them."""
     check_engine(engine, address=address)
     if workers is not None:
         require_count("workers", workers)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
-    headers = []
+    checked = []
     for cell in cells:
         with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
-            headers.append(_header(cell, experiment, command))
+            checked.append(_check(cell, experiment, command))
     if address is None:  # another machine's memory is its own
-        require_memory([cell.config for cell in cells], workers=workers)
+        require_memory([(known.derived.config, known.derived.memory) for known in checked], workers=workers)
     for cell in cells:
         handed = isinstance(cell.config.environment, LayeredMDP) or isinstance(cell.config.adversary, LossTable)
         if handed and cell.directory is not None:
@@ -216,10 +237,10 @@ def check_cells(
                 "layered models and losses that are handed over are not kept in a directory; name them instead: "
                 "environment 'layered:...', adversary 'table:path=losses.npy'"
             )
-    for cell, header in zip(cells, headers, strict=True):
+    for cell, known in zip(cells, checked, strict=True):
         if cell.directory is not None:
-            RunDirectory(cell.directory).check(header)
-    return headers
+            RunDirectory(cell.directory).check(known.header)
+    return checked
 
 
 def silent(line: str) -> None:
@@ -227,41 +248,38 @@ def silent(line: str) -> None:
     del line
 
 
-def _header(cell: Cell, experiment: str, command: str | None) -> dict[str, Any]:
+def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
     """Build the cell, which validates it, and say what it is."""
-    parts = assemble(cell.config)
-    resolved, algorithm = resolve(parts, cell.config), fingerprint_of(parts)
-    line = cell.config.command() if command is None else command
-    return make_header(
+    derived = derive(cell.config)
+    if cell.config.value_users is not None:
+        check_arms(cell.config)
+    header = make_header(
         cell.config,
-        resolved,
-        algorithm=algorithm,
+        derived.resolved,
+        algorithm=derived.algorithm,
         experiment=experiment,
         label=cell.label,
-        command=line,
-        world=world_json(parts),
+        command=cell.config.command() if command is None else command,
+        world=derived.world,
     )
+    labels = make_labels(cell.config, derived.resolved, derived.claim, experiment=experiment, label=cell.label)
+    return Checked(derived=derived, header=header, labels=labels)
 
 
-def _labels(cell: Cell, experiment: str) -> dict[str, Any]:
-    parts = assemble(cell.config)
-    resolved = resolve(parts, cell.config)
-    return make_labels(cell.config, resolved, parts.claim, experiment=experiment, label=cell.label)
-
-
-def _missing(cell: Cell, header: Mapping[str, Any], notify: Notify) -> list[int]:
+def _missing(cell: Cell, known: Checked, notify: Notify) -> list[int]:
     """Begin the cell's directory, if it has one, and return the seeds that are not in it."""
     if cell.directory is None:
         return list(cell.config.seeds)
-    place, parts = RunDirectory(cell.directory), assemble(cell.config)
+    place, derived = RunDirectory(cell.directory), known.derived
     if place.finished:
         notify(f"{place.path} holds this run already, finished: nothing to do")
         return []
     model = cell.config.environment
     place.begin(
-        header,
-        make_privacy(parts.claim, parts.certificate, parts.batches),
+        known.header,
+        make_privacy(derived.claim, derived.certificate, derived.batches),
         model if isinstance(model, TabularMDP) else None,
+        parts=len(cell.config.seeds) > 1,
     )
     found = place.finished_seeds(cell.config.seeds)
     if found:
@@ -269,9 +287,9 @@ def _missing(cell: Cell, header: Mapping[str, Any], notify: Notify) -> list[int]
     return [seed for seed in cell.config.seeds if seed not in found]
 
 
-def _collect(cell: Cell, header: Mapping[str, Any], runs: Mapping[int, SeedRun], experiment: str) -> Result:
-    if cell.directory is None:
-        return result_of(cell.config, runs, experiment=experiment, label=cell.label, command=header["command"])
-    place = RunDirectory(cell.directory)
-    place.finish(cell.config.seeds)
-    return read_result(place.path)
+def _collect(cell: Cell, known: Checked, runs: Mapping[int, SeedRun], experiment: str, *, fresh: bool) -> Result:
+    """The result of a cell; what somebody else may have written is read back and checked, not believed."""
+    if cell.directory is not None and not fresh:
+        RunDirectory(cell.directory).finish(cell.config.seeds, runs, known.labels)  # where only that was missing
+        return read_result(cell.directory)
+    return result_of(known.derived, runs, experiment=experiment, label=cell.label, command=known.header["command"])

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,7 @@ from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_che
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.progress import quiet
+from tacit.runs.trial_arms import release_of_run
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -98,7 +99,7 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
     parts, episodes = assemble(task.config), task.config.episodes
     _compile(task.config)
     marks = log_checkpoints(episodes, task.config.checkpoints)
-    return simulate(
+    found = simulate(
         parts.mdp,
         parts.learner,
         parts.privatizer,
@@ -107,11 +108,30 @@ def run_seed(task: Task, progress: Progress) -> SeedRun:
         checkpoints=marks,
         progress=progress,
     )
+    if task.config.value_users is None or found.policy is None:
+        return found
+    return replace(found, arms=release_of_run(task.config, found.policy, task.seed))
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """What decides which kernels a run needs, in which form; its numbers decide nothing."""
+
+    names: tuple[object, ...]
+    config: RunConfig = field(compare=False)
+
+
 def _compile(config: RunConfig) -> None:
     """Compile what users who come one by one need at the speed of this run, so that no seed's seconds contain it."""
+    world = (type(config.environment), config.environment_name, config.batch is None, config.baseline is None)
+    private = (config.trust, config.mechanism, config.calibration, config.honest_fraction is None, config.support)
+    learner = (config.learner, config.constants, config.estimator, config.public_losses)
+    _compile_once(_Kernels((*world, *private, *learner, config.episodes >= COMPILED_FROM), config))
+
+
+@lru_cache(maxsize=1024)
+def _compile_once(kernels: _Kernels) -> None:
+    config = kernels.config
     parts = assemble(config)
     if isinstance(parts.mdp, LiveWorld):
         return  # its users come from Python: there is no fused loop

@@ -2,12 +2,14 @@
 
     config.json      what was asked for, what it resolved to, the version and the command
     privacy.json     the claim and the certificate
-    seeds/           one Parquet part (rows) and one JSON file (seconds) per finished seed
+    seeds/           one Parquet part (rows) and one JSON file (seconds) per finished seed, where there are several; the
+                     rows of a single one are results.parquet
     results.parquet  all rows, long format; its presence means that the run is finished
     timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
                      the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
     intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
+    arms.json        what fresh users released about the final policy of every seed, where they were asked
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
     digests.json     SHA-256 of the other files, but for the seconds
     signature.json   who vouches for these digests, where somebody does (`sealing`)
@@ -18,13 +20,14 @@ Parquet is read by DuckDB, Polars and pandas alike.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,22 +37,22 @@ from tacit.errors import InvalidInput
 from tacit.loop.judges.live import ReturnMeasures
 from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
-from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
+from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.released.arms import ArmStatistics
 from tacit.runs.places import (
     TEMPORARY,
     check_writable,
     complete_files,
-    is_local,
+    json_bytes,
     make_directory,
     read_json,
     write_json,
+    write_together,
     write_whole,
     writing_to,
 )
+from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
 from tacit.support import Support
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "COLUMNS",
@@ -66,26 +69,7 @@ __all__ = [
     "writing_to",
 ]
 
-COLUMNS: Final[Mapping[str, str]] = {
-    "experiment": "string",
-    "run": "string",
-    "environment": "string",
-    "learner": "string",
-    "trust": "string",
-    "epsilon": "float64",
-    "delta": "float64",
-    "calibration": "string",
-    "mechanism": "string",
-    "batch": "int64",
-    "constants": "string",
-    "z": "float64",
-    "seed": "int64",
-    "episode": "int64",
-    "regret": "float64",
-}
-"""Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
-
-CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
+CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, ARMS, MODEL = (
     "config.json",
     "privacy.json",
     "results.parquet",
@@ -93,10 +77,11 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, MODEL = (
     "policies.json",
     "returns.json",
     "intervals.json",
+    "arms.json",
     "environment.npz",
 )
 DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, MODEL, RESULTS)
+RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, ARMS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
 
 
@@ -130,22 +115,36 @@ class RunDirectory:
             _require_same(self.path, self.header(), header, finished=self.finished)
             return
         check_writable(self.path)
-        if self.path.is_dir() and any(not file.name.startswith(TEMPORARY) for file in self.path.iterdir()):
+        if self.path.is_dir() and not self._hardly_begun():
             raise InvalidInput(
                 f"{self.path} must be a new or empty directory or hold this run, but it has other files; "
                 "choose another directory"
             )
 
-    def begin(self, header: Mapping[str, Any], privacy: Mapping[str, Any], model: TabularMDP | None) -> None:
-        """Write what is known before the first episode; config.json comes last and makes it a run."""
+    def _hardly_begun(self) -> bool:
+        """Whether there is nothing here but what `begin` writes before config.json: it was killed there."""
+        there = {file.name for file in self.path.iterdir() if not file.name.startswith(TEMPORARY)}
+        if "seeds" in there and any(not part.name.startswith(TEMPORARY) for part in (self.path / "seeds").iterdir()):
+            return False
+        if PRIVACY in there and set(self.privacy()) - {"batches"} != {"claim", "certificate"}:
+            return False
+        return there <= {"seeds", MODEL, PRIVACY}
+
+    def begin(
+        self, header: Mapping[str, Any], privacy: Mapping[str, Any], model: TabularMDP | None, *, parts: bool = True
+    ) -> None:
+        """Write what is known before the first episode; config.json comes last and makes it a run.
+
+        `parts`: whether there will be parts, so more than one seed.
+        """
         if self.begun:
             return
         with writing_to(self.path):
-            make_directory(self.path / "seeds")
-            if model is not None:
-                write_whole(self.path / MODEL, _model_bytes(model))
-            write_json(self.path / PRIVACY, privacy)
-            write_json(self.path / CONFIG, header)
+            make_directory(self.path / "seeds" if parts else self.path)
+            files = {} if model is None else {self.path / MODEL: _model_bytes(model)}
+            files[self.path / PRIVACY] = json_bytes(privacy)
+            files[self.path / CONFIG] = json_bytes(header)
+            write_together(files)
 
     def model(self) -> TabularMDP | None:
         """The environment that was handed over, if it was."""
@@ -177,50 +176,52 @@ class RunDirectory:
     def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
         """Store a finished seed: its seconds first, then its rows, which count."""
         part = self._part(run.seed)
-        details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
-        if run.objective is not None:
-            details["objective"] = asdict(run.objective)
-        if run.losses is not None:
-            details["losses"] = asdict(run.losses)
-        if run.returns is not None:
-            details["returns"] = run.returns.to_dict()
-        if run.policy is not None:
-            details["policy"] = policy_to_dict(run.policy)
-        if run.interval is not None:
-            details["interval"] = run.interval._asdict()
+        rows = parquet_bytes(seed_rows(run, labels))
         with writing_to(self.path):
-            write_json(part.with_suffix(".json"), details)
-            write_whole(part, _parquet_bytes(seed_rows(run, labels)))
+            write_together({part.with_suffix(".json"): json_bytes(seed_details(run)), part: rows})
 
-    def finish(self, seeds: Sequence[int]) -> None:
-        """Join the parts in the order of the seeds."""
+    def finish(
+        self, seeds: Sequence[int], runs: Mapping[int, SeedRun] | None = None, labels: Mapping[str, Any] | None = None
+    ) -> None:
+        """Join the parts in the order of the seeds; those that are at hand, with their labels, are not read again."""
         import pyarrow as pa
 
         if self.finished:
             return
-        details = {str(seed): read_json(self._part(seed).with_suffix(".json")) for seed in seeds}
-        parts = [_read_parquet(self._part(seed)) for seed in seeds]
+        here = runs if runs is not None and labels is not None else {}
+        names = {} if labels is None else labels
+        details = {
+            str(seed): seed_details(here[seed]) if seed in here else read_json(self._part(seed).with_suffix(".json"))
+            for seed in seeds
+        }
+        parts = [seed_rows(here[seed], names) if seed in here else read_parquet(self._part(seed)) for seed in seeds]
+        rows = parquet_bytes(parts[0] if len(parts) == 1 else pa.concat_tables(parts))
+        contents: dict[str, bytes] = {}
+        for name, key in ((POLICIES, "policy"), (RETURNS, "returns"), (INTERVALS, "interval"), (ARMS, "arms")):
+            kept = {seed: found.pop(key) for seed, found in details.items() if key in found}
+            if kept or name == POLICIES:
+                contents[name] = json_bytes(kept, indent=None)
         with writing_to(self.path):
-            for left_by_a_kill in self.path.rglob(f"{TEMPORARY}*"):
-                left_by_a_kill.unlink(missing_ok=True)
-            policies = {seed: kept.pop("policy") for seed, kept in details.items() if "policy" in kept}
-            write_json(self.path / POLICIES, policies, indent=None)
-            returns = {seed: kept.pop("returns") for seed, kept in details.items() if "returns" in kept}
-            if returns:
-                write_json(self.path / RETURNS, returns, indent=None)
-            intervals = {seed: kept.pop("interval") for seed, kept in details.items() if "interval" in kept}
-            if intervals:
-                write_json(self.path / INTERVALS, intervals, indent=None)
-            write_json(self.path / TIMING, details)
-            rows = _parquet_bytes(pa.concat_tables(parts))
-            kept = [self.path / name for name in RUN_FILES if (self.path / name).is_file()]
-            digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
-            write_json(self.path / DIGESTS, {**digests, RESULTS: hashlib.sha256(rows).hexdigest()})
-            write_whole(self.path / RESULTS, rows)
+            self._clear()
+            before = {name: self.path / name for name in (CONFIG, PRIVACY, MODEL)}
+            known = contents | {name: path.read_bytes() for name, path in before.items() if path.is_file()}
+            known[RESULTS] = rows
+            digests = {name: hashlib.sha256(known[name]).hexdigest() for name in RUN_FILES if name in known}
+            contents[TIMING], contents[DIGESTS] = json_bytes(details), json_bytes(digests)
+            contents[RESULTS] = rows  # the last one: its presence means that the run is finished
+            write_together({self.path / name: content for name, content in contents.items()})
+
+    def _clear(self) -> None:
+        """Remove what a kill has left half written."""
+        for place in (self.path, self.path / "seeds"):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # one seed has no parts
+                for file in place.iterdir():
+                    if file.name.startswith(TEMPORARY):
+                        file.unlink(missing_ok=True)
 
     def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Seed, episode and regret of every row; NaN in a live world, where nobody knows it."""
-        table = _read_parquet(self.path / RESULTS)
+        table = read_parquet(self.path / RESULTS)
         seed, episode = (table.column(name).to_numpy() for name in ("seed", "episode"))
         known = "regret" in table.column_names
         return seed, episode, table.column("regret").to_numpy() if known else np.full(len(seed), np.nan)
@@ -238,6 +239,13 @@ class RunDirectory:
             return ()
         kept = read_json(self.path / INTERVALS)
         return tuple(ValueInterval(**kept[str(seed)]) for seed in seeds)
+
+    def arms(self, seeds: Sequence[int]) -> tuple[ArmStatistics, ...]:
+        """What fresh users released about each seed's final policy; empty where nobody was asked."""
+        if not (self.path / ARMS).is_file():
+            return ()
+        kept = read_json(self.path / ARMS)
+        return tuple(ArmStatistics.from_dict(kept[str(seed)]) for seed in seeds)
 
     def policies(self, seeds: Sequence[int]) -> tuple[AnyPolicy | None, ...]:
         """The last policy of each seed; None in directories of versions that did not keep it."""
@@ -280,39 +288,6 @@ def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     found.pop("by_size", None)
     found["world"] = header.get("world")  # another version of Gymnasium may be another game
     return found
-
-
-def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
-    """The rows of a seed in the long format."""
-    import pyarrow as pa
-
-    count = len(run.episodes)
-    varying = {"seed": [run.seed] * count, "episode": run.episodes, "regret": run.regret}
-    columns = dict(COLUMNS)
-    if run.returns is not None:  # the sum of all returns so far stands where regret would
-        columns["return"] = columns.pop("regret")
-        varying["return"] = np.array(run.returns.total)
-    constant = {name: [labels[name]] * count for name in columns if name not in varying}
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in columns.items()])
-    return pa.table({name: {**constant, **varying}[name] for name in columns}, schema=schema)
-
-
-def _parquet_bytes(table: pa.Table) -> bytes:
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path if is_local(path) else pa.BufferReader(path.read_bytes())).read()
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"{path} must be a Parquet file written by tacit: {error}") from error
 
 
 def _model_bytes(mdp: TabularMDP) -> bytes:

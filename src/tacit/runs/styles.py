@@ -79,7 +79,7 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
     taken = {NAMED[name] for name in map(_name, shown) if name in NAMED}
     left = [i for i in range(len(STYLES)) if i not in taken] or list(range(len(STYLES)))
     colours: dict[str, int] = {}
-    forms: set[int] = set()
+    forms: set[tuple[int, int]] = set()
     found: dict[str, Style] = {}
     for label in shown:
         name = _name(label)
@@ -87,10 +87,16 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
             name = label
             colours.setdefault(name, left[len([n for n in colours if n not in NAMED]) % len(left)])
         colour = colours.setdefault(name, NAMED.get(name, 0))
-        turns = [(colour + turn) % len(STYLES) for turn in range(len(STYLES))]
-        form = next((turn for turn in turns if turn not in forms), colour)
-        forms.add(form)
-        found[label] = (STYLES[colour][0], STYLES[form][1], STYLES[form][2])
+        # Dash and marker: first those that belong together, beginning with the colour's own, then every other pair.
+        count = len(STYLES)
+        pairs = (
+            ((colour + turn) % count, (colour + turn + shift) % count)
+            for shift in range(count)
+            for turn in range(count)
+        )
+        dash, marker = next((pair for pair in pairs if pair not in forms), (colour, colour))
+        forms.add((dash, marker))
+        found[label] = (STYLES[colour][0], STYLES[dash][1], STYLES[marker][2])
     return found
 
 

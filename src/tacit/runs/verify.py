@@ -4,6 +4,7 @@
     a comparison           every run of it, beside its signature
     cells.json             from the recorded command of every run, beside its signature
     a bundle               from its configuration, beside digest and signature
+    a trial                interval and verdict from what was released, the certificate from its events
     a certificate          from its own events; what they belong to only a configuration can tell
 
 V1  A certificate is true if it is what its configuration (else: its events) gives, to a part in 10⁶. One that another
@@ -37,6 +38,8 @@ from tacit.runs.result import resolve
 from tacit.runs.sealing import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.signature import Signed, digest, examine
 from tacit.runs.storage import DIGESTS, RunDirectory, complete_files, read_json
+from tacit.runs.trial_result import FORMAT as TRIAL
+from tacit.runs.trial_result import TrialResult
 
 __all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "verify"]
 
@@ -67,7 +70,15 @@ class Verdict:
 
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
-    """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on."""
+    """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on.
+
+    >>> import tempfile, tacit
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")
+    ...     found = verify(place + "/run")
+    >>> found.true, found.kind
+    (True, 'run')
+    """
     place = place_of(path)
     with complete_files(place):
         return _directory(place, key) if place.is_dir() else _file(place, key)
@@ -77,6 +88,8 @@ def _file(place: Path, key: str | Path | None) -> Verdict:
     content = read_json(place)
     if content.get("format") == "tacit-bundle":
         return _bundle(place, content, key)
+    if content.get("format") == TRIAL:
+        return _judged(place, "trial", *_trial(content), content, key)
     if "runs" in content and "experiment" in content:
         return _judged(place, "results", *_cells(content["runs"]), content, key)
     stated = content if set(FIRST_ENTRIES) <= set(content) else content.get("certificate")
@@ -200,6 +213,20 @@ def _alone(stated: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[list[
     if derived is None:
         return ["it has neither events nor a configuration to derive it from (certificates before 0.3)"], ""
     return check_certificate(stated, derived, version), "it follows from its events (whose they are it cannot prove)"
+
+
+def _trial(content: Mapping[str, Any]) -> tuple[list[str], str]:
+    """A trial: its interval and verdict from what was released, its certificate from its own events."""
+    plain = {name: part for name, part in content.items() if name not in ("signature", "digest")}
+    try:
+        found = TrialResult.from_dict(plain)
+    except TacitError as error:
+        return [str(error)], ""
+    derived = found.certificate.derived()
+    if derived is None:
+        return ["its certificate has no events to derive it from"], ""
+    wrong = check_certificate(plain["certificate"], derived, found.version)
+    return wrong, "its verdict follows from what was released, and its certificate from its events"
 
 
 def _bundle(place: Path, content: dict[str, Any], key: str | Path | None) -> Verdict:

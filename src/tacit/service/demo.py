@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -26,6 +27,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.environments.registry import make
 from tacit.errors import UnknownName, require, require_count
 from tacit.policies.named import NamedPolicy
+from tacit.service.demo_page import DemoPage, serve_page
 from tacit.service.demo_people import Lived, Slice, live_stage
 from tacit.service.loopback import Loopback
 from tacit.service.tokens.enrolment import Enrolment
@@ -81,12 +83,15 @@ def run_service_demo(
     database: str | None = None,
     dashboard: bool = False,
     wait: Callable[[], object] | None = None,
+    person: Callable[[str], object] | None = None,
     say: Say | None = None,
 ) -> ServiceDemo:
     """Run a study of so many simulated people; without a directory nothing of it is left.
 
     `database` is a postgresql:// URL; every party gets a schema of its own there. The seed moves the people, never the
     noise. With `dashboard` the study is shown while it runs, at an address that `say` is told, until `wait` returns.
+    `person` is called with the address of a page on which somebody can play and take part in the first stage, which is
+    open until it returns; a browser has no blind tokens, so that the study is then open to anybody, without an issuer.
     """
     tell, begun = say or _silent, time.monotonic()
     known = [name for name in get_args(Trust) if name != "none"]
@@ -96,19 +101,25 @@ def run_service_demo(
     target = require_count("people", people, least=10 * count) // count
     design = _design(trust, epsilon, delta, count, target)
     tell(f"designed: {count} stages of {target} people under trust {trust}, epsilon {epsilon:g}")
-    with _place(directory) as place:
-        parties = Loopback.new(place, design, tokens=True, options=_options(database))
-        credentials = Enrolment(parties.enrolment).enrol(count * target)
+    with _place(directory) as place, _page(person) as page:
+        options = _options(database)
+        if page is not None:
+            options["shuffler"]["origins"] = [page.origin]
+        parties = Loopback.new(place, design, tokens=page is None, options=options)
+        credentials = _credentials(parties, count * target)
         with parties, _crowd() as (pool, workers):
             parties.start()
             tell("started: " + ", ".join(f"{name} {parties.addresses[name]['internal']}" for name in parties.parties))
             parties.until_open(0)
             if dashboard:
                 tell(f"dashboard: {parties.start_dashboard(simulated=True)}")
-            rows = tuple(
-                _stage(parties, pool, workers, number, credentials[number * target :][:target], seed, design, tell)
-                for number in range(count)
-            )
+            rows = []
+            for number in range(count):
+                names = credentials[number * target :][:target]
+                visit = None
+                if page is not None and person is not None and number == 0:
+                    names, visit = names[1:], partial(person, _told(page, parties, design))
+                rows.append(_stage(parties, pool, workers, number, names, seed, design, tell, visit))
             status = parties.until(lambda found: found["worker"]["outcome"] == "finished")
             require(status["worker"]["word"] == "served", "a study must end with a policy", status["worker"]["word"])
             exported = json.loads(parties.internal("learner").get("/v1/policy"))
@@ -119,7 +130,7 @@ def run_service_demo(
         design=design,
         policy=NamedPolicy.from_dict(exported["policy"]),
         certificate=Certificate.from_dict(exported["certificate"]),
-        stages=rows,
+        stages=tuple(rows),
         seconds=time.monotonic() - begun,
         per_second=sent / max(seconds, 1e-9),
         directory=None if directory is None else Path(directory),
@@ -135,14 +146,15 @@ def _stage(
     seed: int,
     design: StudyDesign,
     tell: Say,
+    visit: Callable[[], object] | None,
 ) -> dict[str, Any]:
-    """One stage: devices act and report, the stage is closed, the learner takes its release."""
+    """One stage: devices act and report, and whoever visits; the stage is closed, the learner takes its release."""
     parties.until_open(number)
     begun = time.monotonic()
     parts = [
         Slice(
             shuffler=parties.public("shuffler"),
-            issuer=parties.public("issuer"),
+            issuer=parties.public("issuer") if parties.tokens else None,
             pins=parties.pins,
             credentials=credentials[worker::workers],
             seed=(seed, number, worker),
@@ -152,6 +164,8 @@ def _stage(
     lived: list[Lived] = list(pool.map(live_stage, parts))
     seconds = time.monotonic() - begun
     answers = sum((Counter(part.answers) for part in lived), Counter[str]())
+    if visit is not None:
+        visit()
     shuffler = parties.internal("shuffler")
     reports = int(json.loads(shuffler.post(f"/v1/stages/{number}/close"))["reports"])
     found = parties.until(lambda found: len(found["releases"]) > number or bool(found["quarantined"]))
@@ -191,6 +205,31 @@ def _options(database: str | None) -> dict[str, dict[str, Any]]:
         for party, entries in found.items():
             entries["database"] = f"{database}{'&' if '?' in database else '?'}schema=demo_{mark}_{party}"
     return found
+
+
+def _credentials(parties: Loopback, people: int) -> list[str]:
+    """What simulated people are known by: credentials of the issuer, or names where there is none."""
+    if parties.tokens:
+        return Enrolment(parties.enrolment).enrol(people)
+    return [f"person {number}" for number in range(people)]
+
+
+def _told(page: DemoPage, parties: Loopback, design: StudyDesign) -> str:
+    """The address of the page, which now knows the study; its device insists on what the design promises."""
+    pins = {who: (parties.home(who) / "keys" / "public.pem").read_text("utf-8") for who in ("learner", "shuffler")}
+    least = design.parts().channels[0].least
+    page.tell(shuffler=parties.public("shuffler"), pins=pins, cap=design.epsilon, floor=least)
+    return page.url
+
+
+@contextmanager
+def _page(person: Callable[[str], object] | None) -> Iterator[DemoPage | None]:
+    """The page where somebody visits, before the parties start: the shuffler is told its origin."""
+    if person is None:
+        yield None
+        return
+    with serve_page() as page:
+        yield page
 
 
 @contextmanager

@@ -60,7 +60,16 @@ BYTES: Final = {"content-type": "application/octet-stream"}
 
 
 class RemoteDevice:
-    """A person's device that talks to the shuffler and, where there are tokens, to the issuer."""
+    """A person's device that talks to the shuffler and, where there are tokens, to the issuer.
+
+    >>> import tempfile
+    >>> from tacit.runs.signature import new_keys
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     pins = {party: new_keys(Path(place, party))[1] for party in ("learner", "shuffler")}
+    ...     device = RemoteDevice(None, shuffler="https://shuffler.example", pins=pins, name="ada", cap=1.0, floor=100)
+    >>> device.bundle is None
+    True
+    """
 
     def __init__(
         self,

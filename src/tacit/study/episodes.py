@@ -38,7 +38,23 @@ def read_episodes(
     *,
     progress: Progress | None = None,
 ) -> Episodes:
-    """Episodes of a log (.csv or .parquet) by a public mapping; a log that fails its check is refused (G2)."""
+    """Episodes of a log (.csv or .parquet) by a public mapping; a log that fails its check is refused (G2).
+
+    >>> import tempfile
+    >>> mapping = {
+    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
+    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
+    ...     "horizon": 1,
+    ... }
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     log = Path(place, "log.csv")
+    ...     lines = ["who,stay,visit,fever,given,points", "ada,0,0,39.5,pill,1", "bob,0,0,36.8,wait,0.5"]
+    ...     written = log.write_text(chr(10).join(lines))
+    ...     read_episodes(log, mapping)
+    Episodes(2 of 2 people)
+    """
     check, episodes = check_log(path, mapping, progress=progress)
     if episodes is None:
         raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
@@ -52,7 +68,23 @@ def data_check(
     reports_per_person: int | None = None,
     progress: Progress | None = None,
 ) -> DataCheck:
-    """Numbers of bad rows and episodes by reason; with a cap, also how many episodes are above it."""
+    """Numbers of bad rows and episodes by reason; with a cap, also how many episodes are above it.
+
+    >>> import tempfile
+    >>> mapping = {
+    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
+    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
+    ...     "horizon": 1,
+    ... }
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     log = Path(place, "log.csv")
+    ...     lines = ["who,stay,visit,fever,given,points", "ada,0,0,39.5,pill,1", "bob,0,0,36.8,wait,0.5"]
+    ...     written = log.write_text(chr(10).join(lines))
+    ...     data_check(log, mapping)
+    DataCheck(rows=2, episodes=2, people=2, bad={}, notes={})
+    """
     return check_log(path, mapping, reports_per_person=reports_per_person, progress=progress)[0]
 
 

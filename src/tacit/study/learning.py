@@ -198,6 +198,22 @@ def learn(
 
     `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
     "unknown" is refused. `noise` is secure unless a simulation says otherwise, and the certificate says which it was.
+
+    >>> import tempfile
+    >>> mapping = {
+    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
+    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
+    ...     "horizon": 1,
+    ... }
+    >>> rows = [f"{who},0,0,{36 + who % 4},{('wait', 'pill')[who % 2]},{who % 3 / 2}" for who in range(60)]
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     log = Path(place, "log.csv")
+    ...     written = log.write_text(chr(10).join(["who,stay,visit,fever,given,points", *rows]))
+    ...     learned = learn(log, mapping, epsilon=2.0, delta=1e-3, behaviour="known", fallback="wait")
+    >>> learned.policy.states, learned.certificate.claim.epsilon
+    (('well', 'sick'), 2.0)
     """
     known = as_mapping(mapping)
     _require_behaviour(behaviour)

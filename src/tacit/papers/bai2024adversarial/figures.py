@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +11,9 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import LEARNERS, PREDICTED, WORLDS
-from tacit.papers.fitting import fit_exponent
-from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, save_figure
+from tacit.papers.fitting import finite, fit_exponent
+from tacit.papers.panels import save_titled
+from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH
 from tacit.runs.loss_report import losses_json
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EpsilonFigure", "GrowthFigure", "SupportFigure", "curves_of", "epsilon_curves"]
+__all__ = ["EpsilonFigure", "GrowthFigure", "SupportFigure", "curves_of", "epsilon_curves", "support_curves"]
 
 
 WORLD_NAMES: Final = {environment: name for name, environment in WORLDS.items()}
@@ -60,14 +61,14 @@ def curves_of(results: Sequence[Result]) -> list[dict[str, Any]]:
                 "std": final.std(axis=1, ddof=1).tolist() if final.shape[1] > 1 else [0.0] * len(mine),
                 "uniform": [float(part["uniform"][-1]) for part in beside],
                 "myopic": [float(part["myopic"][-1]) for part in beside],
-                "exponent": _finite(fit_exponent(K, mean)),
-                "exponent_last": _finite(fit_exponent(K[-2:], mean[-2:])),
+                "exponent": finite(fit_exponent(K, mean)),
+                "exponent_last": finite(fit_exponent(K[-2:], mean[-2:])),
                 "predicted": predicted,
                 "width": [float(part["width"]) for part in beside],
                 "outside": [float(part["outside"]) for part in beside],
                 "unconverged": int(sum(part["unconverged"] for part in beside)),
                 "solves": int(sum(part["solves"] for part in beside)),
-                "certified_epsilon": _finite(mine[-1].certificate.epsilon),
+                "certified_epsilon": finite(mine[-1].certificate.epsilon),
                 "seeds": int(final.shape[1]),
             }
         )
@@ -106,7 +107,7 @@ def epsilon_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
                         "cost": cost.tolist(),
                         "uniform": chance,
                         "fitted_at": epsilon[learning].tolist(),
-                        "exponent": _finite(fit_exponent(1.0 / epsilon[learning], cost[learning])),
+                        "exponent": finite(fit_exponent(1.0 / epsilon[learning], cost[learning])),
                         "predicted": PREDICTED[f"{feedback}, {trust}"][1],
                     }
                 )
@@ -120,9 +121,15 @@ class GrowthFigure:
     name: str = "growth"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
-        curves = curves_of(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": curves})
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "seeds": len(results[0].seeds)}
+        told["curves"] = curves_of(results)
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
+        curves = told["curves"]
         rows = list(dict.fromkeys((curve["feedback"], curve["adversary"]) for curve in curves))
         columns = list(dict.fromkeys(curve["world"] for curve in curves))
         figure, axes = _canvas(len(rows), len(columns))
@@ -146,7 +153,7 @@ class GrowthFigure:
                 _finish(ax, f"{world} world, {feedback}, {adversary} losses", shown[0]["episodes"])
                 ax.set_xlabel("episodes K", color=GREY)
                 ax.set_ylabel("regret", color=GREY)
-        return _save(figure, path, title, curves[0]["seeds"], "exponents over the last two K; predicted: K^0.50")
+        return _save(figure, path, title, told["seeds"], "exponents over the last two K; predicted: K^0.50")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +163,15 @@ class EpsilonFigure:
     name: str = "epsilon"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
-        curves = epsilon_curves(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": curves})
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "seeds": len(results[0].seeds)}
+        told["curves"] = epsilon_curves(results)
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
+        curves = told["curves"]
         figure, axes = _canvas(2, 2)
         for row, feedback in enumerate(LEARNERS):
             for column, world in enumerate(WORLDS):
@@ -176,7 +189,29 @@ class EpsilonFigure:
                 )
                 ax.set_xlabel("1/ε", color=GREY)
                 ax.set_ylabel("regret minus that without privacy", color=GREY)
-        return _save(figure, path, title, len(results[0].seeds), "predicted: (1/ε)^1; fitted below half of chance")
+        return _save(figure, path, title, told["seeds"], "predicted: (1/ε)^1; fitted below half of chance")
+
+
+def support_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """What unknown transitions cost, and regret as a whole, at every effective support."""
+    found = []
+    for label in dict.fromkeys(r.label for r in results):
+        mine = [r for r in results if r.label == label]
+        optimism = np.array([[measures.optimism for measures in r.losses] for r in mine])
+        final = np.array([r.regret[:, -1] for r in mine])
+        found.append(
+            {
+                "run": label,
+                "episodes": mine[0].config.episodes,
+                "effective_support": [float((r.resolved.settings or {})["effective_support"]) for r in mine],
+                "unknown_transitions": optimism.mean(axis=1).tolist(),
+                "unknown_transitions_std": _std(optimism).tolist(),
+                "regret": final.mean(axis=1).tolist(),
+                "std": _std(final).tolist(),
+                "uniform": [float(np.mean([m.uniform[-1] for m in r.losses])) for r in mine],
+            }
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,41 +221,33 @@ class SupportFigure:
     name: str = "support"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "seeds": len(results[0].seeds)}
+        told["curves"] = support_curves(results)
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         figure, axes = _canvas(2, 2)
-        said: list[dict[str, Any]] = []
-        rows = ("cost of unknown transitions, Σ ⟨q^{P,π} - q, l⟩", "regret")
+        rows = {
+            "cost of unknown transitions, Σ ⟨q^{P,π} - q, l⟩": ("unknown_transitions", "unknown_transitions_std"),
+            "regret": ("regret", "std"),
+        }
         for column, feedback in enumerate(LEARNERS):
-            labels = dict.fromkeys(r.label for r in results if r.label.startswith(feedback))
-            for label, (color, dash, marker) in zip(labels, STYLES, strict=False):
-                mine = [r for r in results if r.label == label]
-                support = [float((r.resolved.settings or {})["effective_support"]) for r in mine]
-                optimism = np.array([[measures.optimism for measures in r.losses] for r in mine])
-                final = np.array([r.regret[:, -1] for r in mine])
-                style: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
-                for ax, values in zip(axes[:, column], (optimism, final), strict=True):
-                    words = label.partition(", ")[2]
-                    ax.errorbar(support, values.mean(axis=1), yerr=_std(values), capsize=2, label=words, **style)
-                said.append(
-                    {
-                        "run": label,
-                        "episodes": mine[0].config.episodes,
-                        "effective_support": support,
-                        "unknown_transitions": optimism.mean(axis=1).tolist(),
-                        "regret": final.mean(axis=1).tolist(),
-                        "std": _std(final).tolist(),
-                        "uniform": [float(np.mean([m.uniform[-1] for m in r.losses])) for r in mine],
-                    }
-                )
-            for ax, words in zip(axes[:, column], rows, strict=True):
+            shown = [curve for curve in told["curves"] if curve["run"].startswith(feedback)]
+            for ax, (what, (mean, std)) in zip(axes[:, column], rows.items(), strict=True):
+                for curve, (color, dash, marker) in zip(shown, STYLES, strict=False):
+                    style: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
+                    x, words = curve["effective_support"], curve["run"].partition(", ")[2]
+                    ax.errorbar(x, curve[mean], yerr=curve[std], capsize=2, label=words, **style)
                 ax.set_xlabel("effective support C_M", color=GREY)
-                ax.set_ylabel(words, color=GREY, fontsize=8)
-                ax.set_title(f"{feedback}, K = {results[0].config.episodes:,}", loc="left", fontsize=10)
+                ax.set_ylabel(what, color=GREY, fontsize=8)
+                ax.set_title(f"{feedback}, K = {shown[0]['episodes']:,}", loc="left", fontsize=10)
                 ax.legend(fontsize=7, frameon=False)
                 ax.axhline(0.0, color=GREY, linewidth=0.6)
                 ax.spines[["top", "right"]].set_visible(False)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": said})
-        return _save(figure, path, title, len(results[0].seeds), "bars: one standard deviation")
+        return _save(figure, path, title, told["seeds"], "bars: one standard deviation")
 
 
 def _std(values: Floats) -> Floats:
@@ -240,7 +267,7 @@ def _name(curve: dict[str, Any]) -> str:
 def _canvas(rows: int, columns: int) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * columns, 4.0 * rows), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 5.2 * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -262,7 +289,7 @@ def _finish(ax: Axes, title: str, x: Sequence[float]) -> None:
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(float(shown[shown > 0.0].min()) / 2.0, float(np.nanmax(shown)) * 2.0)
     ax.set_title(title, loc="left", fontsize=10)
-    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
     ax.spines[["top", "right"]].set_visible(False)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter("")
@@ -270,12 +297,4 @@ def _finish(ax: Axes, title: str, x: Sequence[float]) -> None:
 
 
 def _save(figure: Figure, path: Path, title: str, seeds: int, words: str) -> Figure:
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    caption = f"mean of {seeds} seeds, against the best policy in hindsight; {words}; simulation only"
-    figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
-    save_figure(figure, path)
-    return figure
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return save_titled(figure, path, title, f"mean of {seeds} seeds, against the best policy in hindsight; {words}")

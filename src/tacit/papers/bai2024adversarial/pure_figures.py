@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import WORLDS
 from tacit.papers.bai2024adversarial.pure import BASE, CASES, LEARNERS, POWER_CASES, SWEEPS
-from tacit.papers.fitting import fit_exponent
-from tacit.runs.figures import GREY, STYLES, save_figure
+from tacit.papers.fitting import finite, fit_exponent
+from tacit.papers.panels import save_titled
+from tacit.runs.figures import GREY, STYLES, WIDTH
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 
@@ -46,8 +47,8 @@ def pure_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
                 "regret": mean.tolist(),
                 "raw": [result.regret[:, -1].tolist() for result in mine],
                 "share": (mean / chance).tolist(),
-                "exponent": [_finite(fit_exponent(K[i : i + 2], mean[i : i + 2])) for i in range(len(K) - 1)],
-                "certified_epsilon": _finite(mine[-1].certificate.epsilon),
+                "exponent": [finite(fit_exponent(K[i : i + 2], mean[i : i + 2])) for i in range(len(K) - 1)],
+                "certified_epsilon": finite(mine[-1].certificate.epsilon),
                 "width": [float(np.mean([m.width for m in result.losses])) for result in mine],
                 "unconverged": int(sum(m.unconverged for result in mine for m in result.losses)),
             }
@@ -74,7 +75,7 @@ def power_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
             }
             found.append(
                 {**line, "trust": "none", "epsilon": None, "regret": plain.tolist(), "chance": _chance(cases)}
-                | {"exponent": _finite(fit_exponent(x, plain)), "theorem": fit_exponent(x, support)}
+                | {"exponent": finite(fit_exponent(x, plain)), "theorem": fit_exponent(x, support)}
             )
             for trust in ("central", "local"):
                 private = np.array([_mean(here, trust) for here in cases])
@@ -82,8 +83,8 @@ def power_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
                 privacy = np.array([_privacy_term(here[0], feedback, trust) for here in cases])
                 found.append(
                     {**line, "trust": trust, "epsilon": epsilon, "regret": private.tolist(), "chance": _chance(cases)}
-                    | {"cost": cost.tolist(), "exponent": _finite(fit_exponent(x, private))}
-                    | {"cost_exponent": _finite(fit_exponent(x, cost)), "theorem": fit_exponent(x, privacy)}
+                    | {"cost": cost.tolist(), "exponent": finite(fit_exponent(x, private))}
+                    | {"cost_exponent": finite(fit_exponent(x, cost)), "theorem": fit_exponent(x, privacy)}
                 )
     return found
 
@@ -95,16 +96,21 @@ class PureFigure:
     name: str = "pure"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "curves": pure_curves(results)}
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         from matplotlib.figure import Figure
 
-        curves = pure_curves(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": curves})
-        figure = Figure(figsize=(15.0, 7.0), layout="constrained")
-        axes = figure.subplots(len(WORLDS), len(LEARNERS), sharex=True, sharey=True, squeeze=False)
+        curves = told["curves"]
+        figure = Figure(figsize=(WIDTH, 12.0), layout="constrained")
+        axes = figure.subplots(len(LEARNERS), len(WORLDS), sharex=True, sharey=True, squeeze=False)
         styles = dict(zip(CASES, STYLES, strict=False))
-        for row, world in enumerate(WORLDS):
-            for column, kind in enumerate(LEARNERS):
+        for column, world in enumerate(WORLDS):
+            for row, kind in enumerate(LEARNERS):
                 ax = axes[row, column]
                 shown = [c for c in curves if (c["world"], c["kind"]) == (world, kind)]
                 largest = max((c["epsilon"] for c in shown if c["epsilon"] is not None), default=0.0)
@@ -126,9 +132,9 @@ class PureFigure:
         for ax in axes[:, 0]:
             ax.set_ylabel("regret / that of the uniform policy", color=GREY)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper right", ncols=len(CASES), fontsize=8, frameon=False)
-        words = "columns: feedback and what is known of the transitions; hollow: ε = 1; below 0: not shown"
-        return _save(figure, path, title, f"sinusoidal losses; {words}")
+        figure.legend(handles, labels, loc="outside lower left", ncols=len(CASES), fontsize=8, frameon=False)
+        words = "rows: feedback and what is known of the transitions; hollow: ε = 1; below 0: not shown"
+        return save_titled(figure, path, title, f"sinusoidal losses; {words}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +144,21 @@ class PowersFigure:
     name: str = "powers"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "curves": power_curves(results)}
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         from matplotlib.figure import Figure
 
-        curves = power_curves(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "curves": curves})
-        figure = Figure(figsize=(13.0, 7.0), layout="constrained")
-        axes = figure.subplots(len(POWER_CASES), len(SWEEPS), squeeze=False)
+        curves = told["curves"]
+        figure = Figure(figsize=(WIDTH, 11.0), layout="constrained")
+        axes = figure.subplots(len(SWEEPS), len(POWER_CASES), squeeze=False)
         words = {"states": "states of a layer", "actions": "actions A", "layers": "steps H"}
-        for row, feedback in enumerate(POWER_CASES):
-            for column, name in enumerate(SWEEPS):
+        for column, feedback in enumerate(POWER_CASES):
+            for row, name in enumerate(SWEEPS):
                 ax = axes[row, column]
                 shown = [c for c in curves if (c["feedback"], c["sweep"]) == (feedback, name)]
                 for curve, (color, dash, marker) in zip(shown, STYLES, strict=False):
@@ -166,12 +177,12 @@ class PowersFigure:
                 ax.set_xticks(shown[0]["values"], [str(n) for n in shown[0]["values"]])
                 ax.minorticks_off()
                 ax.set_title(f"{feedback}: {words[name]}", loc="left", fontsize=10)
-                ax.legend(fontsize=6.5, frameon=False)
+                ax.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.1))
                 ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[:, 0]:
             ax.set_ylabel("regret", color=GREY)
         K = curves[0]["episodes"]
-        return _save(figure, path, title, f"K = {K:,}, means over random worlds; pure privacy, tight noise")
+        return save_titled(figure, path, title, f"K = {K:,}, means over random worlds; pure privacy, tight noise")
 
 
 def _case_of(result: Result) -> str:
@@ -214,14 +225,3 @@ def _privacy_term(result: Result, feedback: str, trust: str) -> float:
 def _positive(values: Sequence[float]) -> Floats:
     found = np.array(values)
     return np.where(found > 0.0, found, np.nan)
-
-
-def _save(figure: Figure, path: Path, title: str, words: str) -> Figure:
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    figure.supxlabel(f"{words}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
-    save_figure(figure, path)
-    return figure
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

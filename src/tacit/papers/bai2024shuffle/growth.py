@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.arrays import Floats
-from tacit.papers.fitting import fit_exponent
-from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
+from tacit.papers.bai2024shuffle.experiments import GROWTH_SEEDS, SIZES
+from tacit.papers.fitting import finite, fit_exponent
+from tacit.papers.panels import save_titled
+from tacit.runs.figures import GREY, WIDTH, style_of
 from tacit.runs.places import write_json
 from tacit.runs.result import Result
 
@@ -87,8 +89,7 @@ def _first(K: Floats, late: NDArray[np.bool_]) -> float | None:
 
 
 def _slope(x: Floats, y: Floats, late: NDArray[np.bool_] | None = None) -> float | None:
-    value = fit_exponent(x, y) if late is None else fit_exponent(x[late], y[late])
-    return value if np.isfinite(value) else None
+    return finite(fit_exponent(x, y) if late is None else fit_exponent(x[late], y[late]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +99,16 @@ class GrowthFigure:
     name: str = "table1"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "growth": growth_of(results)}
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         from matplotlib.figure import Figure
 
-        found = growth_of(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "growth": found})
+        found = told["growth"]
         figure = Figure(figsize=(WIDTH, 7.4), layout="constrained")
         for ax, kind in zip(figure.subplots(2, 2).ravel(), found, strict=True):
             K = np.array(kind["episodes"])
@@ -126,11 +132,8 @@ class GrowthFigure:
             ax.spines[["top", "right"]].set_visible(False)
             ax.tick_params(colors=GREY, labelsize=8)
             ax.legend(frameon=False, fontsize=8)
-        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-        words = f"mean of {len(results[0].seeds)} seeds, gaps 2^-1 to 2^-10; fitted below 0.3 of uniform"
-        figure.supxlabel(f"{words}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
-        save_figure(figure, path)
-        return figure
+        words = f"mean of {GROWTH_SEEDS} seeds, gaps 2^-1 to 2^-10; fitted below {LEARNED} of uniform"
+        return save_titled(figure, path, title, words)
 
 
 def scan_of(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -161,11 +164,16 @@ class ConstantFigure:
     name: str = "constants"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, "scan": scan_of(results)}
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         from matplotlib.figure import Figure
 
-        found = scan_of(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, "scan": found})
+        found = told["scan"]
         versions = list(dict.fromkeys(point["version"] for point in found))
         names = list(dict.fromkeys(f"{point['noise']}; C₁ = {point['C1']:g}" for point in found))
         figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
@@ -182,9 +190,6 @@ class ConstantFigure:
             ax.set_ylabel("regret as a share of the uniform policy's", color=GREY)
             ax.spines[["top", "right"]].set_visible(False)
             ax.legend(frameon=False, fontsize=8)
-        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-        K = results[0].config.episodes
-        words = f"RiverSwim with S = 3, H = 4, about {K:,} users, {len(results[0].seeds)} seeds; bars: standard error"
-        figure.supxlabel(f"{words}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
-        save_figure(figure, path)
-        return figure
+        seeds = len(found[0]["last_of_uniform"])
+        words = f"RiverSwim with S = 3, H = 4, up to {SIZES['paper'][0]:,} users, {seeds} seeds; bars: standard error"
+        return save_titled(figure, path, title, words)

@@ -1,4 +1,4 @@
-"""The experiments `cases/titration` and `cases/titration-large`: insulin titration against the textbook rule.
+"""The experiments `cases/titration`, `-large`, `-budget`, `-budget-large`: insulin titration against the textbook rule.
 
 The design, fixed before any run of it (its reasons stand on the page of the case):
 
@@ -7,6 +7,8 @@ The design, fixed before any run of it (its reasons stand on the page of the cas
     seeds       40 to 42, and 60 to 62 for 200,000 people, used for nothing before
     learners    auto (delta 1e-6 under central and shuffle trust, 0 and batches of 250 under local); without privacy
                 bucb, pooled, which takes its people in batches as well
+    budgets     0.02 of the largest return per person, epsilon 1, central and shuffle trust: 20,000 people with seeds 80
+                to 99, and 200,000 with 100 to 102
     measured    return per person during the run; the final policy against the textbook rule on the same fresh people,
                 meals and sensors (`titration_measures`), with the time that true glucose spends below 70 mg/dL
 """
@@ -20,7 +22,21 @@ from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import FigureSpec
 
-__all__ = ["FIGURES", "LARGE", "LARGE_SUMMARY", "SMALL", "SUMMARY", "large_runs", "runs"]
+__all__ = [
+    "BUDGET",
+    "BUDGET_LARGE_SUMMARY",
+    "BUDGET_SUMMARY",
+    "FIGURES",
+    "LARGE",
+    "LARGE_SUMMARY",
+    "LOSS_BUDGET",
+    "SMALL",
+    "SUMMARY",
+    "budget_large_runs",
+    "budget_runs",
+    "large_runs",
+    "runs",
+]
 
 Scale = Literal["smoke", "paper"]
 
@@ -28,7 +44,13 @@ SUMMARY: Final = (
     "insulin titration on virtual patients: every trust model, epsilon 0.5, 1 and 3, against the textbook rule"
 )
 LARGE_SUMMARY: Final = "the same with 200,000 patient-weeks: central and shuffle trust, epsilon 1"
+BUDGET_SUMMARY: Final = (
+    "the same with a loss budget of 0.02 against the textbook rule: central and shuffle trust, epsilon 1"
+)
+BUDGET_LARGE_SUMMARY: Final = "the same with a loss budget and 200,000 patient-weeks"
 BASELINE: Final = "textbook"
+LOSS_BUDGET: Final = 0.02
+"""Of the largest return, per person: 0.14 of 7 per week."""
 EPSILONS: Final = (0.5, 1.0, 3.0)
 DELTA: Final = 1e-6
 LOCAL_BATCH: Final = 250
@@ -39,6 +61,14 @@ SMALL: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {"smoke": (500, (40,)),
 LARGE: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
     "smoke": (1_000, (60,)),
     "paper": (200_000, (60, 61, 62)),
+}
+BUDGET: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
+    "smoke": (1_000, (80,)),
+    "paper": (20_000, tuple(range(80, 100))),
+}
+BUDGET_LARGE: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
+    "smoke": (1_000, (100,)),
+    "paper": (200_000, (100, 101, 102)),
 }
 FIGURES: Final = (FigureSpec(name="titration", band="minmax", log="x", title="Return per patient-week"),)
 
@@ -59,8 +89,18 @@ def large_runs(scale: Scale) -> tuple[Run, ...]:
     return tuple(_private(trust, 1.0, LARGE[scale]) for trust in ("central", "shuffle"))
 
 
-def _private(trust: str, epsilon: float, size: tuple[int, tuple[int, ...]]) -> Run:
-    return _run(f"{trust}, ε={epsilon:g}", size, trust=trust, epsilon=epsilon, delta=DELTA)
+def budget_runs(scale: Scale) -> tuple[Run, ...]:
+    """Central and shuffle trust at epsilon 1, with a loss budget."""
+    return tuple(_private(trust, 1.0, BUDGET[scale], loss_budget=LOSS_BUDGET) for trust in ("central", "shuffle"))
+
+
+def budget_large_runs(scale: Scale) -> tuple[Run, ...]:
+    """The same with ten times the people."""
+    return tuple(_private(trust, 1.0, BUDGET_LARGE[scale], loss_budget=LOSS_BUDGET) for trust in ("central", "shuffle"))
+
+
+def _private(trust: str, epsilon: float, size: tuple[int, tuple[int, ...]], **options: Any) -> Run:
+    return _run(f"{trust}, ε={epsilon:g}", size, trust=trust, epsilon=epsilon, delta=DELTA, **options)
 
 
 def _run(label: str, size: tuple[int, tuple[int, ...]], **options: Any) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tacit.papers.claims.measured import Committed, Results
 from tacit.papers.claims.reading import Card, Order
 
-__all__ = ["claims"]
+__all__ = ["VERSIONS", "claims", "lost_with_theory"]
 
 VERSIONS = ("2024", "2025")
 NOISES = ("no privacy", "tight, ε=1")
@@ -75,6 +75,21 @@ def _lost(table: Committed, version: str) -> tuple[int, int, float]:
             lost, runs = lost + bad, runs + len(ends)
             gaps += [float(environment.rpartition("gap=")[2])] if bad else []
     return lost, runs, max(gaps)
+
+
+def lost_with_theory(table: Committed, version: str) -> tuple[int, int]:
+    """How many runs with the widths of the theorem ended with a wrong policy alone, and how many there are.
+
+    A wrong policy alone costs the gap in every episode; while several are left, it is less.
+    """
+    lost, runs = 0, 0
+    for run, environment in table.cells:
+        if f", {version}, theory" in run:
+            at, regret = table.curve(run, environment)
+            gap = float(environment.rpartition("gap=")[2])
+            lost += int(((regret[:, -1] - regret[:, -2]) / (at[-1] - at[-2]) > 0.9 * gap).sum())
+            runs += len(regret)
+    return lost, runs
 
 
 def _elimination(card: Card, results: Results) -> None:

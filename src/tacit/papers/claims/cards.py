@@ -7,7 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tacit.papers.claims import bai2024adversarial, bai2024shuffle, bai2025secure, garcelon2021local, he2025policy
+from tacit.papers.claims import (
+    bai2024adversarial,
+    bai2024shuffle,
+    bai2025secure,
+    central,
+    garcelon2021local,
+    he2025policy,
+    index,
+)
 from tacit.papers.claims.measured import Results, committed
 from tacit.papers.claims.reading import Card
 
@@ -17,10 +25,12 @@ CARDS: Final[Mapping[str, Callable[[Card, Results], None]]] = {
     "bai2024adversarial": bai2024adversarial.claims,
     "bai2024shuffle": bai2024shuffle.claims,
     "bai2025secure": bai2025secure.claims,
+    "central": central.claims,
     "garcelon2021local": garcelon2021local.claims,
     "he2025policy": he2025policy.claims,
+    "index": index.claims,
 }
-SKIPPED: Final = ("What tacit implements", "Notation", "Options of")
+SKIPPED: Final = ("What tacit implements", "Notation", "Options of", "Committed results", "Constants")
 """Sections that describe the software."""
 
 

@@ -30,11 +30,11 @@ NUMBER: Final = re.compile(
 RANGE: Final = re.compile(r"(?<=\d)[-–](?=\d)")
 SYMBOL: Final = r"(?:\b(?:[SAHKXCdmkNLBzk]|first L|[Ee]psilon|[Dd]elta|seed|random-mdp:seed)|C₁|ε₀|δ₀|E'|[τμεδβαΔ])"
 ONE: Final = r"[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:·10)?⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]*"
-OTHER: Final = r"(?:0\.1|0\.2|0\.25|0\.35|0\.5|0\.7|1|2|4|5|8|10|20|100|10[⁴⁵⁶⁷⁸])(?![\d.%⁰-⁹\w])"
+OTHER: Final = r"(?:0\.1|0\.2|0\.25|0\.35|0\.5|0\.7|1|2|4|5|8|10|20|100|10[⁴⁵⁶⁷⁸])(?![\d%⁰-⁹\w]|\.\d)"
 """What may follow a first value in a list of settings: anything else after a comma is a number of its own."""
 WORDS: Final = (
     "[Ff]igures?|Figs?\\.|Theorems?|Lemmas?|Lemma [A-Z]|Props?\\.|Propositions?|Eqs?\\.|Alg\\.|Algorithms?|"
-    "Tables?|Sections?|Sec\\.|Appendix|Assumptions?|Definitions?|Remarks?|rows?|decision|[Ll]ine"
+    "Tables?|Sections?|Sec\\.|Appendix|Corollary|Assumptions?|Definitions?|Remarks?|rows?|decision|[Ll]ine"
 )
 HOLE: Final = r"([-−]?[\d∞][\d,.]*(?:e-?\d+)?(?:(?:·10)?⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)?(?<![.,]))"
 FENCE: Final = re.compile(r"^```(.*)$\n(?:.*\n)*?```$", re.M)

@@ -134,6 +134,8 @@ def _of(epsilon: float) -> Callable[[Result], bool]:
 
 
 FIGURES: Final = tuple(
-    FigureSpec(name=f"regret-epsilon-{epsilon:g}", select=_of(epsilon), title=f"frontier/central, ε = {epsilon:g}")
+    FigureSpec(
+        name=f"regret-epsilon-{epsilon:g}", select=_of(epsilon), title=f"frontier/central, ε = {epsilon:g}", columns=2
+    )
     for epsilon in EPSILONS
 )

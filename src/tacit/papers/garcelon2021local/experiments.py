@@ -30,6 +30,7 @@ from tacit.runs.result import Result
 __all__ = [
     "ENVIRONMENT",
     "EPSILONS",
+    "EVERY_USER",
     "LOCAL_DELTA",
     "epsilon_runs",
     "every_user_runs",
@@ -103,6 +104,15 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
             config = replace(run.config, learner=f"{name},replan={replan}", seeds=as_seeds(seeds), checkpoints=30)
             found.append(Run(label=f"{run.label}, replanned {replan}", config=config))
     return tuple(found)
+
+
+EVERY_USER: Final = PanelFigure(
+    name="every-user",
+    panels=lambda result: (result.label.rpartition(", replanned ")[0],),
+    line=lambda result: f"replanned {result.label.rpartition(' ')[2].replace('every', 'after every user')}",
+    columns=2,
+)
+"""One panel per learner: its two runs lie upon each other."""
 
 
 def epsilon_runs(scale: Scale, epsilon: float) -> tuple[Run, ...]:

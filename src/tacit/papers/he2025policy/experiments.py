@@ -25,11 +25,12 @@ from tacit.arrays import Floats
 from tacit.learners.gradient_rates import theory_batch
 from tacit.papers.fitting import fit_exponent
 from tacit.papers.he2025policy.powers import DEVIATIONS, alpha_bias, clipping_bias, powers_of
+from tacit.papers.panels import save_titled
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, STYLES, FigureSpec, save_figure
+from tacit.runs.figures import GREY, STYLES, WIDTH, FigureSpec, save_figure
 from tacit.runs.result import Result
-from tacit.runs.storage import write_json, write_whole
+from tacit.runs.storage import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -209,21 +210,25 @@ class FisherFigure:
     name: str = "fisher"
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw, and write the numbers as JSON beside the figure."""
+        """Write the numbers as JSON beside the figure, and draw them."""
+        told = {"version": results[0].version, "title": title, **fisher_of(results)}
+        write_json(path.with_suffix(".json"), told)
+        return self.paint(told, path, title=title)
+
+    def paint(self, told: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
         from matplotlib.figure import Figure
 
-        found = fisher_of(results)
-        write_json(path.with_suffix(".json"), {"version": results[0].version, "title": title, **found})
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         ax = figure.subplots()
-        for curve, (color, dash, marker) in zip(found["curves"], STYLES, strict=False):
+        for curve, (color, dash, marker) in zip(told["curves"], STYLES, strict=False):
             name = "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
             label = f"{name}, N = {curve['users']:,}: μ^{curve['exponent']:.2f}"
             ax.plot(curve["mu"], curve["mean"], color=color, linestyle=dash, marker=marker, markersize=4, label=label)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("μ = 1/τ² of the Gaussian policy", color=GREY)
-        ax.set_ylabel(found["error"], color=GREY)
+        ax.set_ylabel(told["error"], color=GREY)
         ax.legend(fontsize=7, frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
@@ -244,16 +249,18 @@ class RateFigure:
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the rates of these results and write `rates.json` beside the figure."""
-        import io
-
-        from matplotlib.figure import Figure
-
         made = {"command": f"tacit reproduce he2025policy/{self.theorem} --scale paper", "version": results[0].version}
         rates = made | rates_of(self.theorem, results)
         write_json(path.with_suffix(".json"), json.loads(json.dumps(rates)))
+        return self.paint(rates, path, title=title)
+
+    def paint(self, rates: Mapping[str, Any], path: Path, *, title: str) -> Figure:
+        """Draw the numbers."""
+        from matplotlib.figure import Figure
+
         sampling, privacy = EXPONENTS[self.theorem]
         sizes = SIZES[self.theorem]
-        figure = Figure(figsize=(4.2 * len(sizes), 7.0), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 7.4), layout="constrained")
         axes = figure.subplots(2, len(sizes), squeeze=False, sharex=True)
         for column, (dimension, _) in enumerate(sizes):
             top, bottom = axes[0, column], axes[1, column]
@@ -281,19 +288,15 @@ class RateFigure:
                 )
                 ax.legend(fontsize=7, frameon=False)
                 ax.spines[["top", "right"]].set_visible(False)
-                ax.tick_params(colors=GREY, labelsize=8)
+                ax.tick_params(colors=GREY, labelsize=8, which="both")
             top.set_title(f"d = {dimension}", loc="left", fontsize=10)
             bottom.set_xlabel("users N", color=GREY)
         axes[0, 0].set_ylabel(rates["error"], color=GREY)
-        axes[1, 0].set_ylabel("cost of privacy: error minus that of the same batches without noise", color=GREY)
-        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        axes[1, 0].set_ylabel("cost of privacy", color=GREY)
         counts = {curve["seeds"] for curve in rates["curves"]}
         caption = f"mean ± one standard deviation over {max(counts)} seeds; exponents over the last decade of N"
-        figure.supxlabel(f"{caption}; simulation only", fontsize=8, color=GREY, x=0.01, ha="left")
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=path.suffix[1:], dpi=130)
-        write_whole(path, buffer.getvalue())
-        return figure
+        caption += "; cost: error minus that of the same batches without noise"
+        return save_titled(figure, path, title, caption)
 
 
 def _number(value: float) -> float | None:

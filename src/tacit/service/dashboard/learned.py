@@ -8,13 +8,25 @@ from typing import Any, Final
 
 from tacit.study.followed import Followed, changes
 from tacit.study.readings import Reading
+from tacit.study.study import Study
+from tacit.study.trial import is_trial, read_trial
 
-__all__ = ["changed", "policy_table", "returns"]
+__all__ = ["changed", "policy_table", "returns", "trial"]
 
 STATES: Final = 60
 STEPS: Final = 24
 CHANGES: Final = 60
 """So much of a policy fits on a page; the rest is counted."""
+
+
+def trial(study: Study) -> dict[str, Any] | None:
+    """The verdict of a study that is a trial, as shares of the declared range; None for every other study."""
+    if not is_trial(study.design):
+        return None
+    found = read_trial(study)
+    if found is None:
+        return {"arms": list(study.design.actions), "line": None}
+    return {"arms": list(found.arms), "line": found.line}
 
 
 def returns(found: Sequence[Reading]) -> list[dict[str, Any]]:

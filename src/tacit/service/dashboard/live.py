@@ -145,6 +145,7 @@ class Live:
             "learner": None
             if study is None
             else {
+                "trial": self._fresh("trial", self._seen(), lambda: learned.trial(study)),
                 "returns": learned.returns(read),
                 "policy": learned.policy_table(policies),
                 "changed": learned.changed(policies),

@@ -1,0 +1,142 @@
+"""The committed measurements as a page of the documentation: one table per benchmark, one figure of all targets.
+
+    python -m benchmarks.page            writes docs/benchmarks.md and docs/benchmarks.png
+
+`python -m benchmarks` does it, too, when it has measured. A test renders the committed measurements again and compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.rows import goal, met, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.png"
+MET, MISSED, GREY = "#0072b2", "#d55e00", "#767676"
+NARROW, WIDE = 0.5, 1e3
+"""What the figure shows of how many times better than its target a row is; beyond, rows stand at the border."""
+
+Measured = dict[str, dict[str, Any]]
+
+
+def measured(directory: Path = RESULTS) -> Measured:
+    """What was measured, by the names of benchmarks."""
+    found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.json")))
+    return {content["benchmark"]: content for content in found}
+
+
+def digest(found: Measured) -> str:
+    """SHA-256 of what was measured."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def margin(row: dict[str, Any]) -> float | None:
+    """How many times better than its target a row is; None where it has none.
+
+    >>> margin({"ratio": 300.0, "target": 100.0}), margin({"ratio": 0.5, "target": 1.0, "better": "lower"})
+    (3.0, 2.0)
+    """
+    verdict = met(row)
+    if verdict is None:
+        return None
+    ratio, target = float(row["ratio"]), float(row["target"])
+    if (row.get("better") or "higher") == "lower":
+        return target / ratio if ratio > 0 else float("inf")
+    return ratio / target
+
+
+def words(found: Measured) -> str:
+    """What the figure shows, for those who cannot see it."""
+    rows = [(name, row) for name, content in found.items() for row in content["rows"] if met(row) is not None]
+    kept = [row for _, row in rows if met(row)]
+    missed = [row for _, row in rows if not met(row)]
+    middle = statistics.median(margin(row) or 0.0 for _, row in rows)
+    said = f"{len(kept)} of {len(rows)} measured targets are met, by a factor of {middle:.2g} at the median."
+    if missed:
+        worst = min(missed, key=lambda row: margin(row) or 0.0)
+        said += f" {len(missed)} are missed, the worst by {1 / (margin(worst) or 1.0):.2f} times ({worst['name']})."
+    return said
+
+
+def render(found: Measured) -> str:
+    """The page, as Markdown."""
+    missed = [
+        f"- `{name}`: {row['name']}: {number(row['ratio'])} where {goal(row)} was wanted ({row.get('detail', '')})"
+        for name, content in found.items()
+        for row in content["rows"]
+        if met(row) is False
+    ]
+    parts = [_HEAD.format(words=words(found)), "## Targets that are missed\n"]
+    parts.append("\n".join(missed) if missed else "None.")
+    for name, content in found.items():
+        machine = content["machine"]
+        parts.append(f"\n## {name}\n\n`{content['command']}`, tacit {machine['tacit']}, {machine['processor']}.\n")
+        parts.append("| what | measured | target | | |\n|---|---:|---:|---|---|")
+        for row in content["rows"]:
+            verdict = {True: "met", False: "**missed**", None: ""}[met(row)]
+            cells = (row["name"], number(row.get("ratio")), goal(row), verdict, row.get("detail", ""))
+            parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(parts) + "\n"
+
+
+def draw(found: Measured) -> Figure:
+    """How many times better than its target every row is, benchmark by benchmark."""
+    from matplotlib.figure import Figure
+
+    names = [name for name, content in found.items() if any(met(row) is not None for row in content["rows"])]
+    figure = Figure(figsize=(8.0, 0.3 * len(names) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for place, name in enumerate(names):
+        for row in found[name]["rows"]:
+            times = margin(row)
+            if times is None:
+                continue
+            shown = min(max(times, NARROW), WIDE)
+            marker, colour = ("o", MET) if met(row) else ("X", MISSED)
+            axes.plot(shown, place, ">" if times > WIDE else marker, color=colour, markersize=6, alpha=0.75)
+    axes.axvline(1.0, color=GREY, linewidth=1)
+    axes.plot([], [], "o", color=MET, label="met")
+    axes.plot([], [], "X", color=MISSED, label="missed")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set(xscale="log", xlim=(0.9 * NARROW, 1.2 * WIDE), xlabel="times better than the target")
+    axes.legend(loc="lower right")
+    return figure
+
+
+def write() -> tuple[Path, Path]:
+    """Write page and figure of what is committed."""
+    found = measured()
+    PAGE.write_text(render(found), encoding="utf-8")
+    draw(found).savefig(PICTURE, dpi=130, metadata={"Source": digest(found), "Software": None})
+    return PAGE, PICTURE
+
+
+_HEAD = """\
+# Benchmarks
+
+Generated from `benchmarks/results` by `python -m benchmarks.page` and compared with it by a test. Both sides of a ratio
+are measured in the same run, best of several, in CPU seconds; `make bench` measures everything again on your machine,
+and [benchmarks/README.md](../benchmarks/README.md) says what each of them compares.
+
+```{{figure}} benchmarks.png
+:alt: {words}
+:width: 100%
+
+Every measured row against its target: to the right of the line it is met, and by how much.
+```
+"""
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{path.relative_to(ROOT)}\n" for path in write()))

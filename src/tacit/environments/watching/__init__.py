@@ -1,0 +1,1 @@
+"""Watching videos: sessions of the published simulator RecSim, written anew and compiled."""

@@ -1,0 +1,110 @@
+"""The rows of a seed in the long format, what is kept beside them, and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tacit.errors import InvalidInput
+from tacit.loop.simulate import SeedRun
+from tacit.policies import policy_to_dict
+from tacit.runs.places import is_local
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COLUMNS", "parquet_bytes", "read_parquet", "seed_details", "seed_rows"]
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "experiment": "string",
+    "run": "string",
+    "environment": "string",
+    "learner": "string",
+    "trust": "string",
+    "epsilon": "float64",
+    "delta": "float64",
+    "calibration": "string",
+    "mechanism": "string",
+    "batch": "int64",
+    "constants": "string",
+    "z": "float64",
+    "seed": "int64",
+    "episode": "int64",
+    "regret": "float64",
+}
+"""Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
+COMPRESSED_FROM: Final = 1000
+"""Rows."""
+
+
+def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+    """The rows of a seed in the long format."""
+    import pyarrow as pa
+
+    count = len(run.episodes)
+    varying = {"episode": run.episodes, "regret": run.regret}
+    if run.returns is not None:  # the sum of all returns so far stands where regret would
+        varying["return"] = np.array(run.returns.total)
+    constant = {**labels, "seed": run.seed}
+    schema = _schema(live=run.returns is not None)
+    columns = [
+        pa.array(varying[field.name], field.type)
+        if field.name in varying
+        else pa.repeat(pa.scalar(constant[field.name], field.type), count)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+@lru_cache(maxsize=2)
+def _schema(*, live: bool) -> pa.Schema:
+    import pyarrow as pa
+
+    names = dict(COLUMNS)
+    if live:
+        names["return"] = names.pop("regret")
+    return pa.schema([(name, getattr(pa, kind)()) for name, kind in names.items()])
+
+
+def seed_details(run: SeedRun) -> dict[str, Any]:
+    """What is kept of a seed beside its rows."""
+    details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
+    if run.objective is not None:
+        details["objective"] = asdict(run.objective)
+    if run.losses is not None:
+        details["losses"] = asdict(run.losses)
+    if run.returns is not None:
+        details["returns"] = run.returns.to_dict()
+    if run.policy is not None:
+        details["policy"] = policy_to_dict(run.policy)
+    if run.interval is not None:
+        details["interval"] = run.interval._asdict()
+    if run.arms is not None:
+        details["arms"] = run.arms.to_dict()
+    return details
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as a Parquet file; where there are few rows, zstd costs more than it saves."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd" if table.num_rows >= COMPRESSED_FROM else "none")
+    return bytes(sink.getvalue())
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """The table in a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path if is_local(path) else pa.BufferReader(path.read_bytes())).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"{path} must be a Parquet file written by tacit: {error}") from error

@@ -1,0 +1,163 @@
+"""`trial`: a private test by fresh users in two arms whether the new policy is better than what people do already.
+
+    arms         the baseline and the policy, so many fresh users each, by public lots; or the policy alone: its value
+    release      everybody's return, clipped to a declared range and rounded to a bit, by a privatizer
+    certificate  of that one batch, where its people are fresh; else of everything that one person is exposed to
+
+`tacit.trial_size` says beforehand how many users that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tacit.accounting.certificate import Certificate
+from tacit.data.arms import require_bounds
+from tacit.environments.baselines import baseline_policy, baseline_table
+from tacit.environments.live import LiveWorld
+from tacit.environments.registry import make_environment
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, require, require_count
+from tacit.loop.arms import Lived, release_arms, trial_world
+from tacit.planning.arms import require_alpha
+from tacit.policies import Policy
+from tacit.privatizers.arms import ArmRelease, composed, make_arms
+from tacit.released.arms import ArmStatistics
+from tacit.runs.assemble import assemble
+from tacit.runs.bundle import Bundle
+from tacit.runs.config import RunConfig
+from tacit.runs.result import Result
+from tacit.runs.trial_arms import baseline_name, claim_of, run_policies, truth_of
+from tacit.runs.trial_result import People, TrialResult
+from tacit.types import Trust
+
+__all__ = ["trial"]
+
+
+def trial(
+    policy: Result | Bundle | object,
+    *,
+    users: int,
+    environment: str | TabularMDP | LiveWorld | None = None,
+    against: object = None,
+    trust: Trust | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    alpha: float = 0.05,
+    bounds: Sequence[float] | None = None,
+    people: People = "fresh",
+    honest_fraction: float | None = None,
+    allow_large_delta: bool = False,
+    seed: int | None = None,
+    command: str | None = None,
+) -> TrialResult:
+    """Compare a policy with the baseline in a private trial, or certify its value where there is nothing to compare.
+
+    - `policy`: A `Result` or `Bundle` (its policy, environment, baseline and claim are taken unless others are given),
+      or a policy of an environment: an object, a table or a name.
+    - `users`: How many users each arm has. They are nobody's users before, unless `people` is "same".
+    - `against`: The baseline: a name such as 'careful' or 'always right', a table or a policy.
+    - `trust`, `epsilon`, `delta`: What is promised to the users of the trial.
+    - `alpha`: How often the interval, and so the verdict, may be wrong.
+    - `bounds`: The declared range of a return in the world's own unit; returns are clipped to it.
+    - `people`: "fresh", or "same" where users of the run may come again: the certificate then adds both up.
+    - `seed`: Whose policy of a result it is, and the coins of the trial (the first seed, or 0).
+
+    >>> found = trial("always right", against="always left", environment="riverswim", users=3000, trust="central",
+    ...               epsilon=1.0, delta=1e-6)
+    >>> found.verdict, found.low < found.truth < found.high
+    ('better', True)
+    """
+    n = require_count("users", users)
+    target = _target(policy, environment, against, seed)
+    asked = claim_of(target.config, trust, epsilon, delta, honest_fraction)
+    arms = make_arms(users=(n,) * len(target.policies), allow_large_delta=allow_large_delta, **asked)
+    a, unit = require_alpha(alpha), trial_world(target.world)[1]
+    declared = unit.bounds if bounds is None else require_bounds(bounds)
+    certificate = arms.certificate()
+    if people == "same":
+        if target.certificate is None:
+            raise InvalidInput("people who come again need the run they were in; hand over its result, or say 'fresh'")
+        certificate = composed(target.certificate, certificate)
+    found = TrialResult(
+        environment=target.name,
+        arms=target.names,
+        released=ArmStatistics(sums=(0.0,) * len(arms.users), users=arms.users, noise=arms.noise),
+        bounds=declared,
+        alpha=a,
+        certificate=certificate,
+        people=people,
+        seed=target.seed,
+        command=command or f"tacit.trial(..., users={n}, trust={asked['trust']!r}, seed={target.seed})",
+    )
+    return _carried_out(found, target.world, target.policies, arms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What is compared, where, and after which run."""
+
+    world: Lived
+    name: str
+    policies: tuple[Policy, ...]
+    names: tuple[str, ...]
+    seed: int
+    config: RunConfig | None = None
+    certificate: Certificate | None = None
+
+
+def _target(policy: object, environment: Any, against: object, seed: int | None) -> _Target:
+    if isinstance(policy, Result | Bundle):
+        return _of_run(policy, environment, against, seed)
+    if environment is None:
+        raise InvalidInput("a policy must come with its environment, or as the result of a run; give environment=...")
+    made = make_environment(environment) if isinstance(environment, str) else environment
+    world, _ = trial_world(made)
+    mine = baseline_policy(world, baseline_table(policy))
+    given = () if against is None else (baseline_policy(world, baseline_table(against)),)
+    names = () if against is None else (_shown(against, "baseline"),)
+    name = environment if isinstance(environment, str) else world.name or "custom"
+    number = 0 if seed is None else require_count("seed", seed, 0)
+    return _Target(
+        world=world, name=name, policies=(*given, mine), names=(*names, _shown(policy, "policy")), seed=number
+    )
+
+
+def _of_run(found: Result | Bundle, environment: Any, against: object, seed: int | None) -> _Target:
+    require(environment is None, "a result has its environment; leave environment out", "another")
+    if isinstance(found, Bundle):
+        chosen, policy = found.seed, found.policy
+        require(seed in (None, chosen), f"the bundle holds seed {chosen}", seed)
+    else:
+        chosen = found.seeds[0] if seed is None else seed
+        policy = found.policy_of(chosen)
+    parts = assemble(found.config)
+    world, _ = trial_world(parts.mdp)
+    baseline, name = parts.baseline, baseline_name(found.config)
+    if against is not None:
+        baseline, name = baseline_policy(world, baseline_table(against)), _shown(against, "baseline")
+    mine = run_policies(parts, policy)[-1]
+    return _Target(
+        world=world,
+        name=found.config.environment_name,
+        policies=(mine,) if baseline is None else (baseline, mine),
+        names=("policy",) if baseline is None else (name, "policy"),
+        seed=chosen,
+        config=found.config,
+        certificate=found.certificate,
+    )
+
+
+def _carried_out(planned: TrialResult, world: Lived, policies: tuple[Policy, ...], arms: ArmRelease) -> TrialResult:
+    """The trial with what its users released; nobody comes before everything was checked."""
+    unit = trial_world(world)[1]
+    released = release_arms(world, policies, arms, bounds=unit.inner(planned.bounds), seed=planned.seed)
+    whole = planned.bounds[0] <= unit.bounds[0] and planned.bounds[1] >= unit.bounds[1]
+    truth = truth_of(world, policies, unit.scale, unit.offset) if whole else None
+    return replace(planned, released=released, truth=truth)
+
+
+def _shown(given: object, otherwise: str) -> str:
+    return given if isinstance(given, str) and not given.endswith(".json") else otherwise

@@ -1,0 +1,212 @@
+"""`TrialResult`: what fresh users in two arms, or in one, released, and what it shows.
+
+    interval     of the difference, wrong with probability at most alpha, whatever returns are: Lemma B5 (exact arms)
+    verdict      better, worse or not shown: each of the first two is wrong with probability at most alpha/2
+
+What counts is the mean of returns that are clipped to the declared range; by default that is all a return can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from tacit._version import __version__
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.errors import InvalidInput, UnknownName, require
+from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
+from tacit.released.arms import ArmStatistics
+
+__all__ = ["FORMAT", "ArmMean", "People", "TrialResult"]
+
+FORMAT: Final = "tacit-trial"
+FORMAT_VERSION: Final = 1
+People: TypeAlias = Literal["fresh", "same"]
+"""Whether nobody of the trial was in the run before, or anybody may have been."""
+KEPT: Final = ("environment", "arms", "bounds", "alpha", "people", "seed", "version", "command")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmMean:
+    """The released mean return of one arm, in the world's own unit, with an interval of its own."""
+
+    name: str
+    users: int
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.name} {self.mean:.4g} [{self.low:.4g}, {self.high:.4g}] ({self.users:,} users)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """What a trial released and what it shows; everything but `truth` is computed from the release."""
+
+    environment: str
+    arms: tuple[str, ...]
+    """The names of the arms: the baseline and the policy, or the policy alone."""
+    released: ArmStatistics
+    bounds: tuple[float, float]
+    """The declared range of returns, in the world's own unit."""
+    alpha: float
+    certificate: Certificate
+    people: People
+    seed: int
+    command: str
+    truth: float | None = None
+    """Simulation only: the true difference (or value), where the world has a table and nothing is clipped."""
+    version: str = __version__
+
+    def __post_init__(self) -> None:
+        require(len(self.arms) == len(self.released.users), "every arm must have a name", list(self.arms))
+        if self.people not in get_args(People):
+            raise UnknownName("kind of people", str(self.people), get_args(People))
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised to the people of the trial."""
+        return self.certificate.claim
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are two arms."""
+        return len(self.arms) == 2
+
+    @property
+    def interval(self) -> ArmInterval:
+        """The difference (the policy's mean return minus the baseline's), or the value of the policy."""
+        return self._own(interval_of(self.released, self.alpha), single=not self.compared)
+
+    @property
+    def estimate(self) -> float:
+        """The released difference, or value."""
+        return self.interval.estimate
+
+    @property
+    def low(self) -> float:
+        """Where the interval begins."""
+        return self.interval.low
+
+    @property
+    def high(self) -> float:
+        """Where the interval ends."""
+        return self.interval.high
+
+    @property
+    def p_value(self) -> float | None:
+        """The bound of the p-value; None for a single arm."""
+        return self.interval.p_value
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the difference shows; None for a single arm."""
+        return verdict_of(self.interval) if self.compared else None
+
+    @property
+    def means(self) -> tuple[ArmMean, ...]:
+        """Every arm by itself; each interval is wrong with probability at most alpha."""
+        parts = zip(self.arms, self.released.sums, self.released.users, strict=True)
+        found = []
+        for name, total, users in parts:
+            one = ArmStatistics(sums=(total,), users=(users,), noise=self.released.noise)
+            own = self._own(interval_of(one, self.alpha), single=True)
+            found.append(ArmMean(name=name, users=users, mean=own.estimate, low=own.low, high=own.high))
+        return tuple(found)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """For people."""
+        level, found = f"{1.0 - self.alpha:.4g}", self.interval
+        shown = f"{found.estimate:.4g} [{found.low:.4g}, {found.high:.4g}]"
+        who = "fresh users" if self.people == "fresh" else "users who may have been in the run"
+        if not self.compared:
+            line = f"value of {self.arms[0]}: {shown} with probability {level}, by {self.released.users[0]:,} {who}"
+            return (line, *self._beside())
+        line = (
+            f"{self.arms[1]} against {self.arms[0]}: {shown} with probability {level}, p ≤ {found.p_value:.2g}: "
+            f"{self.verdict}"
+        )
+        each = f"{' and '.join(f'{users:,}' for users in self.released.users)} {who}"
+        errors = f"a wrong 'better' has probability at most {self.alpha / 2.0:g}, and so has a wrong 'worse'"
+        return (line, f"{each}; {errors}", "; ".join(mean.words for mean in self.means), *self._beside())
+
+    def summary(self) -> str:
+        """All lines, and who is protected."""
+        return "\n".join([f"trial in {self.environment}", *self.lines, f"privacy: {self.certificate.statement}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        found = self.interval
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "environment": self.environment,
+            "arms": list(self.arms),
+            "bounds": list(self.bounds),
+            "alpha": self.alpha,
+            "people": self.people,
+            "seed": self.seed,
+            "version": self.version,
+            "command": self.command,
+            "released": self.released.to_dict(),
+            "estimate": found.estimate,
+            "low": found.low,
+            "high": found.high,
+            "p_value": found.p_value,
+            "verdict": self.verdict,
+            "means": [[mean.mean, mean.low, mean.high] for mean in self.means],
+            "truth": None if self.truth is None else {"value": self.truth, "simulation_only": True},
+            "certificate": self.certificate.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> TrialResult:
+        """The trial that `to_dict` wrote; its interval and verdict must follow from what was released."""
+        known = (plain.get("format"), plain.get("format_version")) == (FORMAT, FORMAT_VERSION)
+        require(known, f"a trial must be a {FORMAT} of version {FORMAT_VERSION}", plain.get("format"))
+        try:
+            kept = {name: plain[name] for name in KEPT}
+            kept |= {name: tuple(kept[name]) for name in ("arms", "bounds")}
+            found = cls(
+                **kept,
+                released=ArmStatistics.from_dict(plain["released"]),
+                certificate=Certificate.from_dict(plain["certificate"]),
+                truth=None if plain["truth"] is None else float(plain["truth"]["value"]),
+            )
+            follows = found.to_dict()
+            said = ("estimate", "low", "high", "p_value", "verdict", "means")
+            same = all(_close(plain[name], follows[name]) for name in said)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput("a trial must be complete, as it was written") from error
+        require(same, "a trial's interval and verdict must follow from what was released", "others")
+        return found
+
+    def _own(self, share: ArmInterval, *, single: bool) -> ArmInterval:
+        """An interval in the world's own unit; a difference has no offset."""
+        low, high = self.bounds
+        offset = low if single else 0.0
+        return ArmInterval(
+            estimate=offset + (high - low) * share.estimate,
+            low=offset + (high - low) * share.low,
+            high=offset + (high - low) * share.high,
+            alpha=share.alpha,
+            p_value=share.p_value,
+        )
+
+    def _beside(self) -> tuple[str, ...]:
+        return () if self.truth is None else (f"the truth is {self.truth:.4g} (simulation only)",)
+
+
+def _close(first: Any, second: Any) -> bool:
+    """Equal, numbers to a part in 10⁶ of what is written."""
+    if isinstance(first, Sequence) and not isinstance(first, str):
+        return len(first) == len(second) and all(map(_close, first, second))
+    if isinstance(first, float | int) and isinstance(second, float | int):
+        return abs(first - second) <= 1e-6 * max(1.0, abs(first))
+    return bool(first == second)
