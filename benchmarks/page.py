@@ -127,7 +127,7 @@ _HEAD = """\
 
 Generated from `benchmarks/results` by `python -m benchmarks.page` and compared with it by a test. Both sides of a ratio
 are measured in the same run, best of several, in CPU seconds; `make bench` measures everything again on your machine,
-and [benchmarks/README.md](../benchmarks/README.md) says what each of them compares.
+and `benchmarks/README.md` says what each of them compares.
 
 ```{{figure}} benchmarks.png
 :alt: {words}

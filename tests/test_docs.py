@@ -221,3 +221,33 @@ def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
         if name(page) != "docs/papers/index.md":
             silent += [(name(page), result) for result in sorted(spoken - shown)]
     assert silent == []
+
+
+def test_every_reader_has_a_way_in_and_the_officer_ends_with_a_signature():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    for reader, caption in (
+        ("researchers", "Researchers"),
+        ("practitioners", "Practitioners"),
+        ("privacy officers", "Privacy officers"),
+    ):
+        part = index.partition(f"## For {reader}\n")[2].partition("\n## ")[0].partition("```")[0]
+        assert len(re.findall(r"\]\([^)]+\)", part)) >= 4, reader
+        assert f":caption: {caption}\n" in index
+    officer = (ROOT / "docs" / "officer.md").read_text("utf-8")
+    assert officer.rindex("## ") == officer.index("## 5. Sign it")
+    *_, last = (code for language, code, _ in blocks(officer) if language == "console")
+    assert [line.split()[2:4] for line in last.splitlines()][1:] == [["keys", "sign"], ["verify", "river"]]
+
+
+def test_the_glossary_has_every_noun_of_the_vocabulary_in_the_same_words():
+    """Decision 0007 decides; a noun that is new there is looked up here."""
+    decided = (ROOT / "docs" / "decisions" / "0007-vocabulary.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]*\|$", decided, flags=re.MULTILINE)
+    nouns = {noun: f"{words}." for noun, words in rows if noun not in ("noun", "---")}
+    page = (ROOT / "docs" / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
+    terms = dict(re.findall(r"^(\S[^\n]*)\n  ([^\n]+)$", page, flags=re.MULTILINE))
+    assert len(nouns) > 60
+    assert list(terms) == sorted(nouns)
+    assert {noun: words[0].lower() + words[1:] for noun, words in terms.items()} == {
+        noun: words[0].lower() + words[1:] for noun, words in nouns.items()
+    }

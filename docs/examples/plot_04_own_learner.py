@@ -73,3 +73,4 @@ axes.set(
     ylabel="share of uniform (simulation only)",
     title="explore, then commit",
 )
+axes.minorticks_off()

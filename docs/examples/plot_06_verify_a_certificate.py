@@ -11,6 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import tacit
+from tacit.accounting.events import GaussianEvent
 
 # %%
 # A run in a directory, and its certificate derived from its configuration.
@@ -29,8 +30,21 @@ print(tacit.verify(place).line)
 assert not tacit.verify(place).true
 
 # %%
-# The same release at other deltas: less certainty buys less epsilon, and here it buys nothing, since it is pure.
-curve = result.certificate.curve
+# The same release at other deltas. Local noise is pure: giving delta away buys nothing. Gaussian noise is not.
+claim = tacit.PrivacyClaim(
+    trust="central",
+    epsilon=1.0,
+    delta=1e-6,
+    unit=tacit.PrivacyUnit(reports=1, per_stage=1),
+    neighbours="replace-one",
+    output="other-users-actions",
+)
+gaussian = tacit.certify(((GaussianEvent(sigma=5.0, shift=1.0), 1),), (), claim, calibration="tight")
+assert gaussian.holds
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.plot([point[0] for point in curve], [point[1] for point in curve], marker="o")
-axes.set(xscale="log", xlabel="delta", ylabel="certified epsilon", title="one release, many deltas", ylim=(0, 1.2))
+for name, certificate in (("this run: local noise", result.certificate), ("Gaussian noise", gaussian)):
+    shown = [point for point in certificate.curve if point[0] > 0]
+    axes.plot([delta for delta, _ in shown], [epsilon for _, epsilon in shown], "o-", label=name)
+axes.set(xscale="log", xlabel="delta", ylabel="certified epsilon", title="what a certificate says at other deltas")
+axes.set_ylim(bottom=0)
+axes.legend()

@@ -57,4 +57,5 @@ axes.set(
     ylabel="share of uniform (simulation only)",
     title="RiverSwim with central trust, swept by a Ray cluster",
 )
+axes.minorticks_off()
 axes.legend()

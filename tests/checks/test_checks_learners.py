@@ -9,6 +9,7 @@ import pytest
 
 from tacit.checks.attack import attack
 from tacit.checks.bugs_device import HalfTheNoise
+from tacit.checks.curator_runs import curator_runs
 from tacit.checks.learners import AUDITED_LEARNERS, audit_learner, target_of
 from tacit.checks.planted import twin
 from tacit.checks.runs import naive_bayes, single_runs
@@ -67,3 +68,26 @@ def test_bad_requests_are_refused():
         audit_learner("sdp-pe", trust="local", epsilon=1.0, delta=1e-6)
     with pytest.raises(InvalidInput, match="trials"):
         audit_learner("ucbvi", trust="local", epsilon=1.0, delta=0.0, trials=5)
+
+
+@pytest.mark.statistical
+def test_the_batches_of_a_curator_are_attacked_together():
+    """False-alarm rate 0.001 each; power: half the noise is refuted, and all batches tell more than the first alone."""
+    config = RunConfig(
+        environment="riverswim:states=3,horizon=2", learner="bucb", episodes=400, seeds=(0,), trust="central",
+        epsilon=3.0, delta=1e-5, constants="valid",
+    )  # fmt: skip
+    parts = assemble(config)
+    found = {}
+    for name, factor in (("honest", 1.0), ("half", 0.5)):
+        noise = replace(parts.privatizer.noise, sigma=factor * parts.privatizer.noise.sigma)
+        broken = replace(parts, privatizer=replace(parts.privatizer, noise=noise))
+        view, first, second, _ = curator_runs(broken, 600, 0)[0]
+        found[name] = attack(target_of("bucb", parts, view), first, second, false_alarm=1e-3)
+    assert found["honest"].verdict == "holds"
+    assert 0.5 < found["honest"].attacked <= found["honest"].certified
+    assert found["half"].verdict == "CERTIFICATE REFUTED"
+    # d² (Σ⁻¹)₁₁ > d² / Σ₁₁: what later batches show of their noise is part of what the canary's batch shows.
+    sizes = [batch.users for batch in parts.privatizer.batches]
+    covariance = parts.privatizer.batch_covariance(sizes, parts.privatizer.following)
+    assert np.linalg.inv(covariance)[0, 0] > 1.1 / covariance[0, 0]

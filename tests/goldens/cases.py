@@ -192,12 +192,17 @@ def _gradients() -> Cases:
         "dp-npg",
         "dp-npg:damping=0.2,staged=false",
         "dp-npg:policy=linear,features=4",
+        "dp-trpo",
+        "dp-trpo:kl=0.2,damping=0.001,staged=false",
+        "dp-trpo:policy=linear,features=4,step=0.2",
+        "dp-pg:policy=neural,hidden=3",
+        "dp-trpo:policy=neural,hidden=3,kl=0.2",
         "dp-ppo",
         "dp-ppo:epochs=2,radius=0.1",
         "dp-ppo:epochs=2,rate=0.5",
     ):
         found.append((BOTH, {"learner": learner, **sizes, **private}))
-    for learner in ("dp-pg", "dp-npg", "dp-ppo"):
+    for learner in ("dp-pg", "dp-npg", "dp-trpo", "dp-ppo"):
         found.append((BOTH, {"learner": learner, **sizes}))
         found.append((BOTH, {"learner": learner, **sizes, "environment": BANDIT, **private}))
     for learner in ("dp-pg", "dp-npg"):

@@ -16,7 +16,7 @@ from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.released.precision import CountPrecision, Sampling, now_radius, precision_log_term
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -176,3 +176,23 @@ def test_options_are_checked():
             DPUCBVI(shape=shape, episodes=10, **wrong)
     with pytest.raises(InvalidInput, match="staged"):
         DPUCBVI(shape=shape_of(small_mdp(), staged=False), episodes=10)
+
+
+def test_sampling_weighs_counts_and_is_no_noise():
+    """With rows kept, the practical rule is that of UCBVI, for users who send one slot too; theory covers both."""
+    mdp = small_mdp(1, horizon=3)
+    shape = shape_of(mdp, staged=True)
+    sampling = Sampling(weight=5.0, noise_share=np.array([0.5, 0.25, 0.125]))
+    released = exact_statistics(mdp, uniform_policy(3, 3, 2), 10_000, staged=True)
+    released.variance[:] = 8.0
+    given = {"shape": shape, "episodes": 10, "constants": "practical", "sampling": sampling}
+    ours, _ = planned(DPUCBVI(rows="kept", **given), released)
+    obi, _ = planned(UCBVI(**given), released)
+    blind, _ = planned(DPUCBVI(rows="kept", **{**given, "sampling": None}), released)
+    np.testing.assert_array_equal(ours.Q, obi.Q)
+    assert np.abs(ours.Q - blind.Q).max() > 0.01
+    projected, _ = planned(DPUCBVI(**given), released)
+    assert projected.variance.tolist() == [4.0, 2.0, 1.0]
+    assert np.abs(projected.Q - planned(DPUCBVI(**{**given, "sampling": None}), released)[0].Q).max() > 0.01
+    theory = planned(DPUCBVI(**{**given, "constants": "theory"}), released)[0]
+    assert theory.variance.tolist() == [8.0, 8.0, 8.0]

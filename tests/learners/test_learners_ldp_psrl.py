@@ -22,7 +22,7 @@ from tacit.policies import uniform_policy
 from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
-from tacit.released.precision import SumPrecision, exact_sums
+from tacit.released.precision import Sampling, SumPrecision, exact_sums
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -226,3 +226,25 @@ def test_noise_aware_sampling_learns_at_a_large_epsilon():
     built = parts("ldp-psrl:staged=false,rewards=beta,prior=noise-aware", mechanism=None, epsilon=20.0)
     run = simulate(mdp, built.learner, built.privatizer, episodes=100_000, seed=0)
     assert run.regret[-1] < 0.02 * 100_000  # uniform: 100,000
+
+
+def test_sampling_widens_the_posterior_and_is_no_noise():
+    """Weight 5: n counts are as uncertain as n/5 users, Beta(1 + R/5, 1 + (N - R)/5); KS test, false alarms 1e-6.
+
+    Power: the posterior of all n counts as users, and the one that takes the stated variance for noise, are rejected.
+    """
+    released = empty_counts(SHAPE)
+    released.visits[:], released.rewards[:], released.transitions[:] = 400.0, 100.0, 200.0
+    exact = SumPrecision(variance=np.zeros(4), scale=np.zeros(4))
+    given = {"shape": SHAPE, "precision": exact, "episodes": 100, "reward_posterior": "beta", "prior": "noise-aware"}
+    right = scipy.stats.beta(1 + 100 / 5, 1 + 300 / 5)
+    all_sampled = Sampling(weight=5.0, noise_share=np.zeros(3))
+    stated = released._replace(variance=np.full(3, 400.0))
+    _, r = samples(LDPPSRL(**given, sampling=all_sampled), stated, draws=1000)
+    assert fits(r[:, 0, 0], right) > 1e-6
+    _, r = samples(LDPPSRL(**given), released, draws=1000)
+    assert fits(r[:, 0, 0], right) < 1e-6
+    _, r = samples(LDPPSRL(**given, sampling=Sampling(weight=5.0, noise_share=np.ones(3))), stated, draws=1000)
+    assert fits(r[:, 0, 0], right) < 1e-6
+    with pytest.raises(NotSupported, match="rewards=beta"):
+        LDPPSRL(**{**given, "reward_posterior": "normal-gamma"}, sampling=all_sampled)

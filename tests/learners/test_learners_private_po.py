@@ -14,9 +14,10 @@ from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.private_po import PrivateUCBPO
 from tacit.loop.simulate import simulate
+from tacit.planning.widths import practical_width
 from tacit.policies import StochasticPolicy, uniform_policy
 from tacit.privatizers.none import Unprotected
-from tacit.released.precision import CountPrecision, now_radius, precision_log_term
+from tacit.released.precision import CountPrecision, Sampling, now_radius, precision_log_term
 
 UNIFORM = uniform_policy(4, 3, 2)
 
@@ -89,3 +90,20 @@ def test_options_are_checked():
             PrivateUCBPO(shape=shape, episodes=10, **wrong)
     with pytest.raises(InvalidInput, match="staged"):
         PrivateUCBPO(shape=shape_of(small_mdp(), staged=False), episodes=10)
+
+
+def test_sampling_weighs_counts_and_is_no_noise():
+    """The last step has no successors: its width is the shared rule's, at the weight and with the noise alone."""
+    mdp = small_mdp(2)
+    sampling = Sampling(weight=5.0, noise_share=np.array([0.5, 0.25, 0.125]))
+    released = exact_statistics(mdp, UNIFORM, 10_000, staged=True)
+    released.variance[:] = 8.0
+    learner = PrivateUCBPO(shape=shape_of(mdp, staged=True), episodes=10, constants="practical", sampling=sampling)
+    belief = told(learner, learner.begin(), released)
+    assert belief.variance.tolist() == [4.0, 2.0, 1.0]
+    n, r = released.visits[-1], released.rewards[-1] / released.visits[-1]
+    for s in range(3):
+        for a in range(2):
+            width = practical_width(1.0, 1, n[s, a], r[s, a], 0.0, 0.0, 4.0, 1.0, 5.0)
+            assert belief.Q[-1, s, a] == pytest.approx(min(1.0, r[s, a] + width), rel=1e-12)
+    assert (belief.Q[-1] < 1.0).any()

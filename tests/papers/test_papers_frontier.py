@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import tacit
 from tacit.papers.frontier import page as frontier
+from tacit.papers.frontier import structure
 from tacit.runs.comparison import borrow_finished
 from tacit.runs.config import RunConfig, as_seeds
 
@@ -19,25 +21,29 @@ def test_every_learner_to_choose_from_stands_everywhere_with_twenty_seeds():
     assert len({run.config.world_name for run in found}) == 4
     for kind in frontier.CHOICE:
         mine = [r.config for r in found if r.label.startswith(f"{kind}, ε")]
-        assert {(c.epsilon, c.episodes) for c in mine} == {(e, K) for e in frontier.EPSILONS for K in (20_000, 200_000)}
-        assert len(mine) == 4 * 5 * 2
+        also = {(2.0, 20_000)} if kind in frontier.LOCAL else set()
+        asked = {(e, K) for e in frontier.EPSILONS for K in (20_000, 200_000)} | also
+        assert {(c.epsilon, c.episodes) for c in mine} == asked
+        assert len(mine) == 4 * len(asked)
         assert all(len(c.seeds) == 20 for c in mine)
         assert all(c.constants == (None if c.learner == "ldp-rts" else "practical") for c in mine)
 
 
+@cache
 def committed_shares() -> dict[tuple[str, str], np.ndarray]:
     """(environment, run) -> share of the uniform policy's regret, one per seed."""
     import pyarrow.parquet as pq
 
     place = Path(__file__).parents[2] / "results" / "frontier" / "page"
     cells = json.loads((place / "cells.json").read_text())["runs"]
-    rows = pq.ParquetFile(place / "results.parquet").read().to_pylist()
-    found = {}
-    for cell in cells:
-        last = [r for r in rows if (r["environment"], r["run"], r["episode"]) == (
-            cell["environment"], cell["run"], cell["episodes"])]  # fmt: skip
-        found[cell["environment"], cell["run"]] = np.array([r["regret"] for r in last]) / cell["uniform regret"]
-    return found
+    last: dict[tuple[str, str, int], list[float]] = {}
+    for row in pq.ParquetFile(place / "results.parquet").read().to_pylist():
+        last.setdefault((row["environment"], row["run"], row["episode"]), []).append(row["regret"])
+    return {
+        (cell["environment"], cell["run"]): np.array(last[cell["environment"], cell["run"], cell["episodes"]])
+        / cell["uniform regret"]
+        for cell in cells
+    }
 
 
 def test_central_trust_is_nowhere_significantly_worse_than_shuffle_trust():
@@ -50,6 +56,16 @@ def test_central_trust_is_nowhere_significantly_worse_than_shuffle_trust():
             assert central.mean() - other.mean() <= 3.3 * error, (world, run)
             compared += 1
     assert compared == 80
+
+
+def test_the_table_of_local_trust_at_epsilon_2_is_that_of_the_committed_runs():
+    shares = committed_shares()
+    page = (Path(__file__).parents[2] / "docs" / "frontier.md").read_text()
+    names = ("riverswim", "random-mdp S=5 A=3 H=5", "random-mdp S=8 A=3 H=6", "treatment")
+    for world, name, most in zip(frontier.WORLDS, names, (0.12, 0.09, 0.08, 0.40), strict=True):
+        one, counts = (float(shares[world, f"{kind}, ε=2, K=20,000"].mean()) for kind in frontier.LOCAL)
+        assert f"| {name} | {one:.2f} | {counts:.2f} |" in page
+        assert one <= most < counts
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +105,22 @@ def test_runs_of_a_child_are_borrowed(tmp_path):
     shutil.rmtree(root)
     other = RunConfig(environment="riverswim", learner="uniform", episodes=11, seeds=as_seeds(1))
     assert borrow_finished({"riverswim/uniform": other}, root, notify=told.append) == 0
+
+
+def test_the_table_of_public_structure_is_that_of_the_committed_runs():
+    root = Path(__file__).parents[2]
+    shares = structure.committed_shares(root / "results" / "frontier" / "structure")
+    assert set(shares) == {(r.config.environment_name, r.label) for r in structure.runs("paper")}
+    page = (root / "docs" / "public-structure.md").read_text()
+    assert structure.summary_table(shares) in page
+    helped = features = 0
+    for (world, run), (mean, _, high) in shares.items():
+        learner, declared = structure.kind_of(run)
+        plain = shares.get((world, f"{learner}: nothing"))
+        if plain is not None and declared == "support":
+            assert high < plain[1], (world, run)
+            helped += 1
+        elif plain is not None and "features" in declared and not learner.startswith("local"):
+            assert mean > plain[2], (world, run)
+            features += 1
+    assert (helped, features) == (16, 16)

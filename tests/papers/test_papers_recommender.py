@@ -10,6 +10,7 @@ import pytest
 
 from tacit.papers.cases.recommender import large_runs, runs, table
 from tacit.papers.cases.recommender_package import difference
+from tacit.papers.cases.recommender_package import table as in_package
 from tacit.papers.recheck import recheck
 
 ROOT = Path(__file__).parents[2]
@@ -27,13 +28,24 @@ def test_the_design_is_that_of_the_page():
     assert all(run.config.because is not None for run in (*small[1:], *large))
 
 
-@pytest.mark.parametrize(("name", "runs"), [("recommender", 10)])
+@pytest.mark.parametrize(("name", "runs"), [("recommender", 10), ("recommender-large", 2)])
 def test_the_page_shows_what_is_committed(name, runs):
     page = (ROOT / "docs" / "cases" / "recommender.md").read_text(encoding="utf-8")
     cells = json.loads((ROOT / "results" / "cases" / name / "cells.json").read_text(encoding="utf-8"))["runs"]
     assert len(cells) == runs
     assert all(cell["complete"] and cell["seeds"] == "20 of 20" for cell in cells)
     assert table(cells) in page
+
+
+def test_the_page_shows_what_was_measured_in_the_package():
+    page = (ROOT / "docs" / "cases" / "recommender.md").read_text(encoding="utf-8")
+    measured = json.loads((ROOT / "results/cases/recommender/package.json").read_text(encoding="utf-8"))
+    assert measured["visits"] == 400
+    assert in_package(measured) in page
+    for name in ("central, ε=1", "shuffle, ε=1"):
+        cell = measured["policies"][name]
+        assert cell["package"]["difference"]["low"] < cell["twin"]["difference"]["mean"]
+        assert cell["twin"]["difference"]["mean"] < cell["package"]["difference"]["high"]
 
 
 def test_the_interval_of_a_difference_is_that_of_two_means():

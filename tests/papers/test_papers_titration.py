@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tacit.environments.glucose.titration import TEXTBOOK
+from tacit.papers.cases import titration_budget
 from tacit.papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
 from tacit.papers.cases.titration_measures import measure, table, weeks_of
 from tacit.policies import DeterministicPolicy
@@ -50,6 +51,15 @@ def test_the_page_shows_what_is_committed(name, runs):
     assert all(cell["complete"] and cell["seeds"] == "3 of 3" for cell in cells)
     assert all(found["weeks"] == 4_000 for found in measures.values())
     assert table(cells, measures) in page
+
+
+def test_the_page_shows_which_runs_kept_their_budget():
+    page = (ROOT / "docs" / "cases" / "titration.md").read_text(encoding="utf-8")
+    found = ROOT / "results" / "cases" / "titration-budget" / "cells.json"
+    cells = json.loads(found.read_text(encoding="utf-8"))["runs"]
+    assert [cell["seeds"] for cell in cells] == ["20 of 20", "20 of 20"]
+    assert titration_budget.table(cells) in page
+    assert [titration_budget.kept(cell) for cell in cells] == [20, 20]
 
 
 def test_policies_meet_the_same_people():

@@ -19,6 +19,7 @@ from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service.dashboard.access import Access, Tokens
 from tacit.service.dashboard.operating import Rate
 from tacit.service.dashboard.places import watch
+from tacit.service.database.leases import Lease
 from tacit.service.problems import Refused
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
@@ -345,6 +346,27 @@ def test_a_rehearsal_is_marked(tmp_path):
     for page in Board(tmp_path / "tokens", tmp_path / "ward").run(visit):
         assert "simulation only" in page
         assert "protects nobody" in page
+
+
+def test_an_operator_sees_who_works_and_what_is_quarantined(board, place, monkeypatch):
+    study, collector = Study(place / "study"), Collector(place / "collector")
+    Lease.take(collector.store, "release", holder="worker 7", seconds=600)
+    Lease.take(study.store, "plan", holder="worker 8", seconds=60, clock=lambda: 0.0)  # it slept through its end
+    report(study, collector, range(5, 10))
+    collector.close()
+    monkeypatch.setattr("tacit.study.study.broken_flow", lambda *_: "a made-up contradiction")
+    assert study.take(collector.release(study.head)) == "quarantined"
+
+    async def visit(it):
+        return (await it.get("/operator", board.reader, **HTML)).text, (await it.get("/v1/status", board.reader)).json()
+
+    page, status = board.run(visit)
+    assert "Stage 1 is quarantined: a made-up contradiction." in page
+    assert [row["stage"] for row in status["operator"]["quarantined"]] == [1]
+    held = {row["job"]: (row["holder"], row["token"], row["minutes"]) for row in status["operator"]["leases"]}
+    assert held.pop("release")[:2] == ("worker 7", 1)
+    assert held == {"plan": ("nobody", 1, 0)}
+    assert '<th scope="row">release <small>collector</small></th><td>worker 7</td>' in page
 
 
 # officers

@@ -5,7 +5,8 @@ the first state with the first action, and earns the most in both worlds. Everyb
 environment. Two adversaries look at the same runs:
 
     white-box   all that the trust model lets out: every release (central), the canary's message (local), the sums of
-                its batch (shuffle), the final parameters (policy gradient); scored by the exact likelihood ratio
+                its batch (shuffle), all batches of a schedule (central), the final parameters (policy gradient);
+                scored by the exact likelihood ratio
     black-box   the policies of everybody who came later (joint DP: the canary's own is left out), scored by a
                 naive Bayes rule that was learned on the held-out trials
 
@@ -22,16 +23,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tacit.checks.attack import Finding, Target, attack
+from tacit.checks.curator_runs import curator_runs
 from tacit.checks.runs import batch_runs, gradient_runs, single_runs
 from tacit.checks.views import audit_privatizer
 from tacit.errors import NotSupported, UnknownName, require, require_count
 from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
 from tacit.learners.table import LEARNERS, LossFacts
+from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.losses import make_adversarial
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.privatizer import Shuffled
-from tacit.protocol import Totals
+from tacit.protocol import Constants, Totals
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LayeredShape
@@ -76,6 +80,7 @@ def audit_learner(
     episodes: int | None = None,
     mechanism: str | None = None,
     calibration: str = "tight",
+    constants: Constants | None = None,
     trials: int = 50_000,
     false_alarm: float = 0.01,
     seed: int = 0,
@@ -89,10 +94,11 @@ def audit_learner(
     require_count("trials", trials, least=100)
     row = LEARNERS[name]
     if row.losses is not None:
+        require(constants is None, "learners of losses have no constants to choose", constants)
         row.check(name, options)
         facts = replace(row.losses, known=row.losses.known or told)
         return _loss_learner(learner, facts, trust, epsilon, delta, calibration, trials, false_alarm, seed)
-    batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery), None
+    batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery, BatchQuery), None
     if row.asks is SoftmaxQuery:
         batch = 8
     if trust == "shuffle" and row.asks is Totals:
@@ -108,22 +114,26 @@ def audit_learner(
         calibration=calibration,  # type: ignore[arg-type]
         mechanism=mechanism,
         batch=batch,
+        constants=constants,
     )
     parts = assemble(config)
     given: object = parts.learner
     private: object = parts.privatizer
     if row.asks is ReturnQuery:
         return _return_learner(learner, parts, trials, false_alarm, seed)
+    shown = learner if constants is None else f"{learner}, {constants} constants"
     if isinstance(given, GradientLearner):
         scores: Any = gradient_runs(parts, trials // 2, seed)
     elif isinstance(private, Shuffled):
         scores = batch_runs(parts, trials, seed)
+    elif isinstance(private, CentralBatches):
+        scores = curator_runs(parts, trials, seed)
     elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
         scores = single_runs(parts, config.episodes - 1, trials, seed)
     else:
         raise NotSupported(f"{name} with {parts.privatizer.name} is neither one user at a time nor in batches")
     return tuple(
-        attack(target_of(learner, parts, view), first, second, false_alarm=false_alarm / len(scores), note=note)
+        attack(target_of(shown, parts, view), first, second, false_alarm=false_alarm / len(scores), note=note)
         for view, first, second, note in scores
     )
 

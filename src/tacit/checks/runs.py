@@ -7,6 +7,7 @@ Gaussian noise).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel
 from tacit.learners.gradient import SoftmaxLearner
-from tacit.loop.round import RoundKernels, fused, interpret
+from tacit.loop.round import Ended, RoundKernels, fused, interpret
 from tacit.policies import tabular
 from tacit.privatizers.gradient import SoftmaxGradients
 from tacit.privatizers.statistics import add_trajectory
@@ -39,6 +40,7 @@ __all__ = [
     "batch_runs",
     "final_parameters",
     "gradient_runs",
+    "linear_scores",
     "matched_distinguisher",
     "naive_bayes",
     "single_runs",
@@ -48,6 +50,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Distinguisher = Callable[[Floats], float]
 """Final parameters -> a score: the larger, the more it looks like the first data set."""
+Outcome = Callable[[Ended], Floats]
+"""What an adversary sees of a run."""
 Scores = tuple[str, Floats, Floats, str]
 """What is seen, the scores in each of the two worlds, and a note."""
 
@@ -181,7 +185,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
                 np.mean([tabular(policy).probabilities(shape.num_actions) for policy in policies], axis=0).ravel()
             )
         black.append(np.array(tables))
-    scores = _linear(black[0], black[1])
+    scores = linear_scores(black[0], black[1])
     count = f"batch of {crowd.users + 1}"
     return [
         ("white-box: the sums of the batch", white[0], white[1], count),
@@ -215,7 +219,10 @@ def _rounded(batch: ExactCounts, generator: np.random.Generator) -> ExactCounts:
 
 
 def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
-    """Policy gradients: the final parameters of one batch of fixed users."""
+    """Policy gradients: the final parameters of one batch of fixed users.
+
+    A trust region keeps little more than the direction of a release, so there the release itself is attacked as well.
+    """
     learner: Any = parts.learner
     privatizer: Any = parts.privatizer
     shape, m = privatizer.shape, privatizer.users_per_batch
@@ -228,12 +235,18 @@ def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
         rewards = np.full((m, H), privatizer.bounds.low)
         rewards[0] = high
         worlds.append(Trajectories(states, actions, rewards))
-    judge = matched_distinguisher(learner, privatizer, worlds[1], worlds[0])
-    found = []
-    for i, users in enumerate(worlds):
-        theta = final_parameters(learner, privatizer, users, runs=max(100, trials), seed=seed + i)
-        found.append(np.array([judge(row) for row in theta]))
-    return [("the final parameters", found[0], found[1], f"batch of {m}")]
+    views: list[tuple[str, Outcome]] = [("the final parameters", _theta)]
+    if learner.parameters.kl < math.inf:
+        views.append(("the released gradient", _release))
+    scores: list[Scores] = []
+    for view, outcome in views:
+        judge = matched_distinguisher(learner, privatizer, worlds[1], worlds[0], outcome)
+        found = []
+        for i, users in enumerate(worlds):
+            seen = final_parameters(learner, privatizer, users, runs=max(100, trials), seed=seed + i, outcome=outcome)
+            found.append(np.array([judge(row) for row in seen]))
+        scores.append((view, found[0], found[1], f"batch of {m}"))
+    return scores
 
 
 def naive_bayes(first: Ints, second: Ints, actions: int) -> tuple[Floats, Floats]:
@@ -248,7 +261,7 @@ def naive_bayes(first: Ints, second: Ints, actions: int) -> tuple[Floats, Floats
     return found[0], found[1]
 
 
-def _linear(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+def linear_scores(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """The projection on the difference of the means, entry by entry in units of the spread; learned on the held-out."""
     fit = [table[held_out(table)] for table in (first, second)]
     spread = np.maximum(np.concatenate(fit).var(axis=0), 1e-12)
@@ -256,16 +269,29 @@ def _linear(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     return np.asarray(first @ weight), np.asarray(second @ weight)
 
 
+def _theta(ended: Ended) -> Floats:
+    return np.asarray(ended.belief.theta)
+
+
+def _release(ended: Ended) -> Floats:
+    return np.asarray(ended.released.gradient).copy()
+
+
 def final_parameters(
-    learner: SoftmaxLearner, privatizer: SoftmaxGradients, users: Trajectories, *, runs: int, seed: int
+    learner: SoftmaxLearner,
+    privatizer: SoftmaxGradients,
+    users: Trajectories,
+    *,
+    runs: int,
+    seed: int,
+    outcome: Outcome = _theta,
 ) -> Floats:
-    """θ after one batch of these very users, [runs, d]: only the noise differs between runs."""
+    """θ after one batch of these very users, [runs, d], or another outcome: only the noise differs between runs."""
     coins = np.random.default_rng(seed)
     streams = Streams(world=coins, learner=coins, noise=coins)
     found = []
     for _ in range(require_count("runs", runs)):
-        ended = interpret(learner, privatizer, _Fixed(users), _Nobody(), len(users), streams, _silent)
-        found.append(ended.belief.theta)
+        found.append(outcome(interpret(learner, privatizer, _Fixed(users), _Nobody(), len(users), streams, _silent)))
     return np.array(found)
 
 
@@ -304,11 +330,17 @@ def _silent(done: int) -> None:
 
 
 def matched_distinguisher(
-    learner: SoftmaxLearner, privatizer: SoftmaxGradients, one: Trajectories, other: Trajectories
+    learner: SoftmaxLearner,
+    privatizer: SoftmaxGradients,
+    one: Trajectories,
+    other: Trajectories,
+    outcome: Outcome = _theta,
 ) -> Distinguisher:
     """The projection on the line between the two noise-free outcomes, zero half-way."""
     silent = replace(privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None)
-    first, second = (final_parameters(learner, silent, users, runs=1, seed=0)[0] for users in (one, other))
+    first, second = (
+        final_parameters(learner, silent, users, runs=1, seed=0, outcome=outcome)[0] for users in (one, other)
+    )
     require(bool((first != second).any()), "the two data sets must differ in what they teach", "no difference")
     direction = (first - second) / np.linalg.norm(first - second)
     middle = float(direction @ (first + second)) / 2.0

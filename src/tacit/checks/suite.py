@@ -29,6 +29,7 @@ from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.privatizers.table import MECHANISMS, NEVER_PURE, make_privatizer
+from tacit.protocol import Constants
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
@@ -71,6 +72,15 @@ LEARNERS: Final[tuple[tuple[str, Trust, str | None], ...]] = (
 )
 """Learner, trust model, mechanism."""
 
+SINCE: Final[tuple[tuple[str, Trust, Constants | None], ...]] = (
+    ("bucb", "central", None),
+    ("bucb", "central", "valid"),
+    ("bucb", "shuffle", None),
+    ("bucb", "shuffle", "valid"),
+    ("ldp-rts", "local", None),
+)
+"""Learner, trust model, constants: what came after version 0.3.0."""
+
 
 def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
     """Every row of `tacit audit --all` for this claim; what can be pure claims delta = 0.
@@ -111,6 +121,10 @@ def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
         pure = trust == "local" or mechanism in ("laplace-tree", "kary-tree")
         words = f"learner {name} {trust}" + ("" if mechanism is None else f" {mechanism}")
         rows[words] = partial(_learner, name, trust, mechanism, epsilon, 0.0 if pure else delta)
+    for name, trust, constants in SINCE:
+        words = f"learner {name} {trust}" + ("" if constants is None else f" {constants}")
+        claimed = 0.0 if trust == "local" else delta
+        rows[words] = partial(_learner, name, trust, None, epsilon, claimed, constants=constants)
     return rows
 
 
@@ -231,7 +245,15 @@ def _messages(kind: str, epsilon: float, delta: float, trials: int, alarm: float
 
 
 def _learner(
-    name: str, trust: Trust, mechanism: str | None, epsilon: float, delta: float, trials: int, alarm: float, seed: int
+    name: str,
+    trust: Trust,
+    mechanism: str | None,
+    epsilon: float,
+    delta: float,
+    trials: int,
+    alarm: float,
+    seed: int,
+    constants: Constants | None = None,
 ) -> tuple[Finding, ...]:
     return audit_learner(
         name,
@@ -239,6 +261,7 @@ def _learner(
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
+        constants=constants,
         trials=_share(trials, LEARNER_SHARE),
         false_alarm=alarm,
         seed=seed,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tacit.accounting.claims import Trust
     from tacit.checks.attack import Finding
     from tacit.checks.record import AuditRecord
+    from tacit.protocol import Constants
 
 __all__ = ["register"]
 
@@ -47,6 +48,7 @@ def _audit(
     environment: Annotated[str | None, typer.Option(help="Where the learner runs; a small world by default.")] = None,
     episodes: Annotated[int | None, typer.Option(help="How many users come.")] = None,
     calibration: Annotated[str, typer.Option(help="tight, or paper: the noise as printed.")] = "tight",
+    constants: Annotated[str | None, typer.Option(help="The widths of the learner, valid for instance.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of a mechanism; others take a public share of them.")] = 1_000_000,
     false_alarm: Annotated[float, typer.Option(help="The probability that any row is refuted by mistake.")] = 0.01,
     seed: Annotated[int, typer.Option(help="The seed of all trials.")] = 0,
@@ -85,7 +87,7 @@ def _audit(
     settings = AuditSettings(epsilon=epsilon, delta=delta, trials=trials, false_alarm=false_alarm, seed=seed)
     record = AuditRecord(settings=settings, command=command_line(context))
     if everything or learner is not None or mechanism is not None:
-        rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration)
+        rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration, constants)
         with progress_bar(len(rows), "attacking", show=not json) as progress:
             record = _kept(run_rows, directory, where, rows, record, progress)
     if mutations:
@@ -113,6 +115,7 @@ def _rows(
     environment: str | None,
     episodes: int | None,
     calibration: str,
+    constants: str | None,
 ) -> dict[str, Any]:
     from tacit.checks.learners import audit_learner
     from tacit.checks.mechanisms import audit_mechanism
@@ -133,13 +136,14 @@ def _rows(
                 episodes=episodes,
                 mechanism=mechanism,
                 calibration=calibration,
+                constants=cast("Constants | None", constants),
                 trials=max(1000, trials // LEARNER_SHARE),
                 false_alarm=alarm,
                 seed=seed,
             )
 
-        return {f"learner {learner} {trust}": whole}
-    for option, value in (("environment", environment), ("episodes", episodes)):
+        return {f"learner {learner} {trust}" + ("" if constants is None else f" {constants}"): whole}
+    for option, value in (("environment", environment), ("episodes", episodes), ("constants", constants)):
         require(value is None, f"--{option} belongs to --learner", value)
     if mechanism is not None and trust is not None:
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tacit.environments.discretise import Bins, Discretiser, Numbers
+from tacit.environments.discretise import Bins, Discretiser, Numbers, tiles
 from tacit.ids import TITRATION_ID, WATCHING_ID
 
 __all__ = ["PRESETS", "LivePreset"]
@@ -34,6 +34,8 @@ class LivePreset:
     repeat: int = 1
     rewards: tuple[float, float] | None = None
     discretiser: Discretiser | None = None
+    grids: Mapping[str, Discretiser] = field(default_factory=dict)
+    """Other discretisers by name, `grid=fine`."""
     stationary: bool = False
     ends: bool = True
     """Whether episodes may end before the horizon."""
@@ -45,6 +47,8 @@ BLACKJACK: Final = Bins(edges=((12.0, 14.0, 16.0, 17.0, 18.0, 19.0), (7.0,), (1.
 """Own sum (below 12, 12-13, 14-15, 16, 17, 18, 19 and more), the dealer's card (ace to 6, 7 to 10), usable ace."""
 CARTPOLE: Final = Bins(edges=((), (), (-0.1, -0.03, 0.0, 0.03, 0.1), (-0.5, 0.5)))
 """Angle in radians, and its speed; where the cart is and how fast is ignored."""
+CARTPOLE_FINE: Final = tiles(low=(-0.75, -0.75, -0.2, -2.0), high=(0.75, 0.75, 0.2, 2.0), counts=(3, 3, 10, 10))
+"""Place, speed, angle and its speed: 900 bins, far more than a table can learn in private from few people."""
 WATCHING: Final = Bins(edges=((-1.0, 0.0, 1.0),))
 """The mean quality of what somebody watched, as the service rates it."""
 
@@ -84,6 +88,7 @@ PRESETS: Final[Mapping[str, LivePreset]] = {
         repeat=4,
         rewards=(0.0, 4.0),
         discretiser=CARTPOLE,
+        grids={"fine": CARTPOLE_FINE},
         stationary=True,
         policies={"lean": _lean()},
     ),

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tacit.environments.discretise import Function
+from tacit.environments.discretise import Discretiser, Function
 from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, live
 from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, UnknownName, require
 
 __all__ = ["live_from_spec"]
 
-SPEC_OPTIONS: Final = ("horizon", "repeat", "low", "high", "stationary", "ends", "evaluation", "discretise", "count")
+SPEC_OPTIONS: Final = (
+    "horizon",
+    "repeat",
+    "low",
+    "high",
+    "stationary",
+    "ends",
+    "evaluation",
+    "discretise",
+    "count",
+    "grid",
+)
 
 
 def live_from_spec(spec: str) -> LiveWorld:
@@ -20,6 +31,8 @@ def live_from_spec(spec: str) -> LiveWorld:
 
     >>> live_from_spec("gymnasium:CartPole-v1,horizon=10").horizon
     10
+    >>> live_from_spec("gymnasium:CartPole-v1,grid=fine").num_states
+    901
     >>> live_from_spec("gymnasium:Blackjack-v1,horizn=3")
     Traceback (most recent call last):
     ...
@@ -41,10 +54,15 @@ def live_from_spec(spec: str) -> LiveWorld:
         both = "low" in given and "high" in given
         require(both, "low and high, the bounds of a decision's reward, belong together", spec)
         bounds = (_number(given, "low"), _number(given, "high"))
-    discretiser = None
+    discretiser: Discretiser | None = None
     if "discretise" in given:
         require("count" in given, "a function that discretises must come with the count of its states", spec)
         discretiser = Function(function=given["discretise"], count=_whole(given, "count"))
+    if "grid" in given:
+        require("discretise" not in given, "a grid and a function that discretises exclude each other", spec)
+        if given["grid"] not in known.grids:
+            raise UnknownName(f"grid of {source}", given["grid"], known.grids)
+        discretiser = known.grids[given["grid"]]
     return live(
         source,
         horizon=_whole(given, "horizon") if "horizon" in given else None,

@@ -9,6 +9,7 @@ exploits lower bounds and releases nothing. What it does with a release is post-
 3. unknown rows are worth half of what remains.
 
 `pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
+`pooled=tested` pools them until the released counts refute it (`tested_bucb`).
 `start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
 Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
 `constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.

@@ -1,4 +1,4 @@
-"""Which BUCB a request amounts to: of the practical rule, over a declared support, or of valid bands."""
+"""Which BUCB a request amounts to: practical (steps pooled, apart or tested), over a declared support, or valid."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tacit.learners.bucb import BUCB
 from tacit.learners.bucb_valid import ValidBUCB
 from tacit.learners.contract import StageRequest
 from tacit.learners.supported_bucb import SupportedBUCB
+from tacit.learners.tested_bucb import TestedBUCB
 
 __all__ = ["make_bucb"]
 
@@ -25,6 +26,12 @@ def make_bucb(request: StageRequest) -> BUCB:
         "pooled": request.options.get("pooled", "false") == "true",
         "sizes": request.sizes,
     }
+    tested = request.options.get("pooled") == "tested"
+    if tested and (request.constants == "valid" or request.shape.support is not None or request.budget is not None):
+        raise NotSupported(
+            "bucb:pooled=tested asks the counts by the practical rule, over all counters and without a loss budget; "
+            "use pooled=true or pooled=false with valid bands, a declared support or a budget"
+        )
     if request.constants == "valid":
         if request.shape.support is not None:
             raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
@@ -38,7 +45,7 @@ def make_bucb(request: StageRequest) -> BUCB:
         raise InvalidInput("bucb:without leaves a part of valid bands out; use constants 'valid' with it")
     request.practical_only("bucb")
     if request.shape.support is None:
-        return BUCB(start=start, **common)
+        return (TestedBUCB if tested else BUCB)(start=start, **common)
     if start is not None:
         raise NotSupported(
             "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "

@@ -22,7 +22,7 @@ from tacit.learners.dp_pg import add_barrier, learn_baseline
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
-__all__ = ["natural_ascend"]
+__all__ = ["natural_ascend", "naturalise", "solve_linear"]
 
 
 @kernel
@@ -32,13 +32,19 @@ def natural_ascend(parameters: GradientParameters, belief: GradientBelief, relea
     for j in range(step.shape[0]):
         step[j] = released.gradient[j]
     add_barrier(parameters, belief, step)
-    if parameters.features.shape[2] == 0:
-        _solve_tabular(belief.table, parameters.damping, step)
-    else:
-        _solve_linear(parameters.features, belief.table, parameters.damping, belief.scratch[1:], step)
+    naturalise(parameters, belief, belief.scratch[1:], step)
     for j in range(step.shape[0]):
         belief.theta[j] += parameters.step * step[j]
     learn_baseline(parameters, belief, released)
+
+
+@kernel
+def naturalise(parameters: GradientParameters, belief: GradientBelief, fisher: Floats, g: Floats) -> None:
+    """G ← (F(θ) + κ I)⁻¹ g; `fisher` [d,d] is scratch of linear policies."""
+    if parameters.features.shape[2] == 0:
+        _solve_tabular(belief.table, parameters.damping, g)
+    else:
+        solve_linear(parameters.features, belief.table, parameters.damping, fisher, g)
 
 
 @kernel
@@ -62,7 +68,7 @@ def _solve_tabular(table: Floats, damping: float, g: Floats) -> None:
 
 
 @kernel
-def _solve_linear(features: Floats, table: Floats, damping: float, F: Floats, g: Floats) -> None:
+def solve_linear(features: Floats, table: Floats, damping: float, F: Floats, g: Floats) -> None:
     """The same for linear policies: F is block-diagonal over stages; Cholesky in place."""
     L, S, A = table.shape
     k = features.shape[2]

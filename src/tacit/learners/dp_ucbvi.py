@@ -14,7 +14,8 @@ constants are neither proved here nor checked against the paper (docs/papers/cen
 
 `constants="practical"` is the rule shared by all learners (`planning.widths`) on counts made consistent with E = 0: the
 closed form then puts every row on its best total, the inverse-variance mean of the noisy visits and of the row's sum
-(`rows="projected"`; `rows="kept"` takes the row model of UCBVI instead).
+(`rows="projected"`; `rows="kept"` takes the row model of UCBVI instead). Where users send a part of what they saw, the
+noise alone stands for noise and the sampling weighs the counts, as in LDP-OBI (`released.precision.Sampling`).
 
 Deviations: E is a radius for the noise as it is now, from the stated variance and sub-gamma scale, so it grows with
 noise that accumulates; E ∨ 1 stands in the bonus, so that it stays a Bernstein bound without noise; r̃ is clipped to
@@ -39,7 +40,14 @@ from tacit.planning.widths import practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.consistency import repair_row
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
+from tacit.released.precision import (
+    CountPrecision,
+    Sampling,
+    everything_sent,
+    exact_counts,
+    now_radius,
+    precision_log_term,
+)
 
 __all__ = ["DPUCBVI", "Rows", "make_dp_ucbvi"]
 
@@ -58,6 +66,7 @@ class Parameters(NamedTuple):
     iota: float
     log_precision: float
     precision: CountPrecision
+    sampling: Sampling
 
 
 class DPUCBVIBelief(NamedTuple):
@@ -92,7 +101,9 @@ def update(parameters: Parameters, belief: DPUCBVIBelief, released: CountStatist
     belief.users[0] = released.users[0]
     belief.fresh[0] = 1
     for family in range(3):
-        belief.variance[family] = released.variance[family]
+        # The theorem's radii cover noise and sampling together; the practical rule knows them apart.
+        share = parameters.sampling.noise_share[family] if parameters.rule == PRACTICAL else 1.0
+        belief.variance[family] = share * released.variance[family]
     if parameters.rule == PRACTICAL:
         if parameters.projected:
             projected_rows(belief, released)
@@ -141,7 +152,7 @@ def private_rows(parameters: Parameters, belief: DPUCBVIBelief, released: CountS
 def projected_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
     """Rows repaired with E = 0 for the practical rule; rows within half a standard deviation of nothing are unknown."""
     H, S, A = released.visits.shape
-    v_cell, v_visit = released.variance[0], released.variance[1]
+    v_cell, v_visit = belief.variance[0], belief.variance[1]
     v_row = S * v_cell
     # Ñ = (Ñ_visits / σ²_visits + Σ Ñ(s') / Sσ²) / (1/σ²_visits + 1/Sσ²)
     trust_visits = v_row / (v_row + v_visit) if v_row + v_visit > 0.0 else 1.0
@@ -173,7 +184,7 @@ def projected_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
 def kept_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
     """Rows of the shared rule as UCBVI has them: cells above half a standard deviation, normalised."""
     H, S, A = released.visits.shape
-    last_floor = 0.5 * math.sqrt(released.variance[1])
+    last_floor = 0.5 * math.sqrt(belief.variance[1])
     for h in range(H):
         for s in range(S):
             for a in range(A):
@@ -181,7 +192,7 @@ def kept_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
                     released.transitions[h, s, a],
                     released.visits[h, s, a],
                     released.rewards[h, s, a],
-                    released.variance[0],
+                    belief.variance[0],
                     belief.P_tilde[h, s, a],
                 )
                 if h == H - 1:
@@ -215,7 +226,10 @@ def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Gen
                                 doubt += belief.P_tilde[h, s, a, t] * belief.doubt[h + 1, t]
                         if parameters.rule == PRACTICAL:
                             sigma2_N, sigma2_R = belief.variance[0], belief.variance[2]
-                            width = practical_width(parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R)
+                            weight = parameters.sampling.weight
+                            width = practical_width(
+                                parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight
+                            )
                         else:
                             # 2 √(Var_P̃ Ṽ ι / Ñ) + 4 √(ι Σ_s' P̃(s') D(s') / Ñ)
                             width += 2.0 * math.sqrt(variance * parameters.iota / n)
@@ -251,6 +265,7 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
         z: float | None = None,
         failure_prob: float = 0.05,
         users_per_batch: int = 1,
+        sampling: Sampling | None = None,
     ) -> None:
         require(shape.staged, "dp-ucbvi keeps the steps of an episode apart: staged must be true", shape.staged)
         require(rows in ("projected", "kept"), "rows must be 'projected' or 'kept'", rows)
@@ -271,6 +286,7 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
                 iota=iota,
                 log_precision=precision_log_term(shape, episodes, beta / 3.0),
                 precision=precision or exact_counts(),
+                sampling=sampling or everything_sent(),
             ),
             users_per_batch=users_per_batch,
         )
@@ -307,4 +323,5 @@ def make_dp_ucbvi(request: CountRequest) -> DPUCBVI:
         rows=cast("Rows", request.options.get("rows", "projected")),
         z=request.z,
         users_per_batch=request.users_per_batch,
+        sampling=request.sampling,
     )

@@ -8,6 +8,7 @@ update kernel           takes a released gradient in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -53,6 +54,8 @@ class GradientParameters(NamedTuple):
     """The interval of rewards, and so of baselines."""
     baseline: float
     """The first baseline, and the only one unless mean rewards are released."""
+    kl: float = math.inf
+    """The radius ρ of the trust region; infinity: none."""
 
 
 class GradientBelief(NamedTuple):
@@ -71,7 +74,7 @@ class GradientBelief(NamedTuple):
     iterates: Ints
     """[1]: how many policies were used."""
     scratch: Floats
-    """[d + 1, d] for natural gradients of linear policies, else [1, d]."""
+    """[d + 1, d] for natural gradients of linear policies, else [1, d]; a row more where there is a trust region."""
 
 
 @kernel
@@ -126,14 +129,16 @@ class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
         )
         self.least = users_per_batch
         self.releases = releases
-        self.kernels = LearnerKernels(plan_gradient, self.ask_kernel, update_kernel)
+        self.kernels = LearnerKernels(self.plan_kernel, self.ask_kernel, update_kernel)
 
     ask_kernel: ClassVar[Kernel]
+    plan_kernel: ClassVar[Kernel] = staticmethod(plan_gradient)
 
     def begin(self) -> GradientBelief:
         """The belief before anybody came: θ = 0."""
         d, shape = self.shape.dimension, self.shape
         wide = self.parameters.features.shape[2] > 0 and self.parameters.damping > 0.0
+        rows = (d + 1 if wide else 1) + int(self.parameters.kl < math.inf)
         return GradientBelief(
             theta=np.zeros(d),
             table=np.zeros((shape.stages, shape.num_states, shape.num_actions)),
@@ -141,7 +146,7 @@ class GradientLearner(KernelLearner[GradientBelief, Asked, GradientStatistics]):
             baseline=np.full(1, self.parameters.baseline),
             precision=np.zeros(2),
             iterates=np.zeros(1, dtype=np.int64),
-            scratch=np.zeros((d + 1 if wide else 1, d)),
+            scratch=np.zeros((rows, d)),
         )
 
 

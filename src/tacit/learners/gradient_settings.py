@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 
 __all__ = ["COMMON", "GradientSettings", "read_settings"]
 
-PolicyKind = Literal["softmax", "linear", "gaussian"]
+PolicyKind = Literal["softmax", "linear", "gaussian", "neural"]
 
 COMMON: Final[Mapping[str, tuple[str, ...]]] = {
-    "policy": ("softmax", "linear", "gaussian"),
+    "policy": ("softmax", "linear", "gaussian", "neural"),
     "staged": ("true", "false"),
     "features": ("number",),
+    "hidden": ("number",),
     "step": ("number",),
     "barrier": ("0", "theory", "number"),
     "clip": ("number",),
@@ -33,12 +34,16 @@ class GradientSettings:
     policy: PolicyKind = "softmax"
     staged: bool = True
     features: int = 8
+    hidden: int = 16
+    """The units of a neural policy's hidden layer."""
     step: float | None = None
     barrier: float | None = 0.0
     """None: Theorem 4's."""
     clip: float | None = None
     baseline: float | Literal["released"] | None = None
     damping: float = 0.0
+    kl: float | None = None
+    """The radius of the trust region; None: by rule."""
     epochs: int = 1
     radius: float = math.inf
     rate: float = 1.0
@@ -46,6 +51,7 @@ class GradientSettings:
 
 DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
     "dp-npg": {"damping": 0.05},
+    "dp-trpo": {"damping": 0.05},
     "dp-ppo": {"epochs": 4, "radius": 0.2},
 }
 
@@ -64,14 +70,24 @@ def read_settings(name: str, options: Mapping[str, str]) -> GradientSettings:
     found = GradientSettings(**values)  # type: ignore[arg-type]
     if found.policy == "gaussian" and (name != "dp-pg" or found.barrier != 0.0):
         raise NotSupported("Gaussian policies are offered with dp-pg, without a barrier")
-    if "features" in options and found.policy != "linear":
-        raise InvalidInput(f"features belong to policy=linear, not to policy={found.policy}")
-    return found
+    for option, policy in (("features", "linear"), ("hidden", "neural")):
+        if option in options and found.policy != policy:
+            raise InvalidInput(f"{option} belong to policy={policy}, not to policy={found.policy}")
+    return _neural(found, options) if found.policy == "neural" else found
+
+
+def _neural(found: GradientSettings, options: Mapping[str, str]) -> GradientSettings:
+    """One network serves all steps of an episode."""
+    if options.get("staged") == "true":
+        raise NotSupported("one network serves all steps of an episode: leave staged out, or use policy=linear")
+    if found.barrier != 0.0:
+        raise NotSupported("the log-barrier is offered for tables and linear policies, not for policy=neural")
+    return replace(found, staged=False)
 
 
 def _value(name: str, option: str, text: str) -> object:
     what = f"{name}:{option}"
-    if option in ("features", "epochs"):
+    if option in ("features", "hidden", "epochs"):
         return require_count(what, int(text) if text.isdecimal() else text)
     if option in ("policy", "staged"):
         known = COMMON[option]

@@ -8,7 +8,7 @@
 Regret Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's; its numeric constants
 are neither proved here nor checked against the paper (docs/papers/central.md). Deviations: rewards where the paper has
 costs; radii of the noise as it is now. `constants="practical"` takes rows and widths of the shared rule
-(`planning.widths`), the same η.
+(`planning.widths`), the same η, and weighs counts of users who send a part of what they saw, as LDP-OBI does.
 
 A user visits every step once, so drawing an action for every (h, s) beforehand gives the trajectory the same law as
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
@@ -36,7 +36,14 @@ from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy
 from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
+from tacit.released.precision import (
+    CountPrecision,
+    Sampling,
+    everything_sent,
+    exact_counts,
+    now_radius,
+    precision_log_term,
+)
 
 __all__ = ["PrivateUCBPO", "RarelyImproved", "make_private_ucb_po"]
 
@@ -53,6 +60,7 @@ class Parameters(NamedTuple):
     width_p: float
     log_precision: float
     precision: CountPrecision
+    sampling: Sampling
 
 
 class PrivateUCBPOBelief(NamedTuple):
@@ -81,8 +89,10 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
     E1 = max(now_radius(precision, variance, 1, L), now_radius(precision, variance, 2, L))
     E2 = now_radius(precision, variance, 0, L)
     for family in range(3):
-        belief.variance[family] = variance[family]
-    last_floor = 0.5 * math.sqrt(variance[1])
+        # The radii cover noise and sampling together; the practical rule knows them apart.
+        share = parameters.sampling.noise_share[family] if parameters.rule == PRACTICAL else 1.0
+        belief.variance[family] = share * variance[family]
+    last_floor = 0.5 * math.sqrt(belief.variance[1])
     for h in range(H):
         for s in range(S):
             for a in range(A):
@@ -91,7 +101,7 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
                         released.transitions[h, s, a],
                         released.visits[h, s, a],
                         released.rewards[h, s, a],
-                        variance[0],
+                        belief.variance[0],
                         belief.P_tilde[h, s, a],
                     )
                     if h == H - 1:
@@ -132,9 +142,8 @@ def update(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSt
                             variance += belief.P_tilde[h, s, a, t] * gap * gap
                             spread += gap * gap
                 if parameters.rule == PRACTICAL:
-                    width = practical_width(
-                        parameters.z, H - h, n, r, variance, spread, belief.variance[0], belief.variance[2]
-                    )
+                    sigma2_N, sigma2_R, weight = belief.variance[0], belief.variance[2], parameters.sampling.weight
+                    width = practical_width(parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight)
                 # Q̃ = min{ H - h + 1, max{ 0, r̃ + P̃ Ṽ + b } }
                 belief.Q[h, s, a] = min(ceiling, max(0.0, r + mean + width))
                 value += belief.pi[h, s, a] * belief.Q[h, s, a]
@@ -187,6 +196,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
         z: float | None = None,
         failure_prob: float = 0.05,
         users_per_batch: int = 1,
+        sampling: Sampling | None = None,
     ) -> None:
         require(shape.staged, "private-ucb-po keeps the steps of an episode apart: staged must be true", shape.staged)
         z = practical_z(constants, z)
@@ -208,6 +218,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
                 width_p=math.sqrt(4.0 * S * math.log(6.0 * H * S * A * steps / delta)),
                 log_precision=precision_log_term(shape, episodes, delta / 3.0),
                 precision=precision or exact_counts(),
+                sampling=sampling or everything_sent(),
             ),
             users_per_batch=users_per_batch,
         )
@@ -266,4 +277,5 @@ def make_private_ucb_po(request: CountRequest) -> PrivateUCBPO:
         constants=request.chosen,
         z=request.z,
         users_per_batch=request.users_per_batch,
+        sampling=request.sampling,
     )

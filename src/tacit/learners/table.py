@@ -17,6 +17,7 @@ from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_pg import ascend
+from tacit.learners.dp_trpo import trust_ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
 from tacit.learners.gradient import make_gradient
@@ -175,7 +176,13 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="posterior sampling from locally private counts (Garcelon et al. 2021)",
         asks=Totals,
         build=replanned_rarely(make_ldp_psrl),
-        options={**STAGED, **REPLAN, "rewards": ("normal-gamma", "beta"), "prior": ("printed", "noise-aware")},
+        options={
+            **STAGED,
+            **REPLAN,
+            "rewards": ("normal-gamma", "beta"),
+            "prior": ("printed", "noise-aware"),
+            "sampling": ("noise", "weighed"),
+        },
         squares=uses_squares,
     ),
     "ldp-rts": LearnerRow(
@@ -216,7 +223,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_conservative,
         options={
-            "pooled": ("false", "true"),
+            "pooled": ("false", "true", "tested"),
             "start": ("uniform", "baseline"),
             "without": ("nothing", "variance", "weights", "projection"),
         },
@@ -234,6 +241,12 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=SoftmaxQuery,
         build=make_gradient(natural_ascend),
         options={**COMMON, "damping": ("number",)},
+    ),
+    "dp-trpo": LearnerRow(
+        summary="private natural gradient that moves the policy by a public KL radius at most: TRPO-style updates",
+        asks=SoftmaxQuery,
+        build=make_gradient(trust_ascend),
+        options={**COMMON, "damping": ("number",), "kl": ("number",)},
     ),
     "dp-ppo": LearnerRow(
         summary="private PPO-style clipped updates: every batch is used several times, and pays for it",

@@ -40,8 +40,9 @@ from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
+from tacit.learners.network import NetworkLearner
 from tacit.loop.judges.games import GameJudge, expected_loss, hindsight, loss_truth
-from tacit.loop.judges.softmax import DoseJudge, SoftmaxJudge
+from tacit.loop.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.loop.judges.tabular import TabularJudge
 from tacit.loop.live import LiveCountWorld, LivePathWorld
 from tacit.loop.seen import SeenWorld
@@ -325,7 +326,8 @@ class SoftmaxWorld(_Tabular):
 
     def judge(self, learner: Any, marks: Ints) -> SoftmaxJudge:
         """Pseudo-regret, and the exact objective."""
-        return SoftmaxJudge(self.environment, learner.shape.stages, learner.shape.dimension, marks)
+        kind = NetworkJudge if isinstance(learner, NetworkLearner) else SoftmaxJudge
+        return kind(self.environment, learner.shape.stages, learner.shape.dimension, marks)
 
 
 class GameWorld:

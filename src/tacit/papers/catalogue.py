@@ -33,6 +33,7 @@ from tacit.papers.garcelon2021local import experiments as garcelon2021
 from tacit.papers.garcelon2021local import noise as garcelon2021_noise
 from tacit.papers.garcelon2021local import sizes as garcelon2021_sizes
 from tacit.papers.he2025policy import experiments as he2025
+from tacit.papers.he2025policy import neural as he2025_neural
 from tacit.papers.he2025policy import powers as he2025_powers
 from tacit.papers.panels import Drawable
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
@@ -174,9 +175,14 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(he2025.FisherFigure(),),
     ),
     "he2025policy/beyond": Experiment(
-        summary="DP-PG, private natural gradient and private PPO-style updates at equal (epsilon, delta)",
+        summary="DP-PG, private natural gradient, trust-region and PPO-style updates at equal (epsilon, delta)",
         runs=he2025.comparison_runs,
         figures=(he2025.BEYOND,),
+    ),
+    "he2025policy/neural": Experiment(
+        summary="a neural policy learns CartPole in private: plain and trust-region steps beside a table",
+        runs=he2025_neural.runs,
+        figures=he2025_neural.FIGURES,
     ),
     "garcelon2021local/fig8": Experiment(
         reproduces="Figure 8",

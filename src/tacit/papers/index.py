@@ -31,6 +31,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/central.md": ("frontier/central",),
     "docs/frontier.md": ("frontier",),
     "docs/valid-bands.md": ("frontier/valid",),
+    "docs/public-structure.md": ("frontier/structure",),
     "docs/cases/classics.md": ("cases/classics",),
     "docs/cases/titration.md": (
         "cases/titration",

@@ -140,9 +140,9 @@ STATEMENTS: Final = (
     Statement(
         "he2025policy",
         "Remark 1",
-        "other methods (natural gradient, trust region, PPO) fit the notion, too",
-        "partly",
-        "`dp-npg` and `dp-ppo` run at the same guarantee; no trust-region method is implemented",
+        "other methods (natural gradient, PPO; the introduction adds trust regions) fit the notion, too",
+        "reproduced",
+        "`dp-npg`, `dp-trpo` and `dp-ppo` run at the same guarantee; none of them beats DP-PG clearly",
         "he2025policy/beyond",
     ),
     Statement(

@@ -19,7 +19,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
-from tacit.runs.revisions import LEARNERS, MECHANISMS, PRIVATIZERS, RULES, revision_of
+from tacit.runs.revisions import MECHANISMS, PRIVATIZERS, RULES, learner_revision, revision_of
 
 __all__ = ["BEFORE", "fingerprint_of", "without_noise"]
 
@@ -50,8 +50,8 @@ def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
     >>> fingerprint_of(assemble(RunConfig(learner="psrl", trust="local", epsilon=1.0, delta=0.0, **run)))
     'psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards and complements 5.85 | none r1'
     """
-    name, _ = parse_learner(parts.config.learner)
-    learner = revision_of(LEARNERS, name)
+    name, options = parse_learner(parts.config.learner)
+    learner = learner_revision(name, options, _mechanism(parts))
     rule = revision_of(RULES, parts.learner.constants)
     if parts.learner.z is not None:
         rule += f", z={parts.learner.z:g}"
@@ -64,11 +64,16 @@ def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
     return " | ".join([learner, _privatizer(parts, noise=noise), ", ".join([rule, *tuned])])
 
 
+def _mechanism(parts: Assembled) -> str:
+    """The name of the noise; nothing where there is none."""
+    return "" if parts.claim.trust == "none" else str(parts.privatizer.name.partition("/")[2].split(" ")[0])
+
+
 def _privatizer(parts: Assembled, *, noise: bool) -> str:
     trust, asked = parts.claim.trust, ANSWERS.get(parts.learner.asks, "foreign queries")
     if trust == "none":
         return revision_of(PRIVATIZERS, f"{asked}, none")
-    mechanism = parts.privatizer.name.partition("/")[2].split(" ")[0]
+    mechanism = _mechanism(parts)
     named = revision_of(MECHANISMS, mechanism) if mechanism in MECHANISMS else mechanism
     kind = revision_of(PRIVATIZERS, f"{asked}, {trust}, {parts.privatizer.calibration}")
     if not noise:

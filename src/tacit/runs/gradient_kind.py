@@ -11,12 +11,15 @@ import numpy as np
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
 from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.inputs import state_inputs
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, require
 from tacit.learners.gradient import GradientParameters
 from tacit.learners.gradient import GradientRequest as LearnerRequest
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 from tacit.learners.gradient_settings import GradientSettings, read_settings
+from tacit.learners.network import make_network
+from tacit.policies.network import network_dimension
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
 from tacit.privatizers.gradient import GradientPrivatizer
 from tacit.privatizers.gradient_noise import GradientSpec
@@ -33,6 +36,13 @@ Gradients = GradientPrivatizer[Any, Any]
 
 REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
+
+
+TRUST_REGION: Final = "dp-trpo"
+"""The learner whose steps are bounded by a radius instead of a step size."""
+LARGEST_RADIUS: Final = 0.05
+WALK: Final = 3.0
+"""What all radii of a private run add up to (practical rule)."""
 
 
 class GradientKind:
@@ -76,11 +86,15 @@ class GradientKind:
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         if config.z is not None:
             raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
-        if settings.step is not None and config.constants is not None:
-            raise InvalidInput("a step of your own replaces the constants; leave one of the two out")
+        own = settings.kl if settings.name == TRUST_REGION else settings.step
+        if own is not None and config.constants is not None:
+            raise InvalidInput("a step or radius of your own replaces the constants; leave one of the two out")
         shape, features = _shape(settings, environment)
         constants, baseline = _constants(settings, config), _baseline(settings, config, shape)
-        barrier, step = settings.barrier, settings.step
+        barrier, step, kl = settings.barrier, settings.step, math.inf
+        if settings.name == TRUST_REGION:
+            kl = _radius(settings, privatizer, config.episodes)
+            step = math.inf if step is None else step
         if barrier is None:
             barrier = theory_barrier(config.episodes, shape.dimension, config.epsilon or REFERENCE_EPSILON)
         if step is None:
@@ -94,19 +108,21 @@ class GradientKind:
             low=float(privatizer.bounds.low),
             high=float(privatizer.bounds.high),
             baseline=0.5 if baseline == "released" else float(baseline),
+            kl=float(kl),
         )
+        made = LearnerRequest(
+            name=chosen.name,
+            shape=shape,
+            parameters=parameters,
+            constants=constants,
+            users_per_batch=privatizer.users_per_batch,
+            releases=settings.epochs,
+        )
+        if settings.policy == "neural" and not isinstance(environment, DoseBandit):
+            exact = privatizer.sigma == 0.0 and privatizer.reward_weight > 0.0
+            return make_network(made, *state_inputs(environment), settings.hidden, exact=exact)
         doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
-        return chosen.row.build(
-            LearnerRequest(
-                name=chosen.name,
-                shape=shape,
-                parameters=parameters,
-                constants=constants,
-                users_per_batch=privatizer.users_per_batch,
-                releases=settings.epochs,
-                doses=doses,
-            )
-        )
+        return chosen.row.build(replace(made, doses=doses))
 
     def fitted(self, privatizer: Gradients, learner: Any) -> Gradients:
         """Batches are of one size, fixed beforehand."""
@@ -114,6 +130,12 @@ class GradientKind:
 
 
 def _constants(settings: GradientSettings, config: RunConfig) -> Constants:
+    if settings.name == TRUST_REGION:
+        if config.constants == "theory":
+            raise InvalidInput(
+                "no theorem gives a radius for dp-trpo: leave constants out, or choose one, dp-trpo:kl=0.01"
+            )
+        return config.constants or ("practical" if settings.kl is None else "none")
     return config.constants or ("practical" if settings.step is None else "none")
 
 
@@ -137,6 +159,9 @@ def _shape(settings: GradientSettings, world: Countable | DoseBandit) -> tuple[G
         return sizes, tabular_features()
     require(settings.policy != "gaussian", "policy=gaussian needs real-valued actions", given=world.name)
     H, S, A = world.horizon, world.num_states, world.num_actions
+    if settings.policy == "neural":
+        d = network_dimension(state_inputs(world)[0].shape[1], settings.hidden, A)
+        return GradientShape(horizon=H, num_states=S, num_actions=A, staged=False, dimension=d), tabular_features()
     features = public_features(S, A, settings.features) if settings.policy == "linear" else tabular_features()
     dimension = parameters_of(features, H if settings.staged else 1, S, A)
     return GradientShape(horizon=H, num_states=S, num_actions=A, staged=settings.staged, dimension=dimension), features
@@ -154,6 +179,18 @@ def _clip(settings: GradientSettings, world: Countable | DoseBandit) -> float | 
     return 1.0
 
 
+def _radius(settings: GradientSettings, privatizer: Gradients, episodes: int) -> float:
+    """The user's radius ρ; else as large as the noise allows.
+
+    Every update uses up its radius, also one that is all noise. Independent steps of KL ρ add up to T ρ (½‖·‖² in the
+    metric F), which is held at `WALK`; steps that agree reach √T times further.
+    """
+    if settings.kl is not None:
+        return settings.kl
+    steps = max(1, episodes // privatizer.users_per_batch)
+    return LARGEST_RADIUS if privatizer.sigma == 0.0 else min(LARGEST_RADIUS, WALK / steps)
+
+
 def _theory_step(
     settings: GradientSettings,
     shape: GradientShape,
@@ -167,6 +204,10 @@ def _theory_step(
     if isinstance(world, DoseBandit):
         length = float(np.sqrt((world.features**2).sum(axis=1)).max())
         score, curvature = length / world.deviation, (length / world.deviation) ** 2
+    elif settings.policy == "neural":
+        raise InvalidInput(
+            f"no theorem gives a step for a network: leave constants out, or choose {settings.name}:step=1"
+        )
     elif settings.policy == "softmax":
         score, curvature = math.sqrt(1.0 - 1.0 / shape.num_actions), 1.0
     else:
@@ -196,6 +237,9 @@ def _practical_step(
         most, drift = 0.5 * shape.stages * shape.num_states, 3.0
     elif settings.policy == "linear":
         most, drift = 4.0, 3.0
+    elif settings.policy == "neural":
+        # A logit is a sum over the hidden units: noise in as many weights carries it √hidden times as far.
+        most, drift = 1.0, 3.0 / math.sqrt(settings.hidden)
     else:
         most, drift = 0.25, 0.5
     return most if privatizer.sigma == 0.0 else min(most, drift / (privatizer.sigma * math.sqrt(steps)))

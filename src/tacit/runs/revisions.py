@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "revision_of"]
+__all__ = ["LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "WITH_MECHANISM", "learner_revision", "revision_of"]
 
 Changes = tuple[str, ...]
 
@@ -31,6 +31,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "bucb": (),
     "dp-pg": (),
     "dp-npg": (),
+    "dp-trpo": (),
     "dp-ppo": (),
     "uc-o-reps": (),
     "uob-lbps": (),
@@ -39,6 +40,14 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "uniform": (),
     "optimal": (),
 }
+
+SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
+WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
+    (learner, mechanism): (SAMPLED,)
+    for learner in ("dp-ucbvi", "private-ucb-po", "ldp-psrl:prior=noise-aware")
+    for mechanism in ("subset", "oue")
+}
+"""Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
@@ -84,6 +93,19 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
 
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
+
+
+def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> str:
+    """The revision of a learner with these options in a run with this mechanism, written behind its name.
+
+    >>> learner_revision("dp-ucbvi", {}, "factorization"), learner_revision("dp-ucbvi", {}, "subset")
+    ('dp-ucbvi r1', 'dp-ucbvi r2')
+    >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
+    'ldp-psrl r2'
+    """
+    names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
+    own = tuple(change for known in names for change in WITH_MECHANISM.get((known, mechanism), ()))
+    return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 
 
 def revision_of(table: Mapping[str, Changes], name: str) -> str:

@@ -53,6 +53,7 @@ NAMED: Final[Mapping[str, int]] = {
     "batched factorization": _GREEN, "at the paper's epsilon": _PURPLE, "PO": _GRAY,
     # policy gradients
     "DP-PG": _BLUE, "DP-NPG": _ORANGE, "DP-PPO": _GREEN, "DP-TRPO": _PURPLE,
+    "network, DP-PG": _BLUE, "network, DP-TRPO": _PURPLE, "table, DP-PG": _GOLD,
 }  # fmt: skip
 """Which of the colours belongs to a learner, by the name that its lines have."""
 NOISES: Final = (" tight", " printed")
@@ -101,6 +102,9 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def _name(label: str) -> str:
+    name = label.rpartition(", ")[0]
+    if name in NAMED:
+        return name
     name = label.split(", ")[0]
     for noise in NOISES:
         name = name.removesuffix(noise)

@@ -26,6 +26,7 @@ __all__ = [
     "BatchJudge",
     "DoseJudge",
     "GradientTally",
+    "NetworkJudge",
     "Objective",
     "SoftmaxJudge",
     "begin_gradient_tally",
@@ -159,6 +160,18 @@ def _action_value(truth: GradientTruth, V: Floats, h: int, H: int, stage: int, s
 def count_batch(truth: GradientTruth, tally: GradientTally, parameters: Any, belief: Any, users: Any) -> None:
     """Add the exact gap and gradient norms of the iterate, and Σ_i V*(s_i) - V^π(s_i) over the first states."""
     value = evaluate(truth, parameters.features, belief.table, tally)
+    _count(truth, tally, parameters, belief, users, value)
+
+
+@kernel
+def count_network(truth: GradientTruth, tally: GradientTally, parameters: Any, belief: Any, users: Any) -> None:
+    """The same at a network, whose features are those of the present θ."""
+    value = evaluate(truth, belief.features, belief.table, tally)
+    _count(truth, tally, parameters, belief, users, value)
+
+
+@kernel
+def _count(truth: GradientTruth, tally: GradientTally, parameters: Any, belief: Any, users: Any, value: float) -> None:
     tally.sums[0] += truth.optimal - value
     for j in range(tally.barrier.shape[0]):
         tally.barrier[j] = tally.gradient[j]
@@ -242,6 +255,18 @@ class SoftmaxJudge(BatchJudge):
         table = np.zeros_like(self.tally.weights)
         softmax_table(learner.parameters.features, np.ascontiguousarray(theta), table)
         return float(evaluate(self.truth, learner.parameters.features, table, self.tally))
+
+
+class NetworkJudge(SoftmaxJudge):
+    """The score of neural policies in a tabular world."""
+
+    count = staticmethod(count_network)
+
+    def _value(self, learner: Any, theta: Floats) -> float:
+        table = np.ascontiguousarray(learner.policy_at(theta).table[:1])
+        # Only the value is looked at: features of no width leave the gradient of the last iterate aside.
+        weights = self.tally._replace(gradient=np.zeros(self.tally.weights.size))
+        return float(evaluate(self.truth, learner.parameters.features, table, weights))
 
 
 class DoseTruth(NamedTuple):

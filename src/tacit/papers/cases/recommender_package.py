@@ -1,10 +1,11 @@
-"""Simulation only: policies of `cases/recommender-large` in the package RecSim itself, beside ranking by interest.
+"""Simulation only: policies of `cases/recommender` in the package RecSim itself, beside ranking by interest.
 
-    python -m tacit.papers.cases.recommender_package DIRECTORY results/cases/recommender-large
+    python -m tacit.papers.cases.recommender_package DIRECTORY results/cases/recommender "shuffle, ε=1"
 
-reads the final policy of the first seed of every finished run in DIRECTORY, lets 400 people of the package itself
-(`pip install 'tacit[recsim]'`) follow it, and as many rank by interest alone, and writes `package.json`. Beside them
-stand as many people of the compiled twin as measured the run. Intervals are 95%, normal, over the visits.
+reads the final policy of the first seed of the named runs in DIRECTORY (of all finished ones if none is named), lets
+400 people of the package itself (`pip install 'tacit[recsim]'`) follow it, and as many rank by interest alone, and
+writes `package.json`. Beside them stand as many people of the compiled twin as measured the run. Intervals are 95%,
+normal, over the visits.
 """
 
 from __future__ import annotations
@@ -91,14 +92,14 @@ def table(measured: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main(source: Path, target: Path) -> None:
-    """Measure the policy of the first seed of every finished run."""
+def main(source: Path, target: Path, *labels: str) -> None:
+    """Measure the policy of the first seed of every finished run, or of those that are named."""
     if not (source / INDEX).is_file():
         raise InvalidInput(f"{source} must be the directory of a comparison: it has no {INDEX}")
     policies = {}
     for place in read_json(source / INDEX)["runs"]:
         directory = RunDirectory(source / place)
-        if directory.finished:
+        if directory.finished and (not labels or directory.header()["label"] in labels):
             result = read_result(source / place)
             policies[str(directory.header()["label"])] = tabular(result.policy_of(result.seeds[0]))
     target.mkdir(parents=True, exist_ok=True)
@@ -106,4 +107,4 @@ def main(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

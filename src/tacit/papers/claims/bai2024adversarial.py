@@ -197,6 +197,18 @@ def _which_lines(part: Section, curves: dict[tuple[str, str, str, float | None],
         "below 0.75 with known transitions and pure noise ({} to {}), and {} to {} with learned ones",
         min(known), max(known), min(learned), max(learned),
     )  # fmt: skip
+    shares = [
+        [
+            one["share"][1]
+            for (_, kind, case, e), one in curves.items()
+            if (words in kind, e) == (True, 10.0) and "pure" in case
+        ]
+        for words in ("bandit, learned", "bandit, known")
+    ]
+    part.says("their noise has twice the deviation (2H√2/5 = {} at ε = 10)", 2 * 4 * math.sqrt(2.0) / 5)
+    part.says("still pay {} to {} of chance, where those with known transitions pay {} to {}, so", *(
+        value for one in shares for value in (min(one), max(one))
+    ))  # fmt: skip
     low = fitted(["bandit, learned", "bandit, known", "bandit, known, entropy"], 1.0)
     part.says("at K = 10⁵ (exponents {} to {})", min(low), max(low))
     deviation = 2 * 4 * math.sqrt(2.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tacit.papers.claims.measured import Results
 from tacit.papers.claims.reading import Card, Value
 
@@ -16,7 +18,15 @@ RATES = {"theorem2": ((-1, 2), (-2, 3)), "theorem3": ((-1, 4), (-1, 3)), "theore
 POWERS = {"theorem2": ((-2, 3), (1, 3)), "theorem3": ((-1, 3), (1, 6)), "theorem4": ((-2, 9), (1, 9))}
 """Powers of ε and of d in the privacy term."""
 EPSILONS = (0.2, 1.0, 5.0)
-LEARNERS = ("dp-pg", "dp-npg", "dp-ppo", "dp-ppo:rate=0.25")
+LEARNERS = ("dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "dp-ppo:rate=0.25")
+
+NETWORKS = {
+    "network, DP-PG": "dp-pg:policy=neural",
+    "network, DP-TRPO": "dp-trpo:policy=neural",
+    "table, DP-PG": "dp-pg:staged=false",
+}
+UNFAIR = ("table, DP-PG", "no privacy")
+"""The cell that was not run."""
 
 
 def claims(card: Card, results: Results) -> None:
@@ -29,7 +39,9 @@ def claims(card: Card, results: Results) -> None:
     _rates(card, results)
     _powers(card, results)
     _fisher(card, results)
+    found.states("scaled to [-1, 1]")
     _beyond(card, results)
+    _neural(card, results)
 
 
 def _rates(card: Card, results: Results) -> None:
@@ -128,3 +140,25 @@ def _beyond(card: Card, results: Results) -> None:
             mine = [rows[environment, learner, epsilon] for epsilon in EPSILONS]
             way = [(r["final"] - r["uniform_policy"]) / (r["optimal"] - r["uniform_policy"]) for r in mine]
             part.row(f"`{environment}` | `{learner}`", *way)
+
+
+def _neural(card: Card, results: Results) -> None:
+    part = card.section("A neural policy")
+    made = results("he2025policy/neural")
+    cells = list(made.cells.values())
+    part.says("{} users in batches of 250", *{cell["episodes"] for cell in cells})
+    part.says(", {} seeds.", *{len(cell["returns"]["final_per_seed"]) for cell in cells})
+    part.says("in {} fresh episodes", *{cell["returns"]["evaluation"] for cell in cells})
+    part.says("the uniform policy earns {}:", *{cell["returns"]["uniform"]["mean"] for cell in cells})
+    part.states("CartPole-v1 in 900 bins", "25 decisions of four steps each, so that 100 is the most", "δ = 1e-5")
+    part.states(
+        "16 hidden units and 114 weights, the table 1,802 parameters", "learns the game at ε = 0.2", "(ε = 0.2)"
+    )
+    for label, learner in NETWORKS.items():
+        values: list[Value] = []
+        for shown in (*(f"ε={epsilon:g}" for epsilon in EPSILONS), "no privacy"):
+            cell = made.cells.get(made.key(f"{label}, {shown}")) if (label, shown) != UNFAIR else None
+            if cell is not None:
+                finals = np.array(cell["returns"]["final_per_seed"])
+                values += [float(finals.mean()), float(finals.std(ddof=1))]
+        part.row(f"{label.partition(',')[0]}, `{learner}`", *values)

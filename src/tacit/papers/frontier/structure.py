@@ -22,16 +22,26 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tacit.papers.frontier.page import share_interval
+from tacit.papers.frontier.page import bootstrap_interval, share_interval
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import STYLES, save_figure
 from tacit.runs.result import Result
+from tacit.runs.storage import read_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DECLARED", "FIGURES", "SUMMARY", "StructureFigure", "kind_of", "runs", "summary_table"]
+__all__ = [
+    "DECLARED",
+    "FIGURES",
+    "SUMMARY",
+    "StructureFigure",
+    "committed_shares",
+    "kind_of",
+    "runs",
+    "summary_table",
+]
 
 SUMMARY: Final = "declared support and features that the policy sees: riverswim, treatment and taxi, epsilon 1"
 EPSILON: Final = 1.0
@@ -96,6 +106,21 @@ def kind_of(label: str) -> tuple[str, str]:
     """
     learner, declared = label.split(": ")
     return learner, declared
+
+
+def committed_shares(place: Path) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """(environment, run) -> share of the uniform policy's regret with its 95% interval, from a committed result."""
+    import pyarrow.parquet as pq
+
+    cells = read_json(place / "cells.json")["runs"]
+    last: dict[tuple[str, str, int], list[float]] = {}
+    for row in pq.ParquetFile(place / "results.parquet").read().to_pylist():
+        last.setdefault((row["environment"], row["run"], row["episode"]), []).append(row["regret"])
+    found = {}
+    for cell in cells:
+        regret = np.array(last[cell["environment"], cell["run"], cell["episodes"]])
+        found[cell["environment"], cell["run"]] = bootstrap_interval(regret / cell["uniform regret"])
+    return found
 
 
 def summary_table(shares: Mapping[tuple[str, str], tuple[float, float, float]]) -> str:

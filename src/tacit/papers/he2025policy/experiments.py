@@ -96,11 +96,12 @@ def theorem_runs(theorem: str, scale: str) -> tuple[Run, ...]:
 
 
 def comparison_runs(scale: str) -> tuple[Run, ...]:
-    """DP-PG, natural gradient and PPO-style updates at equal (ε, δ) on the two bandits and an MDP."""
+    """DP-PG, natural gradient, trust-region and PPO-style updates at equal (ε, δ) on the two bandits and an MDP."""
     episodes, seeds = {"smoke": (20_000, 3), "paper": (300_000, 10)}[scale]
     learners = {
         "DP-PG": "dp-pg",
         "DP-NPG": "dp-npg",
+        "DP-TRPO": "dp-trpo",
         "DP-PPO, 4 epochs": "dp-ppo",
         "DP-PPO, 4 epochs, Poisson 1/4": "dp-ppo:rate=0.25",
     }
