@@ -53,13 +53,14 @@ def test_the_page_shows_what_is_committed(name, runs):
     assert table(cells, measures) in page
 
 
-def test_the_page_shows_which_runs_kept_their_budget():
+@pytest.mark.parametrize(("name", "seeds"), [("titration-budget", 20), ("titration-budget-large", 3)])
+def test_the_page_shows_which_runs_kept_their_budget(name, seeds):
     page = (ROOT / "docs" / "cases" / "titration.md").read_text(encoding="utf-8")
-    found = ROOT / "results" / "cases" / "titration-budget" / "cells.json"
+    found = ROOT / "results" / "cases" / name / "cells.json"
     cells = json.loads(found.read_text(encoding="utf-8"))["runs"]
-    assert [cell["seeds"] for cell in cells] == ["20 of 20", "20 of 20"]
+    assert [cell["seeds"] for cell in cells] == [f"{seeds} of {seeds}"] * 2
     assert titration_budget.table(cells) in page
-    assert [titration_budget.kept(cell) for cell in cells] == [20, 20]
+    assert [titration_budget.kept(cell) for cell in cells] == [seeds, seeds]
 
 
 def test_policies_meet_the_same_people():
