@@ -120,9 +120,9 @@ def test_every_kind_of_learner_is_refused_before_the_run_where_memory_will_not_d
     monkeypatch.setattr(module, "pilot", lambda *_: Pilot(seconds=1.0, users=1))
     monkeypatch.setattr(module, "available_memory", lambda: int(2 * needed / SHARE) + 2)
     assert estimate(config, workers=2).memory == needed
-    module.require_memory([config], workers=2)
+    module.require_memory([(config, needed)], workers=2)
     monkeypatch.setattr(module, "available_memory", lambda: int(2 * needed / SHARE) - 2)
-    for refused in (lambda: estimate(config, workers=2), lambda: module.require_memory([config], workers=2)):
+    for refused in (lambda: estimate(config, workers=2), lambda: module.require_memory([(config, needed)], workers=2)):
         with pytest.raises(InvalidInput, match="of the available memory"):
             refused()
 
@@ -133,7 +133,7 @@ def test_learners_of_losses_are_refused_too(monkeypatch, learner):
     config = RunConfig(environment="layered", adversary="iid", learner=learner, episodes=50, seeds=(0,))
     monkeypatch.setattr(module, "available_memory", lambda: BASE)
     with pytest.raises(InvalidInput, match="of the available memory"):
-        module.require_memory([config], workers=1)
+        module.require_memory([(config, memory_of(assemble(config)))], workers=1)
 
 
 def test_a_comparison_can_be_dry(capsys, tmp_path, monkeypatch, no_run):

@@ -23,6 +23,7 @@ SCAN = (1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 def claims(card: Card, results: Results) -> None:
     """Quote every number of the card."""
     _table1(card, results)
+    _powers(card, results)
     _elimination(card, results)
     _constants(card, results)
     _ablations(card, results)
@@ -75,6 +76,28 @@ def _lost(table: Committed, version: str) -> tuple[int, int, float]:
             lost, runs = lost + bad, runs + len(ends)
             gaps += [float(environment.rpartition("gap=")[2])] if bad else []
     return lost, runs, max(gaps)
+
+
+def _powers(card: Card, results: Results) -> None:
+    result, part = results("bai2024shuffle/powers"), card.section("Powers of X, A and H")
+    told = result.json("powers.json")
+    part.states("sizes 2, 3, 4 and 6", "earns 0.2 H more", "10⁷ users")
+    part.says("more than uniform), {} seeds", *{len(result.finals(*key)) for key in result.cells})
+    lines = {line["line"]: line for line in told["lines"]}
+    axes = ("states", "actions", "horizon")
+    for version in VERSIONS:
+        for label, name in (("no privacy", "no privacy"), ("cost of privacy", "cost")):
+            line = lines[f"{version}, {name}"]
+            values = [v for axis in axes for v in (line["powers"][axis]["power"], line["printed"][axis])]
+            part.row(f"{version}, {label}", *values)
+    second = lines["2025, cost"]
+    part.says("({} beside {}). Without privacy", second["powers"]["actions"]["power"], second["printed"]["actions"])
+    for version in VERSIONS:
+        free, cost = lines[f"{version}, no privacy"], lines[f"{version}, cost"]
+        if any(free["powers"][axis]["power"] <= free["printed"][axis] for axis in axes):
+            card.errors.append(f"{version}: a power without privacy is not above the printed one")
+        if any(cost["powers"][axis]["power"] >= cost["printed"][axis] for axis in ("states", "horizon")):
+            card.errors.append(f"{version}: a power of the cost is not below the printed one")
 
 
 def lost_with_theory(table: Committed, version: str) -> tuple[int, int]:

@@ -41,6 +41,14 @@ def _shuffle(first: Section, second: Section, results: Results) -> None:
         for one in results("bai2024shuffle/elimination").json("elimination.json")["first"]
         if one["environment"] == "riverswim"
     }
+    powers = {one["line"]: one["powers"] for one in results("bai2024shuffle/powers").json("powers.json")["lines"]}
+    costs = [powers[f"{version}, cost"] for version in VERSIONS]
+    first.states("X^3 A^2 H^6, and X^3 A H^6")
+    first.says(
+        "grows as X^{} and X^{}, A^{} and H^{}:",
+        *(cost["states"]["power"] for cost in costs),
+        *(sum(cost[axis]["power"] for cost in costs) / 2 for axis in ("actions", "horizon")),
+    )
     late, early = growth["2024"]["from_epsilon_to_epsilon"][::-1]
     first.says("over all gaps as K^{} without privacy", growth["2024"]["exponent"])
     first.says("(1/epsilon)^{} between 1 and 0.25 ({} between 4 and 1)", late, early)
