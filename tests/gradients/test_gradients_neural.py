@@ -16,8 +16,10 @@ from tacit.neural.gradients import NeuralBatch, clipped_sum, plain_sum, user_gra
 from tacit.neural.policy import NeuralPolicy  # noqa: E402
 from tacit.neural.rollout import Users, policy_for  # noqa: E402
 from tacit.neural.train import neural_privatizer, release, train  # noqa: E402
+from tacit.policies.network import network_table, network_tangent  # noqa: E402
 from tacit.policies.softmax import tabular_features  # noqa: E402
 from tacit.randomness import SimulationNoise  # noqa: E402
+from tacit.released.gradients import GradientShape  # noqa: E402
 
 POLICY = NeuralPolicy(inputs=3, hidden=4, actions=2)
 
@@ -134,3 +136,27 @@ def test_environments_that_do_not_fit_are_refused():
     )
     assert float(batch.weights.min()) >= -0.25
     assert (batch.weights[torch.arange(10) >= batch.lengths[:, None]] == 0).all()
+
+
+def test_the_tangent_of_the_network_kernel_is_autograd():
+    """`policy=neural` has the weights of this network: logits, derivatives and a user's gradient agree with torch."""
+    generator = np.random.default_rng(6)
+    inputs, theta = generator.normal(size=(5, 3)), generator.normal(size=POLICY.dimension)
+    table, features = np.zeros((1, 5, 2)), np.zeros((5, 2, POLICY.dimension))
+    network_table(inputs, np.ones(5), 4, theta, table)
+    network_tangent(inputs, np.ones(5), 4, theta, features)
+    flat, x = torch.tensor(theta), torch.tensor(inputs)
+    np.testing.assert_allclose(table[0], torch.softmax(POLICY.logits(flat, x), -1).numpy(), atol=1e-12)
+    jacobian = torch.func.jacrev(lambda weights: POLICY.logits(weights, x))(flat)
+    np.testing.assert_allclose(features, jacobian.numpy(), atol=1e-12)
+    shape = GradientShape(horizon=4, num_states=5, num_actions=2, staged=False, dimension=POLICY.dimension)
+    users = random_users(generator, shape, 6)
+    found = table_gradients(UNIT._replace(clip=0.3), features, table, users, dimension=POLICY.dimension, baseline=0.5)
+    to_go = np.cumsum((users.rewards - 0.5)[:, ::-1], axis=1)[:, ::-1].copy()
+    batch = NeuralBatch(
+        x[torch.tensor(users.states)], torch.tensor(users.actions), torch.tensor(to_go), torch.zeros(6),
+        torch.full((6,), 4),
+    )  # fmt: skip
+    slow = user_gradients(POLICY, flat, batch).numpy()
+    scale = np.minimum(1.0, 0.3 / np.linalg.norm(slow, axis=1, keepdims=True))
+    np.testing.assert_allclose(found, slow * scale, atol=1e-10)
