@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Byte code is kept, whatever the shell says: tests start hundreds of processes, and each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help install install-dev demo test pytest browser test-slow lint bench bench-peers chaos docs clean

@@ -1,4 +1,4 @@
-"""The page about growth and large worlds, made of the committed results of `growth`, `sizes` and `scaling`.
+"""The page about growth and large worlds, made of the committed results of `growth`, `sizes`, `scaling` and `horizon`.
 
 python -m benchmarks.growth_page          writes docs/growth.md and docs/growth.png
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_growth import AXES
+from benchmarks.bench_scaling import BASE
 from benchmarks.cells import SIZES, TRUSTS
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,9 @@ PAGE, FIGURE = ROOT / "docs" / "growth.md", ROOT / "docs" / "growth.png"
 Rows = Sequence[Mapping[str, Any]]
 
 
-def page(growth: Mapping[str, Any], sizes: Mapping[str, Any], scaling: Mapping[str, Any]) -> str:
+def page(
+    growth: Mapping[str, Any], sizes: Mapping[str, Any], scaling: Mapping[str, Any], horizon: Mapping[str, Any]
+) -> str:
     """The page, in Markdown."""
     words = {
         **sizes["machine"],
@@ -30,6 +33,7 @@ def page(growth: Mapping[str, Any], sizes: Mapping[str, Any], scaling: Mapping[s
         **_large(sizes["rows"]),
         **_growth(growth["rows"]),
         **_horizon(scaling["rows"]),
+        **_ablation(horizon["rows"]),
     }
     return TEMPLATE.read_text("utf-8").format(**words)
 
@@ -121,6 +125,27 @@ def _horizon(rows: Rows) -> dict[str, Any]:
     }
 
 
+def _ablation(rows: Rows) -> dict[str, Any]:
+    """Exponents in H with and without the skipping, and how many rows have data."""
+    found = {row["name"]: row for row in rows}
+    whos, spans = ("ucbvi", "everything planned"), ("4 to 32", "16 to 128")
+    lines = []
+    for what in ("time per user", "row evaluations", "time per row evaluation"):
+        cells = [found[f"{who}: {what}, exponent in H over {span}"]["ratio"] for span in spans for who in whos]
+        lines.append([what, *(f"{value:.2f}" for value in cells)])
+    full = found["everything planned: row evaluations, exponent in H over 4 to 32"]
+    counts = dict(zip(full["sizes"], full["values"], strict=True))
+    size = BASE["states"] * BASE["actions"]
+    return {
+        "ablation": _table(["exponent of", *(f"{who}, {span}" for span in spans for who in whos)], lines),
+        "time_short": found["ucbvi: time per user, exponent in H over 4 to 32"]["ratio"],
+        "all_time_short": found["everything planned: time per user, exponent in H over 4 to 32"]["ratio"],
+        "all_rows_short": full["ratio"],
+        "filled_short": counts[4] / (4 * size),
+        "filled_long": counts[32] / (32 * size),
+    }
+
+
 def _three(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -181,20 +206,17 @@ def _users(growth: Mapping[str, Any], row: Mapping[str, Any]) -> int:
     return int(mine[0]["sizes"][0])
 
 
-def committed() -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """The results of `growth`, `sizes` and `scaling`."""
-    growth, sizes, scaling = (
-        json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in ("growth", "sizes", "scaling")
+def committed() -> tuple[Mapping[str, Any], ...]:
+    """The results of `growth`, `sizes`, `scaling` and `horizon`."""
+    return tuple(
+        json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in ("growth", "sizes", "scaling", "horizon")
     )
-    return growth, sizes, scaling
 
 
 def main() -> None:
     """Write page and figure."""
-    growth, sizes, scaling = (
-        json.loads((RESULTS / f"{n}.json").read_text("utf-8")) for n in ("growth", "sizes", "scaling")
-    )
-    PAGE.write_text(page(growth, sizes, scaling), encoding="utf-8")
+    growth, *others = committed()
+    PAGE.write_text(page(growth, *others), encoding="utf-8")
     draw(growth, FIGURE)
     print(f"{PAGE.relative_to(ROOT)}, {FIGURE.relative_to(ROOT)}: {FIGURE.stat().st_size:,} bytes")
 

@@ -75,7 +75,12 @@ def design(trust: str, people: int) -> Any:
     }
     delta = 0.0 if trust == "local" else 1e-3
     return plan_study(
-        **sizes, epsilon=8.0, delta=delta, learner="sdp-bucb" if trust != "local" else "auto", trust=trust
+        **sizes,
+        epsilon=8.0,
+        delta=delta,
+        learner="sdp-bucb" if trust != "local" else "auto",
+        trust=trust,
+        mechanism="binomial" if trust == "shuffle" else None,  # the bits whose blocks overflow now and then
     )
 
 
@@ -250,6 +255,7 @@ def _block(made: Any, certified: float) -> int:
         users=made.target,
         bits_per_user=made.bits_per_user,
         probability=float(made.probability),
+        mirrored=made.mirrored,
         overflow_prob=certified,
     )
     return int(found.block)

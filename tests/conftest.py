@@ -1,10 +1,18 @@
-"""What every test may use: the slow twins of `tests/reference`, chaos, and one small budget for hypothesis."""
+"""What every test may use: the slow twins of `tests/reference`, chaos, one small budget for hypothesis, and an order.
+
+Two workers share the tests by files (`pytest -n 2 --dist loadfile`) and compile kernels as they go, into one cache. So
+files that compile the same kernels form a family, which one worker runs, and families with the most to compile come
+first, side by side: no kernel is compiled twice at the same time, and the many short files fill the end.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Fixtures hold no doctests, and several files of this name cannot be collected as modules; traces of the reference are
@@ -19,3 +27,46 @@ settings.register_profile(
     "tacit", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tacit")
+
+FAMILIES = {
+    "losses": r"adversarial|study_losses|layered|flow",
+    "gradients": r"tests/gradients/|_gradient",
+    "counts": r"tests/(loop|goldens)/",
+    "checks": r"tests/checks/",
+    "learners": r"tests/learners/",
+    "examples": r"tests/test_(docs|examples)",
+}
+"""Name of a family -> what the paths of its files match; the first that does, in the order in which they start."""
+
+
+def family(nodeid: str) -> str:
+    """The family of a test, or its file where it has none."""
+    path = nodeid.partition("::")[0]
+    return next((name for name, pattern in FAMILIES.items() if re.search(pattern, path)), path)
+
+
+def _quick(config: pytest.Config) -> bool:
+    """Whether what is slow is left out; with it, families would be too long for one worker."""
+    return config.getoption("markexpr") == "not slow"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Families first, if there are workers; otherwise everything stays where it is."""
+    if hasattr(config, "workerinput") and _quick(config):
+        ranks = {name: rank for rank, name in enumerate(FAMILIES)}
+        items.sort(key=lambda item: ranks.get(family(item.nodeid), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A family stays with one worker, and they are handed out in the order of the collection."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFamily(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return family(nodeid)
+
+    if config.getoption("dist") != "loadfile" or not _quick(config):
+        return None
+    config.option.loadscopereorder = False
+    return ByFamily(config, log)

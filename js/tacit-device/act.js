@@ -2,6 +2,7 @@
 //
 // Lots are drawn from the CSPRNG, too; they protect nobody, the noise of a report does.
 
+import { seenOf } from "./declared.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
 import { entries, greatest } from "./fields.js";
 import { below } from "./exact.js";
@@ -90,5 +91,5 @@ export function act(bundle, policy, step, state, bytes = secureBytes) {
   const s = typeof state === "string" ? bundle.states.indexOf(state) : state;
   const known = Number.isInteger(s) && s >= 0 && s < bundle.states.length;
   require(known, "state must be one of the study's states, or its number", "another");
-  return bundle.actions[actionOf(policy[step][s], uniform(bytes))];
+  return bundle.actions[actionOf(policy[step][seenOf(bundle, s)], uniform(bytes))];
 }

@@ -13,6 +13,7 @@ import { policyFrom, ticketsOf } from "./act.js";
 import { fromHex } from "./bytes.js";
 import { channelFrom } from "./channel.js";
 import { claimFrom, sameClaim } from "./claim.js";
+import { featuresFrom } from "./declared.js";
 import { InvalidInput, require } from "./errors.js";
 import { count, entries, finite } from "./fields.js";
 import { isObject, isWhole, parseCanonical } from "./json.js";
@@ -26,6 +27,7 @@ const NAMES = [
   ...["stage", "slot", "question", "questions", "query", "channel", "target", "least", "policies", "fallback"],
   ...["kill", "head", "previous"],
 ];
+const OPTIONAL = ["sees", "signature"];
 const QUERIES = { totals: ["kind", "every"], batch: ["kind", "layer", "failure_prob"] };
 const HEAD = /^(0|[1-9]\d{0,15}):([0-9a-f]{64})$/;
 const LAST_STAGE = 2 ** 32 - 1;
@@ -39,7 +41,7 @@ export async function parseBundle(data) {
   const content = parseCanonical(data, "a bundle");
   const known = isObject(content) && content.format === FORMAT && content.version === VERSION;
   require(known, `a bundle must be a ${FORMAT} of version ${VERSION}`, "something else");
-  const unknown = Object.keys(content).filter((name) => !NAMES.includes(name) && name !== "signature");
+  const unknown = Object.keys(content).filter((name) => !NAMES.includes(name) && !OPTIONAL.includes(name));
   require(unknown.length === 0, "a bundle must have no unknown entries", `${unknown.length} of them`, "update tacit");
   const missing = NAMES.filter((name) => !Object.hasOwn(content, name));
   require(missing.length === 0, "a bundle must be complete", `no ${missing.join(", ")}`);
@@ -63,7 +65,8 @@ function read(content) {
   const rewards = content.rewards.map((bound) => finite("bounds of rewards", bound));
   require(rewards[0] < rewards[1], "rewards must have two bounds, the lower one first", "others");
   require(typeof content.kill === "boolean", "kill must be true or false", "something else");
-  const sizes = [horizon, content.states.length, content.actions.length];
+  const sees = Object.hasOwn(content, "sees") ? featuresFrom(content.sees, content.states) : null;
+  const sizes = [horizon, (sees?.names ?? content.states).length, content.actions.length];
   const asked = askedOf(content, sizes, questions);
   const { arms, weights } = armsOf(content.policies, sizes);
   const head = HEAD.exec(content.head);
@@ -73,7 +76,7 @@ function read(content) {
   }
   const { study, name, states, actions, kill, previous } = content;
   return {
-    ...{ study, name, states, actions, horizon, rewards, stage, question, questions, kill, previous },
+    ...{ study, name, states, actions, sees, horizon, rewards, stage, question, questions, kill, previous },
     ...asked,
     ...{ arms, weights, fallback: policyFrom(content.fallback, sizes), head: headFrom(content.head) },
   };

@@ -1,12 +1,13 @@
 // Channels: how one stage turns a trajectory into a body, read from a bundle. What this device cannot encode it refuses
 // by its name; nothing is guessed.
 //
-//   shuffle                          labels of ones, data and noise mixed
+//   shuffle                          labels of ones, data and noise mixed; noise bits of one bias, or mirrored ones
 //   local                            subset selection ("subset") and unary encoding ("oue") of one slot
 //   central-totals, central-batch    the trajectory itself, for a curator
 
 import { claimFrom } from "./claim.js";
-import { InvalidInput, NotSupported, require } from "./errors.js";
+import { supportFrom, supportedSlots, supportedSpec } from "./declared.js";
+import { NotSupported, require } from "./errors.js";
 import { atMost, count, doubleFraction, entries, fraction } from "./fields.js";
 import { isObject, isWhole } from "./json.js";
 
@@ -18,7 +19,7 @@ const ENTRIES = {
   "central-totals": [...COMMON, "releases", "levels", "unit", "exponent", "variance"],
   "central-batch": [...COMMON, "query", "levels", "unit", "variance"],
 };
-const ELSEWHERE = ["central-gradient", "central-losses"];
+const ELSEWHERE = ["central-gradient", "central-losses", "local-returns"];
 const MECHANISMS = ["subset", "oue"];
 const MECHANISMS_ELSEWHERE = ["rr", "laplace", "gaussian"];
 const LARGEST_LABEL = 0xffff;
@@ -31,7 +32,9 @@ export function channelFrom(plain) {
     throw new NotSupported(`a device in the browser does not answer a channel '${kind}'; use tacit's Python device`);
   }
   require(typeof kind === "string" && Object.hasOwn(ENTRIES, kind), "a channel must be of a known kind", "another");
-  entries(`a channel '${kind}'`, plain, ENTRIES[kind]);
+  const mirrored = kind === "shuffle" && Object.hasOwn(plain, "mirrored");
+  entries(`a channel '${kind}'`, plain, mirrored ? [...ENTRIES[kind], "mirrored"] : ENTRIES[kind]);
+  require(!mirrored || plain.mirrored === true, "mirrored must be true, or left out", "another");
   const trust = kind.startsWith("central") ? "central" : kind;
   const claim = claimFrom(plain.claim);
   require(claim.trust === trust, `the claim of this channel must have trust '${trust}'`, claim.trust);
@@ -39,16 +42,18 @@ export function channelFrom(plain) {
   require(least <= target, `least must be at most the target ${target}`, least);
   const shape = shapeFrom(plain.shape);
   const common = { kind, trust, claim, shape, target, least, questions: 1 };
-  if (kind === "shuffle") return shuffled({ ...common, query: countQuery(plain.query) }, plain);
+  if (kind === "shuffle") return shuffled({ ...common, mirrored, query: countQuery(plain.query) }, plain);
   if (kind === "local") return local({ ...common, query: countQuery(plain.query) }, plain);
   return central(common, plain);
 }
 
 function shapeFrom(plain) {
-  entries("the shape of a channel", plain, [...SIZES, "staged"]);
+  const told = isObject(plain) && Object.hasOwn(plain, "support");
+  entries("the shape of a channel", plain, [...SIZES, "staged", ...(told ? ["support"] : [])]);
   require(typeof plain.staged === "boolean", "staged must be true or false", "something else");
   const [horizon, states, actions] = SIZES.map((name) => count(name, plain[name]));
-  return Object.freeze({ horizon, states, actions, staged: plain.staged });
+  const sizes = { horizon, states, actions, staged: plain.staged };
+  return Object.freeze({ ...sizes, support: told ? supportFrom(plain.support, sizes) : null });
 }
 
 function countQuery(plain) {
@@ -76,7 +81,8 @@ function shuffled(common, plain) {
   require(overflow[0] >= 0n && 2n * overflow[0] <= overflow[1], "overflow must be in [0, 0.5]", "another");
   const bitsPerUser = count("bits_per_user", plain.bits_per_user);
   const spec = specOf(shape, query.layer);
-  const noiseBits = spec.counters * bitsPerUser;
+  // Mirrored: as many bits of probability 1 - q beside those of probability q.
+  const noiseBits = spec.counters * bitsPerUser * (common.mirrored ? 2 : 1);
   require(noiseBits <= MOST_NOISE_BITS, `a device must draw at most ${MOST_NOISE_BITS} noise bits`, noiseBits);
   const block = count("block", plain.block);
   require(block <= noiseBits, `a block must hold at most all ${noiseBits} noise bits`, block);
@@ -86,8 +92,9 @@ function shuffled(common, plain) {
 }
 
 /** Which counters there are: for each family its layers, its cells and where its labels begin. */
-function specOf({ horizon: H, states: S, actions: A }, layer) {
+function specOf({ horizon: H, states: S, actions: A, support }, layer) {
   require(layer === null || layer < H, `layer must be one of 0..${H - 1}`, layer);
+  if (support !== null) return supportedSpec(support, layer);
   const every = Array.from({ length: H }, (_, h) => h);
   const layers = { transitions: [], visits: [], outcomes: [] };
   if (layer === null) Object.assign(layers, { transitions: every.slice(0, -1), outcomes: every });
@@ -112,16 +119,18 @@ function local(common, plain) {
   }
   require(MECHANISMS.includes(mechanism), "a local mechanism must be a known one", "another");
   require(plain.encoding === "complement", "one slot must be encoded with complements", "another encoding");
-  const { horizon: H, states: S, actions: A, staged } = common.shape;
-  const cells = [2 * S * A, S * A * S];
+  const { horizon: H, states: S, actions: A, staged, support } = common.shape;
+  const told = support === null ? null : supportedSlots(support, staged);
+  const slots = told?.slots ?? Array.from({ length: 2 * H - 1 }, (_, slot) => slot);
+  const cells = told?.cells ?? [2 * S * A, S * A * S];
   const feeding = staged ? [1, 1] : [H, Math.max(1, H - 1)];
   const kinds = ["outcome", "transition"].map((name, place) =>
-    slotFrom(mechanism, plain[name], 2 * H - 1, feeding[place], cells[place]),
+    slotFrom(mechanism, plain[name], slots.length, feeding[place], Math.max(1, cells[place])),
   );
   // A message costs the epsilon of its slot, once: here the device sees for itself that the noise keeps the claim.
   const kept = kinds.every(({ epsilon }) => atMost(epsilon, common.claim.epsilon));
   require(kept, "the noise of a stage must keep the claim", "less noise");
-  return Object.freeze({ ...common, mechanism, slots: 2 * H - 1, cells, kinds });
+  return Object.freeze({ ...common, mechanism, slots, cells, kinds, told });
 }
 
 function slotFrom(mechanism, plain, slots, feeding, cells) {
@@ -140,7 +149,7 @@ function slotFrom(mechanism, plain, slots, feeding, cells) {
 
 function central(common, plain) {
   const levels = count("levels", plain.levels);
-  const { horizon, states, actions, staged } = common.shape;
+  const { states, actions, staged } = common.shape;
   const short = [states, actions, levels].every((size) => size < LARGEST_LABEL);
   require(short, `states, actions and levels must be below ${LARGEST_LABEL}`, "more");
   require(Number.isInteger(Math.log2(levels)), "levels must be a power of two", levels);
@@ -155,7 +164,7 @@ function central(common, plain) {
     return Object.freeze({ ...common, query: { kind: "totals", layer: null }, levels });
   }
   const query = countQuery(plain.query);
+  specOf(common.shape, query.layer); // refuses what is not released
   require(query.kind === "batch" && staged, "batches of their own must keep the steps apart", "others");
-  if (query.layer !== null && query.layer >= horizon) throw new InvalidInput(`layer must be below ${horizon}`);
   return Object.freeze({ ...common, query, levels });
 }

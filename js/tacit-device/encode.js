@@ -4,6 +4,7 @@
 // into [0, 1], NaN is 0. Noise is exact and comes from the browser's CSPRNG; `bytes` is another source for tests only.
 
 import { concat } from "./bytes.js";
+import { seenOf } from "./declared.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
 import { LogisticCoin, below, bernoulli, bernoulliEach, coins, fairBits, permutation } from "./exact.js";
 import { secureBytes } from "./randomness.js";
@@ -27,7 +28,8 @@ export function encode(channel, trajectory, bytes = secureBytes) {
 }
 
 /**
- * A trajectory in the study's numbers: names become numbers, rewards go from their public bounds to [0, 1].
+ * A trajectory in the study's numbers: names become numbers, rewards go from their public bounds to [0, 1], and where
+ * features are declared, states become what is seen of them.
  *
  * Numbers out of range are clipped, and a reward that is missing is the lowest one. What is no trajectory of this study
  * at all (another length, a name that it does not have) is refused, without a word about what it was.
@@ -41,7 +43,7 @@ export function trajectoryFrom(bundle, given) {
   require(fits, `a trajectory must have ${H} steps, and one state more or as many`, "another length");
   const [low, high] = bundle.rewards;
   return {
-    states: states.map((one) => numberOf(one, bundle.states)),
+    states: states.map((one) => seenOf(bundle, numberOf(one, bundle.states))),
     actions: actions.map((one) => numberOf(one, bundle.actions)),
     rewards: rewards.map((one) => {
       const missing = one === null || one === undefined;
@@ -71,13 +73,15 @@ function requireLengths({ horizon: H }, { states, actions, rewards }) {
 // Shuffle: labels of data and noise, sorted, dummies last
 
 function encodeShuffle(channel, trajectory, bytes) {
-  const { spec, bitsPerUser, block, noiseBits, probability } = channel;
+  const { spec, bitsPerUser, block, noiseBits, probability, mirrored } = channel;
   const ones = trajectory === null ? [] : labels(channel, trajectory, bytes);
   const fair = probability[0] === 1n && probability[1] === 2n;
-  const noise = fair ? fairBits(noiseBits, bytes) : bernoulli(noiseBits, probability, bytes);
-  // m noise bits for counter 0, m for counter 1, ...
+  const rare = mirrored ? noiseBits / 2 : noiseBits;
+  const draw = () => (fair ? fairBits(rare, bytes) : bernoulli(rare, probability, bytes));
+  // m noise bits for counter 0, m for counter 1, ...; then those of the opposite bias, in the same order
   const raised = [];
-  for (let place = 0; place < noiseBits; place += 1) if (noise[place] === 1) raised.push(Math.floor(place / bitsPerUser));
+  draw().forEach((bit, place) => bit === 1 && raised.push(Math.floor(place / bitsPerUser)));
+  if (mirrored) draw().forEach((bit, place) => bit === 0 && raised.push(Math.floor(place / bitsPerUser)));
   const blocks = Math.max(1, Math.ceil(raised.length / block));
   const sent = new Uint32Array(spec.slots + blocks * block).fill(spec.counters);
   sent.set(ones);
@@ -90,6 +94,9 @@ function encodeShuffle(channel, trajectory, bytes) {
 function labels({ spec, shape }, { states, actions, rewards }, bytes) {
   const { states: S, actions: A } = shape;
   const earned = bernoulliEach(rewards.map(clippedReward), bytes);
+  if (shape.support !== null) {
+    return spec.labels(states.map((one) => clip(one, S)), actions.map((one) => clip(one, A)), earned);
+  }
   const found = [];
   for (const { name, layers, start } of spec.families) {
     layers.forEach((h, row) => {
@@ -117,21 +124,24 @@ function littleEndian(values, width) {
 
 function encodeLocal(channel, trajectory, bytes) {
   const { slots, cells, mechanism } = channel;
-  const slot = below(slots, bytes);
+  const slot = slots[below(slots.length, bytes)];
   const [kind, size] = [channel.kinds[slot % 2], cells[slot % 2]];
-  const hot = trajectory === null ? coverCell(mechanism, size, bytes) : hotCell(channel.shape, slot, trajectory, bytes);
+  const hot = trajectory === null ? coverCell(mechanism, size, bytes) : hotCell(channel, slot, trajectory, bytes);
   const bits = mechanism === "subset" ? subsetBits(kind, size, hot, bytes) : unaryBits(kind, size, hot, bytes);
-  const longest = slots > 1 ? Math.max(...cells) : cells[0];
+  const longest = slots.length > 1 ? Math.max(...cells) : cells[0];
   const packed = new Uint8Array(Math.ceil(longest / 8));
   bits.forEach((bit, place) => {
     packed[place >> 3] |= bit << (place & 7);
   });
-  return concat(slots <= 256 ? Uint8Array.of(slot) : Uint8Array.of(slot & 255, slot >> 8), packed);
+  return concat(2 * channel.shape.horizon - 1 <= 256 ? Uint8Array.of(slot) : Uint8Array.of(slot & 255, slot >> 8), packed);
 }
 
 /** The true cell of a slot: an outcome (s, a, r) at even slots, a transition (s, a, s') at odd ones. */
-function hotCell({ states: S, actions: A }, slot, { states, actions, rewards }, bytes) {
+function hotCell({ told, shape: { states: S, actions: A } }, slot, { states, actions, rewards }, bytes) {
   const earned = bernoulliEach(rewards.map(clippedReward), bytes);
+  if (told !== null) {
+    return told.hot(slot, states.map((one) => clip(one, S)), actions.map((one) => clip(one, A)), earned);
+  }
   const h = slot >> 1;
   const cell = clip(states[h], S) * A + clip(actions[h], A);
   if (slot % 2 === 1) return cell * S + clip(states[h + 1], S);

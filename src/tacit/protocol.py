@@ -318,6 +318,6 @@ class World(Protocol):
 
 def copy_state(value: Any) -> Any:
     """A nested NamedTuple of arrays with every array copied."""
-    if isinstance(value, tuple):
-        return type(value)(*(copy_state(field) for field in value))
-    return value.copy() if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return type(value)(*[copy_state(field) for field in value]) if isinstance(value, tuple) else value

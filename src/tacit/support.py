@@ -14,6 +14,7 @@ no counter. Lemma S9 (declared support).
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["ReleasedCells", "Support", "released_cells"]
+__all__ = ["ReleasedCells", "Support", "pooled_cells", "released_cells"]
 
 Mask = NDArray[np.bool_]
 
@@ -115,6 +116,18 @@ class Support:
         return released_cells(self)
 
     @property
+    def counters(self) -> tuple[int, int]:
+        """How many counters of transitions, ones and zeros are released step by step, and how many there are."""
+        H, S, A = self.horizon, self.num_states, self.num_actions
+        kept = sum(map(len, (self.released.moves, self.released.ones, self.released.zeros)))
+        return kept, (H - 1) * S * A * S + 2 * H * S * A
+
+    @property
+    def most_successors(self) -> int:
+        """The most states that can follow a pair, at any step or over all steps together."""
+        return int(self.every_step.moves.sum(axis=3).max())
+
+    @property
     def every_step(self) -> Support:
         """The same for all steps together: what can happen at any of them that can be reached."""
         return _every_step(self)
@@ -177,11 +190,18 @@ class Support:
         try:
             pays = np.asarray(plain["rewards"], dtype=np.int64)
             S, A = pays.shape[-2:]
-            led = np.zeros((int(plain["stages"]), S, A, S), dtype=bool)
+            stages = require_count("stages of a support", plain["stages"])
+            # Every row allows something, so what is listed bounds what is asked for.
+            require(stages * S * A <= len(plain["moves"]), "a support must allow something in every row", "fewer moves")
+            led = np.zeros((stages, S, A, S), dtype=bool)
             led[tuple(np.asarray(plain["moves"], dtype=np.int64).T)] = True
         except (TypeError, ValueError, IndexError) as error:
-            raise InvalidInput(f"a support must list moves and rewards of one world: {error}") from error
-        return cls(moves=led, horizon=plain["horizon"], starts=plain["starts"], rewards=pays)
+            raise InvalidInput(f"a support must list moves and rewards of one world: {type(error).__name__}") from error
+        found = cls(moves=led, horizon=plain["horizon"], starts=plain["starts"], rewards=pays)
+        # One spelling: numbers of another type, moves twice, out of order or counted from the end are refused.
+        same = json.dumps(found.to_dict(), sort_keys=True) == json.dumps(plain, sort_keys=True)
+        require(same, "a support must be written as to_dict writes it", "another spelling")
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Support) and self._digest == other._digest
@@ -197,8 +217,7 @@ class Support:
 
     def __repr__(self) -> str:
         H, S, A = self.horizon, self.num_states, self.num_actions
-        kept = sum(map(len, (self.released.moves, self.released.ones, self.released.zeros)))
-        every = (H - 1) * S * A * S + 2 * H * S * A
+        kept, every = self.counters
         return f"Support(states={S}, actions={A}, horizon={H}, {kept:,} of {every:,} counters)"
 
 
@@ -242,6 +261,34 @@ def released_cells(support: Support) -> ReleasedCells:
         ones=np.concatenate([nothing, *ones]),
         zeros=np.concatenate([nothing, *zeros]),
         single=single,
+    )
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=64)
+def pooled_cells(support: Support) -> ReleasedCells:
+    """The counters where the steps are pooled: those that can move at any step, in arrays whose step axis has length 1.
+
+    >>> line = Support(moves=[[[1, 1, 0]], [[0, 1, 1]], [[0, 0, 1]]], horizon=3, starts=[1, 0, 0])
+    >>> [part.tolist() for part in pooled_cells(line)]
+    [[0, 1, 4, 5], [0, 1, 2], [0, 1, 2], [[[-1], [-1], [-1]]]]
+    """
+    H, S, A = support.horizon, support.num_states, support.num_actions
+    led, here, pays = np.zeros((S, A, S), dtype=bool), np.zeros((S, A), dtype=bool), np.zeros((S, A), dtype=bool)
+    for h in range(H):
+        now = np.repeat(support.reach[h][:, np.newaxis], A, axis=1)
+        here |= now
+        pays |= now & support.rewards[min(h, len(support.rewards) - 1)]
+        if h < H - 1:  # the last step leads nowhere
+            led |= support.moves[min(h, len(support.moves) - 1)] & now[..., np.newaxis]
+    alone = led.sum(axis=2) == 1
+    found = ReleasedCells(
+        moves=np.flatnonzero(led & ~alone[..., np.newaxis]),
+        ones=np.flatnonzero(pays),
+        zeros=np.flatnonzero(here),
+        single=np.where(alone, led.argmax(axis=2), -1)[np.newaxis].astype(np.int64),
     )
     for array in found:
         array.flags.writeable = False

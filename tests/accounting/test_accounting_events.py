@@ -27,6 +27,7 @@ from tacit.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    MirroredEvent,
     PureEvent,
     SampledGaussianEvent,
     Slack,
@@ -42,6 +43,7 @@ SOURCE = Path(tacit.__file__).parent
 KINDS = sorted(EVENTS.values(), key=lambda kind: kind.NAME)
 EXAMPLE = {
     "binomial": BinomialEvent(bits=1000, probability=0.1, shift=-1),
+    "mirrored-binomial": MirroredEvent(bits=1000, probability=0.1, shift=-1),
     "bounded": BoundedEvent(radius=100.0, shift=1.0),
     "gaussian": GaussianEvent(sigma=10.0, shift=1.0),
     "laplace": LaplaceEvent(scale=12.0, shift=2.0, discrete=True),

@@ -6,9 +6,13 @@ import json
 
 import pytest
 
-from tacit.checks import suite
+from tacit._version import __version__
+from tacit.checks import resume, suite
+from tacit.checks.fingerprints import row_fingerprint
 from tacit.checks.mechanisms import audit_mechanism
-from tacit.checks.record import AUDIT_FILE, AuditRecord, load_audit
+from tacit.checks.pages import render_page
+from tacit.checks.record import AUDIT_FILE, AuditRecord, AuditSettings, finding_table, load_audit
+from tacit.checks.rows import Row, Subject
 from tacit.cli import main
 from tacit.errors import InvalidInput
 
@@ -26,7 +30,7 @@ def test_a_mechanism_as_a_table_and_as_json(capsys):
         assert word in out
     code, out, err = call(capsys, "audit", "--mechanism", "rr", "--delta", "0", "--trials", "20000", "--json")
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    (row,) = found["rows"]["mechanism rr"]
+    (row,) = found["rows"]["mechanism rr"]["findings"]
     assert (code, row["verdict"], row["claimed"], row["delta"]) == (0, "holds", 1.0, 0.0)
     assert row["attacked"] == audit_mechanism("rr", epsilon=1.0, delta=0.0, trials=20_000).attacked
     assert found["refuted"] == []
@@ -69,32 +73,33 @@ def test_a_refuted_claim_is_exit_1(capsys):
     assert "claim refuted: learner uob-lbps" in out
 
 
-def rows_of(calls):
-    def row(name):
-        def attacked(trials, alarm, seed):
+def rows_of(calls, words=("rr r1", "oue r1")):
+    def row(name, said):
+        def attacked(made, trials, alarm, seed):
             calls.append((name, alarm))
             return (audit_mechanism(name, epsilon=1.0, delta=0.0, trials=trials, false_alarm=alarm, seed=seed),)
 
-        return attacked
+        return Row(kind="mechanism", subject=lambda: Subject(attacked=name, words=said), attack=attacked)
 
-    return {"mechanism rr": row("rr"), "mechanism oue": row("oue")}
+    return {f"mechanism {name}": row(name, said) for name, said in zip(("rr", "oue"), words, strict=True)}
 
 
 def test_everything_is_resumable_and_becomes_a_page(capsys, monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(suite, "all_rows", lambda epsilon, delta: rows_of(calls))
+    monkeypatch.setattr(suite, "PLACES", 4)
     words = ["audit", "--all", "--delta", "1e-6", "--trials", "5000", "--out", tmp_path / "audit"]
     code, out, _ = call(capsys, *words)
     assert code == 0
     assert "tacit report" in out
-    assert calls == [("rr", 0.005), ("oue", 0.005)]  # the false-alarm rate is shared
+    assert calls == [("rr", 0.0025), ("oue", 0.0025)]  # the false-alarm rate is shared by all places of the table
     # One row is lost: only that one is done again.
     record = load_audit(tmp_path / "audit")
     whole = record.to_dict()
-    del record.rows["mechanism oue"]
+    del record.rows["mechanism oue"], record.made["rows"]["mechanism oue"]
     record.save(tmp_path / "audit")
     assert call(capsys, *words)[0] == 0
-    assert calls[2:] == [("oue", 0.005)]
+    assert calls[2:] == [("oue", 0.0025)]
     assert load_audit(tmp_path / "audit").to_dict()["rows"] == whole["rows"]
     assert whole["settings"]["delta"] == 1e-6
     for other in (["--seed", "1"], ["--delta", "1e-7"]):
@@ -105,6 +110,29 @@ def test_everything_is_resumable_and_becomes_a_page(capsys, monkeypatch, tmp_pat
     page = (tmp_path / "audit" / "report.html").read_text()
     assert "Mechanisms" in page
     assert "holds" in page
+    assert "by version" not in page
+
+
+def test_another_version_repeats_only_what_has_changed(monkeypatch, tmp_path):
+    """What is kept says its own version, on the page, too; the false-alarm rate is that of all rows."""
+    calls = []
+    settings = AuditSettings(epsilon=1.0, delta=1e-6, trials=5000, false_alarm=0.01, seed=0)
+    fresh = AuditRecord(settings=settings, command="tacit audit")
+    before = resume.run_rows(rows_of(calls), fresh, out=tmp_path)
+    monkeypatch.setattr(resume, "__version__", "99.0")
+    asked = AuditRecord(settings=settings, command="tacit audit")
+    assert resume.run_rows(rows_of(calls), asked, out=tmp_path).to_dict() == before.to_dict()
+    assert len(calls) == 2
+    after = resume.run_rows(rows_of(calls, ("rr r1", "oue r2")), asked, out=tmp_path)
+    assert [name for name, _ in calls[2:]] == ["oue"]
+    assert [made.version for made in after.made["rows"].values()] == [__version__, "99.0"]
+    assert after.versions == (__version__, "99.0")
+    head, rows = finding_table(after, "mechanism")
+    assert (head[-1], [row[-1] for row in rows]) == ("by version", [__version__, "99.0"])
+    assert f"{__version__} and 99.0; the tables say by which" in render_page(after)
+    assert "wrong with probability at most\n0.01." in render_page(after)
+    # Other trials are another fingerprint, even where somebody edits the settings of a file.
+    assert row_fingerprint(rows_of(calls)["mechanism rr"], 6000, 0) != before.made["rows"]["mechanism rr"].fingerprint
 
 
 def test_a_broken_file_is_refused(tmp_path):
@@ -114,6 +142,4 @@ def test_a_broken_file_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="entries"):
         load_audit(tmp_path)
     with pytest.raises(InvalidInput, match="must be what tacit wrote"):
-        AuditRecord.from_dict(
-            {"version": "0", "command": "", "settings": {}, "rows": {}, "mutations": {}, "originals": {}}
-        )
+        AuditRecord.from_dict({"command": "", "settings": {}, "rows": {}, "mutations": {}, "originals": {}})

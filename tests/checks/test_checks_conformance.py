@@ -34,7 +34,9 @@ def configured(trust: str, mechanism: str | None = None, **changes: Any) -> Any:
         "shape": SHAPE,
         "episodes": 20 if trust == "shuffle" else 16,
         "epsilon": 1.0,
-        "delta": 1e-5 if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial") else 0.0,
+        "delta": 1e-5
+        if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial", "mirrored-binomial")
+        else 0.0,
         "calibration": None,
         "mechanism": mechanism,
         "users_per_batch": 10 if trust == "shuffle" else 1,
@@ -71,6 +73,7 @@ CORRECT: list[tuple[str, str, dict[str, Any]]] = [
     ("shuffle", "binomial", {}),
     ("shuffle", "binomial", {"shape": POOLED}),
     ("shuffle", "binomial", {"shape": ONE_STEP, "calibration": "paper", "epsilon": 8.0}),
+    ("shuffle", "mirrored-binomial", {"epsilon": 8.0}),
     ("local", "subset", {}),
     ("local", "subset", {"shape": POOLED}),
     ("local", "subset", {"shape": ONE_STEP, "epsilon": 3.0}),

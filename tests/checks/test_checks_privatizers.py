@@ -16,7 +16,7 @@ from tacit.checks.counters import CountedPrefixes
 from tacit.checks.harness import worst_pair
 from tacit.checks.learners import LAYERED
 from tacit.checks.records import canaries, counters_of, exact_record, record_width
-from tacit.checks.suite import privatizer_row
+from tacit.checks.release_rows import privatizer_row
 from tacit.checks.views import audit_privatizer, view_of
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
@@ -65,7 +65,7 @@ def test_the_canaries_attain_what_the_families_state(encoding):
 )  # fmt: skip
 def test_G1_a_right_privatizer_holds_and_is_not_out_of_sight(trust, mechanism, delta, least):
     """False-alarm rate 0.001, seed fixed; the attack proves a good part of epsilon 2."""
-    (found,) = privatizer_row(trust, mechanism, "tight", 2.0, delta, 60_000, 1e-3, 0)
+    (found,) = privatizer_row(trust, mechanism, "tight", 2.0, delta).findings(60_000, 1e-3, 0)
     assert found.verdict == "holds"
     assert least < found.attacked <= found.certified
 

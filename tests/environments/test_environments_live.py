@@ -335,7 +335,8 @@ def test_a_package_of_somebody_else_registers_its_own_ids(tmp_path, monkeypatch)
     assert isinstance(world, LiveWorld)
     assert world.num_states == 5
     policy = DeterministicPolicy(np.ones((4, 5), dtype=np.int64))
-    assert (Players(world, seed=0).play(policy, 3, coins()).states == [3, 1, 4, 4, 4]).all()
+    for users in (3, 40):  # one by one, and as many as a vector environment would take
+        assert (Players(world, seed=0).play(policy, users, coins()).states == [3, 1, 4, 4, 4]).all()
 
 
 @pytest.mark.parametrize(

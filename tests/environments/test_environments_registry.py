@@ -67,7 +67,9 @@ def test_the_list_says_what_there_is_to_choose():
         found = [getattr(one, "mdp", one) for one in (first, again)]
         assert found[0].fingerprint() == found[1].fingerprint()
         assert found[0].name == name
-    assert dict(listed["random-mdp"].parameters) == {"states": 2, "actions": 2, "horizon": 2, "seed": 0}
+    assert dict(listed["random-mdp"].parameters) == {
+        "states": 2, "actions": 2, "horizon": 2, "seed": 0, "drift": 0.0,
+    }  # fmt: skip
 
 
 def test_only_tables_are_made_as_tables():

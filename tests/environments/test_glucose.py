@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.environments.glucose.day import MEASURES, READINGS, People, live_a_day, magni, risk_table
+from tacit.environments.glucose.day import MEASURES, READINGS, SHOWN, People, live_a_day, magni, risk_table
 from tacit.environments.glucose.meals import MEALS, draw_meals
-from tacit.environments.glucose.patients import laid_out, patient_names, persons
-from tacit.environments.glucose.physiology import LANES, PUMPED, _exp, eat, minute
+from tacit.environments.glucose.patients import laid_out, patient_names, patients, persons
+from tacit.environments.glucose.physiology import LANES, MEAL, PUMPED, _emptying, minute
 from tacit.environments.glucose.sensor import BLOCK, LEAST, MOST, draw_noise, first_noise, spline
 
 HERE = Path(__file__).parent / "glucose"
@@ -49,20 +49,17 @@ def test_there_are_ten_patient_days_of_children_adolescents_and_adults():
     assert max(found["glucose"].max() for _, _, found in TRACES) > 280.0
 
 
-@pytest.mark.parametrize("eating", [True, None])
-def test_glucose_is_that_of_the_reference_given_its_insulin_and_meals(eating):
+def test_glucose_is_that_of_the_reference_given_its_insulin_and_meals():
     who = np.array([NUMBER[name] for name, _, _ in TRACES])
     lanes, person = laid_out(who)[0], persons(who)
     longest = max(len(found["glucose"]) for _, _, found in TRACES)
     worst = 0.0
     for now in range(longest):
-        busy = False
         for j, (_, _, found) in enumerate(TRACES):
             if now < len(found["meal"]):
                 lanes[PUMPED * LANES + j] = found["insulin"][now] * person[j, 3]
-                eat(lanes, j, found["meal"][now])
-                busy = busy or lanes[13 * LANES + j] > 0.0
-        minute(lanes, busy if eating is None else eating)
+                lanes[MEAL * LANES + j] = found["meal"][now]
+        minute(lanes)
         for j, (_, _, found) in enumerate(TRACES):
             if now < len(found["meal"]):
                 worst = max(worst, abs(lanes[12 * LANES + j] / person[j, 4] - found["glucose"][now]))
@@ -80,7 +77,9 @@ def test_a_whole_day_with_controller_and_pump_is_that_of_the_reference():
         # In the third minute of every three the sensor shows a new reading: glucose and noise.
         noise[i] = (found["sensor"] - found["glucose"])[2:minutes:3]
     first = np.array([found["sensor"][0] for _, _, found in TRACES])
-    people = People(laid_out(who), persons(who), np.stack([first, first], axis=1), np.zeros(n), np.zeros(n))
+    people = People(laid_out(who), persons(who))
+    for row in (SHOWN, SHOWN + 1):
+        people.lanes[0, row * LANES : row * LANES + n] = first
     factor = np.array([factor for _, factor, _ in TRACES])
     measures, trace = np.zeros((n, len(MEASURES))), np.zeros((n, minutes, 2))
     live_a_day(people, factor, times, grams, noise, risk_table(), 0.0, measures, trace)
@@ -99,17 +98,24 @@ def test_nobody_depends_on_who_lies_beside_them():
     for now in range(300):
         for lanes, j in ((alone[0], 0), (beside[0], 1)):
             lanes[PUMPED * LANES + j] = 1.0
-            eat(lanes, j, 60.0 if now == 10 else 0.0)
-        minute(alone[0], now < 30)
-        minute(beside[0], now < 30)
+            lanes[MEAL * LANES + j] = 60.0 if now == 10 else 0.0
+        beside[0, MEAL * LANES] = 40.0 if now in (5, 100) else 0.0
+        minute(alone[0])
+        minute(beside[0])
     rows = np.arange(13) * LANES
     assert alone[0][rows].tobytes() == beside[0][rows + 1].tobytes()
 
 
-def test_exp_is_good_enough_for_tanh():
-    y = np.linspace(-40.0, 40.0, 4001)
-    found = np.array([1.0 - 2.0 / (_exp(float(v)) + 1.0) for v in y])
-    assert np.abs(found - np.tanh(y / 2.0)).max() < 1e-10
+def test_emptying_has_the_two_hyperbolic_tangents_of_the_model():
+    p = patients()[1]
+    kmin, kmax, b, d = p["kmin"], p["kmax"], p["b"], p["d"]
+    Q, one = np.float32(60_000.0), np.ones(len(b))
+    given = np.stack([kmax, kmax - kmin, 5 / (1 - b) / Q, 5 * b / (1 - b), 5 / d / Q, 5 * one]).astype(np.float32)
+    for q in np.linspace(0.0, Q, 201, dtype=np.float32):
+        a, c = 5 / (2 * Q * (1 - b)), 5 / (2 * Q * d)
+        wanted = kmin + (kmax - kmin) / 2 * (np.tanh(a * (q - b * Q)) - np.tanh(c * (q - d * Q)) + 2)
+        found = [_emptying(q, tuple(mine)) for mine in given.T]
+        assert np.abs(found / wanted - 1.0).max() < 1e-5
 
 
 def test_people_take_sugar_against_a_low_and_only_then():
@@ -117,8 +123,8 @@ def test_people_take_sugar_against_a_low_and_only_then():
     day = (np.full((30, 6), -1.0), np.zeros((30, 6)), np.zeros((30, READINGS)), risk_table())
     lowest = []
     for sugar in (0.0, 15.0):
-        shown = np.full((30, 2), 140.0)
-        people = People(laid_out(who), persons(who), shown, np.zeros(30), np.zeros(30))
+        people = People(laid_out(who), persons(who))
+        people.lanes[:, SHOWN * LANES : (SHOWN + 2) * LANES] = 140.0
         measures, trace = np.zeros((30, 6)), np.zeros((30, 3 * READINGS, 2))
         live_a_day(people, np.full(30, 1.3), *day, sugar, measures, trace)
         lowest.append(trace[:, :, 1].min(axis=1))

@@ -170,8 +170,9 @@ def _stages() -> Cases:
             for constants in ("practical", "theory"):
                 learner = f"sdp-pe:variant={variant}"
                 found.append((INTERPRETED, {"environment": TINY, "learner": learner, "constants": constants, **asked}))
-        found += [(INTERPRETED, {"learner": name, **asked}) for name in ("sdp-pe-plus", "sdp-bucb")]
-        found += [(INTERPRETED, {"learner": name, "z": 0.5, **asked}) for name in ("sdp-pe-plus", "sdp-bucb")]
+        for name in ("sdp-pe-plus", "bucb"):
+            found += [(INTERPRETED, {"learner": name, **more, **asked}) for more in ({}, {"z": 0.5})]
+    found.append((INTERPRETED, {"learner": "bucb", **shuffle, "epsilon": 10.0}))  # mirrored bits
     return found
 
 
@@ -296,7 +297,7 @@ def directories() -> dict[str, Row]:
         "counts": {"environment": RIVER, "learner": "ucbvi", **CENTRAL, **seeds},
         "given": {"environment": f"model {RIVER}", "learner": "psrl", **LOCAL, **seeds},
         "reference": {"environment": RIVER, "learner": "uniform", **seeds},
-        "stages": {"environment": RIVER, "learner": "sdp-bucb", **seeds},
+        "stages": {"environment": RIVER, "learner": "bucb", **seeds},
         "gradients": {"environment": RIVER, "learner": "dp-pg", **CENTRAL, "delta": 1e-5, "batch": 50, **seeds},
         "losses": {"environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid", **LOCAL, **seeds},
     }

@@ -1,7 +1,8 @@
 """The same inputs give the same numbers as before: a part of the goldens here, all of them with the marker `slow`.
 
 The complete check is also a command that lists every row that differs: `python tests/goldens/make.py --check`.
-Last bits depend on the processor and the libraries: where others are, rows cannot be compared and are skipped aloud.
+Last bits depend on the processor and the libraries: where others are, rows cannot be compared and are skipped aloud; a
+row that was written alone on another machine says so itself.
 """
 
 from __future__ import annotations

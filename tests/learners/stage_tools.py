@@ -6,7 +6,7 @@ import numpy as np
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.environments.tabular import TabularMDP
-from tacit.learners.sdp_bucb import SDPBUCB
+from tacit.learners.bucb import BUCB
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.loop.judges.tabular import gaps_of, truth_of
@@ -16,7 +16,7 @@ from tacit.privatizers.none import Unprotected
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
 
-LEARNERS = {"sdp-pe": SDPPE, "sdp-pe-plus": SDPPEPlus, "sdp-bucb": SDPBUCB}
+LEARNERS = {"sdp-pe": SDPPE, "sdp-pe-plus": SDPPEPlus, "bucb": BUCB}
 
 
 def shape_of(mdp: TabularMDP) -> CountShape:

@@ -172,7 +172,7 @@ def test_a_comparison_may_leave_its_learner_out(tmp_path: Path) -> None:
     [
         ("central", True, "bucb:pooled=true"),
         ("shuffle", False, "bucb"),
-        ("local", True, "ldp-obi:staged=false"),
+        ("local", True, "ldp-rts"),
     ],
 )
 def test_a_study_names_the_learner_that_learns(trust: str, stationary: bool, learner: str) -> None:
@@ -183,6 +183,17 @@ def test_a_study_names_the_learner_that_learns(trust: str, stationary: bool, lea
     named = plan_study(trust=trust, stationary=stationary, learner=learner, **STUDY)
     assert named.choice is None
     assert named.channels == design.channels
+
+
+def test_a_local_study_chooses_as_a_run_does() -> None:
+    for change in ({}, {"epsilon": 8.0}, {"target": 200}, {"mechanism": "subset"}):
+        design = plan_study(trust="local", stationary=True, **{**STUDY, **change})
+        batch = {"batch": 1} if change.get("mechanism") else {}
+        run = RunConfig(
+            environment="riverswim", episodes=design.stages * design.target, seeds=(0,), trust="local",
+            epsilon=design.epsilon, delta=design.delta, mechanism=design.mechanism, **batch,
+        )  # fmt: skip
+        assert design.learner == run.learner
 
 
 def test_a_study_refuses_other_declarations() -> None:

@@ -149,6 +149,28 @@ def test_a_trap_costs_no_more_than_its_budget_which_bucb_alone_exceeds(trust, le
     assert run.policy is not None
 
 
+@pytest.mark.parametrize(("trust", "learner"), [("none", "bucb"), ("local", "ldp-rts")])
+def test_the_standing_contains_the_truth_and_stays_within_the_budget(trust, learner):
+    parts = assemble(config(trap(), "always 0", trust=trust, learner=learner, budget=0.05))
+    run, found = losses(parts, 3, 4000)
+    standing = parts.learner.standing(run.belief)
+    low, high = standing.baseline
+    assert low <= value(parts.mdp, parts.baseline) <= high < 1.0
+    assert sum(lost for _, lost in found) / 4000 <= standing.lost + 1e-6
+    assert standing.budget == 0.05
+    arm = run.belief.current
+    assert (standing.gain is None) == (arm == 0)
+    if arm > 0:
+        gained = value(parts.mdp, parts.learner._policy_of(run.belief, arm)) - value(parts.mdp, parts.baseline)
+        assert standing.gain[0] <= gained <= standing.gain[1]
+    nothing = parts.learner.standing(parts.learner.begin())
+    assert nothing.baseline == (0.0, 1.0)
+    assert nothing.gain is None
+    assert nothing.lost == 0.0
+    free = assemble(config(trap(), "always 0", trust=trust, learner=learner, budget=None))
+    assert free.learner.standing(free.learner.begin()) is None
+
+
 def test_a_budget_changes_no_certificate_and_no_schedule():
     careful, free = (assemble(config(trap(), "always 0", learner="bucb", budget=b)) for b in (0.05, None))
     assert careful.certificate.to_dict() == free.certificate.to_dict()
@@ -256,9 +278,9 @@ def test_studies_keep_to_a_budget_and_put_down_what_they_know():
     assert not {"baseline", "loss_budget", "stage_loss_budget"} & set(plain.to_dict())
     with pytest.raises(InvalidInput, match="needs a baseline"):
         plan_study(states=2, actions=2, horizon=3, trust="shuffle", stages=4, target=500, loss_budget=0.1, **CLAIM)
-    with pytest.raises(NotSupported, match="under trust local"):
-        plan_study(states=2, actions=2, horizon=3, trust="local", stages=4, target=500, loss_budget=0.1,
-                   baseline="always 0", epsilon=1.0, delta=0.0)  # fmt: skip
+    local = plan_study(states=2, actions=2, horizon=3, trust="local", stages=4, target=500, loss_budget=0.1,
+                       baseline="always 0", epsilon=1.0, delta=0.0)  # fmt: skip
+    assert local.learner == "ldp-rts"
 
 
 def test_what_a_study_serves_in_the_end_is_covered_by_its_budget():

@@ -97,7 +97,7 @@ def test_zero_noise_through_the_shuffle_path_is_the_non_private_learner_bit_for_
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
     monkeypatch.setattr(Binomial, "std", property(lambda self: 0.0))
     monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
-    for name, options in (("sdp-pe-plus", {}), ("sdp-bucb", {}), ("sdp-pe", {}), ("sdp-pe", {"constants": "theory"})):
+    for name, options in (("sdp-pe-plus", {}), ("bucb", {}), ("sdp-pe", {}), ("sdp-pe", {"constants": "theory"})):
         runs = []
         for epsilon in (None, 1.0):
             learner, privatizer = build(name, RIVER, epsilon, 800, **options)

@@ -1,4 +1,4 @@
-"""`bucb` over a declared support, and every learner that must refuse one."""
+"""`bucb` over a declared support, and every learner that has no use for one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tacit.runs.config import RunConfig
 from tacit.support import Support
 
 RIVER = "riverswim:states=3,horizon=3"
-ABLE = {"bucb"}
+UNABLE = {"ldp-rts", "dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uniform", "optimal"}
 
 
 def config(learner="bucb", **given):
@@ -88,12 +88,17 @@ def test_a_support_halves_the_regret_of_the_river():
     assert shares[1] < 0.7 * shares[0]
 
 
-def test_every_other_learner_refuses_a_declaration():
-    names = {name for name, row in LEARNERS.items() if row.losses is None}
-    assert ABLE < names
-    for name in names - ABLE:
-        with pytest.raises((NotSupported, InvalidInput), match="support"):
-            assemble(config(name))
+def test_every_learner_of_counts_uses_a_declaration_and_all_others_refuse_it():
+    for name, row in LEARNERS.items():
+        if name in UNABLE or row.losses is not None:
+            with pytest.raises(NotSupported, match="declared support"):
+                assemble(config(name))
+        else:
+            assert assemble(config(name)).learner.shape.support == make(RIVER).support
+    with pytest.raises(NotSupported, match="no counter that could be left out"):
+        assemble(config("ldp-rts", trust="local", epsilon=1.0, delta=0.0))
+    with pytest.raises(NotSupported, match="layers are its public support"):
+        assemble(config("uc-o-reps", environment="layered", adversary="iid"))
 
 
 def test_declarations_are_refused_where_there_are_none():

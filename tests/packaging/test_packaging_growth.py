@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from benchmarks import bench_growth, growth_page
+from benchmarks import bench_growth, bench_horizon, growth_page
 from benchmarks.bench_loop import shape
 from benchmarks.bench_scaling import Watched
 from benchmarks.cells import TRUSTS, counting
@@ -15,6 +15,8 @@ from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ucbvi import UCBVI
 from tacit.loop.simulate import simulate
 from tacit.privatizers.none import Unprotected
+from tacit.protocol import copy_state
+from tacit.tiers import interpreted
 
 
 def test_the_page_is_made_of_the_committed_results():
@@ -23,10 +25,10 @@ def test_the_page_is_made_of_the_committed_results():
 
 
 def test_another_number_is_another_page():
-    growth, sizes, scaling = growth_page.committed()
-    written = growth_page.page(growth, sizes, scaling)
-    for which in range(3):
-        changed = copy.deepcopy([growth, sizes, scaling])
+    results = growth_page.committed()
+    written = growth_page.page(*results)
+    for which in range(4):
+        changed = copy.deepcopy(list(results))
         row = next(row for row in changed[which]["rows"] if row["ratio"] is not None and _shown(row))
         row["ratio"] = 123.456
         if "cell" in row:
@@ -35,7 +37,8 @@ def test_another_number_is_another_page():
 
 
 def _shown(row) -> bool:
-    return "cell" in row or row["name"] == "ucbvi, exponent in H" or row.get("what") == "time in S"
+    shown = ("ucbvi, exponent in H", "ucbvi: row evaluations, exponent in H over 4 to 32")
+    return "cell" in row or row["name"] in shown or row.get("what") == "time in S"
 
 
 def test_every_counting_learner_is_on_the_page_under_every_trust_model():
@@ -78,3 +81,37 @@ def test_the_share_of_computed_states_is_what_plans_compute():
     simulate(mdp, blank, Unprotected(shape=blank.shape), episodes=60, seed=0, speed="interpreted")
     assert blank.computed == computed
     assert 0.2 < blank.computed / blank.planned < 1.0
+
+
+def test_the_twin_that_plans_everything_is_the_same_run_and_evaluations_are_counted():
+    """Under the practical rule every evaluation asks for one width: the originals of plans are counted by that."""
+    mdp = random_mdp(states=3, actions=2, horizon=5, seed=1)
+    sizes = {"shape": shape(mdp, staged=True), "episodes": 60, "constants": "practical"}
+    asked = []
+
+    def counting(function):
+        original = interpreted(function)
+        width = original.__globals__["practical_width"]
+        original.__globals__["practical_width"] = lambda *given: asked.append(1) or width(*given)
+        return original
+
+    plans = counting(bench_horizon.plan)
+    whole = interpreted(bench_horizon.plan_everything)
+    whole.__globals__["plan"] = plans
+
+    class Asked(bench_horizon.Counted):
+        def plan(self, belief, coins):
+            for count, kernel in (("seen", plans), ("seen_all", whole)):
+                asked.clear()
+                kernel(self.parameters, copy_state(belief), np.random.default_rng(0))
+                setattr(self, count, getattr(self, count, 0) + len(asked))
+            return super().plan(belief, coins)
+
+    learner, twin = Asked(**sizes), bench_horizon.Everything(**sizes)
+    as_it_is, in_full = (
+        simulate(mdp, one, Unprotected(shape=one.shape), episodes=60, seed=0, speed="interpreted")
+        for one in (learner, twin)
+    )
+    assert as_it_is.regret.tobytes() == in_full.regret.tobytes()
+    assert (learner.rows, learner.all_rows) == (learner.seen, learner.seen_all)
+    assert 0 < learner.rows < learner.all_rows

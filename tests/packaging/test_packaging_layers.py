@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ TOP = ("tacit", "__main__")
 """The package's own front door and `python -m tacit`, which may open every room."""
 
 
+@cache
 def read_table() -> tuple[dict[str, set[str]], set[str]]:
     """Room -> rooms it may import, and the leaves."""
     text = TABLE.read_text(encoding="utf-8")
@@ -26,6 +28,7 @@ def read_table() -> tuple[dict[str, set[str]], set[str]]:
     return {room: set(re.findall(r"`(\w+)`", listed)) for room, listed in rows}, set(re.findall(r"`(\w+)`", leaves[1]))
 
 
+@cache
 def imports(source: str) -> set[str]:
     """Every dotted name that a module imports, anywhere in it; `from a import b` gives a and a.b."""
     found: set[str] = set()

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from tacit.papers.cases.classics import SIZES, WORLDS, runs, table
+from tacit.papers.cases.classics import FIGURES, SIZES, WORLDS, runs, table
 from tacit.papers.recheck import recheck
+from tacit.papers.redraw import committed_results, live_returns
 
 ROOT = Path(__file__).parents[2]
 CELLS = json.loads((ROOT / "results" / "cases" / "classics" / "cells.json").read_text(encoding="utf-8"))["runs"]
@@ -41,6 +43,26 @@ def test_committed_differences_are_those_of_committed_returns():
             returns["final"]["low"] < returns["final"]["mean"] < returns["final"]["high"]
             or len(set(returns["final_per_seed"])) == 1
         )
+
+
+def test_the_figure_can_be_drawn_from_committed_rows():
+    """Returns so far end at the table's returns per user, and the references are the table's."""
+    rows = pq.ParquetFile(ROOT / "results" / "cases" / "classics" / "results.parquet").read().to_pylist()
+    for cell in CELLS:
+        own = [row for row in rows if (row["run"], row["environment"]) == (cell["run"], cell["environment"])]
+        totals = np.array([[row["regret"] for row in own if row["seed"] == seed] for seed in SIZES["paper"][1]])
+        found = live_returns(cell, totals)
+        assert [one.total[-1] / 20_000 for one in found] == pytest.approx(cell["returns"]["per_seed"], rel=1e-6)
+        assert {one.uniform.mean for one in found} == {cell["returns"]["uniform"]["mean"]}
+        assert {one.baseline.mean for one in found} == {cell["against"]["value"]}
+
+
+@pytest.mark.slow
+def test_the_figure_is_drawn_of_all_runs(tmp_path):
+    drawn = committed_results("cases/classics", ROOT / "results")
+    assert [result.label for result in drawn] == [cell["run"] for cell in CELLS]
+    figure = FIGURES[0].draw(drawn, tmp_path / "classics.png", title="classics")
+    assert [ax.get_title(loc="left") for ax in figure.axes] == [f"gymnasium:{world}" for world in WORLDS]
 
 
 @pytest.mark.slow

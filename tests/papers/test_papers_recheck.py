@@ -11,8 +11,10 @@ import pytest
 from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.papers import catalogue
+from tacit.papers.currency import currency
 from tacit.papers.recheck import recheck
 from tacit.papers.thinning import thin
+from tacit.runs import revisions
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 
@@ -54,6 +56,71 @@ def test_a_result_that_another_algorithm_made_is_found(committed, capsys):
     assert main(words) == 1
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert sum(not cell["same"] for cell in cells) == 2
+
+
+def forget(place):
+    """The result as it would be if it had been made before there were fingerprints."""
+    content = json.loads((place / "cells.json").read_text())
+    for cell in content["runs"]:
+        del cell["algorithm"]
+    (place / "cells.json").write_text(json.dumps(content))
+
+
+def test_every_run_is_checked_and_what_is_equal_gets_the_fingerprint_of_today(committed, monkeypatch, capsys):
+    forget(committed / NAME)
+    assert currency(NAME, committed).before == ("psrl", "ucbvi")
+    words = ["reproduce", NAME, "--check", "--every", "--cells", "1", "--results", str(committed), "--json"]
+    assert main([*words, "--stamp"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["run"] for cell in cells] == ["psrl", "ucbvi"]
+    assert cells[0]["seed"] == cells[1]["seed"]  # runs that results share are run once
+    found = currency(NAME, committed)
+    assert (found.current, found.before, found.stale) == (("psrl", "ucbvi"), (), ())
+    assert found.words == "2 runs current (checked by rerunning 1 of 2 seeds)"
+    assert main([*words[:-1], "--seed", "1", "--stamp"]) == 0  # another seed joins the first one
+    assert {len(cell["checked"]["seeds"]) for cell in read(committed)} == {2}
+    monkeypatch.setitem(revisions.LEARNERS, "psrl", ("a change",))
+    assert [run for run, _ in currency(NAME, committed).stale] == ["psrl"]
+
+
+def test_a_run_that_differs_is_stamped_as_stale_and_not_as_current(committed):
+    forget(committed / NAME)
+    path = committed / NAME / "results.parquet"
+    table = pq.ParquetFile(path).read()
+    regret = table.column("regret").to_numpy().copy()
+    regret[table.column("run").to_numpy(zero_copy_only=False) == "psrl"] *= 1.001
+    pq.write_table(table.set_column(4, "regret", pa.array(regret)), path)
+    words = ["reproduce", NAME, "--check", "--every", "--cells", "1", "--results", str(committed), "--stamp"]
+    assert main(words) == 1
+    found = currency(NAME, committed)
+    assert found.current == ("ucbvi",)
+    assert "gives other numbers" in found.stale[0][1]
+    assert "checked" not in read(committed)[0]
+
+
+def test_runs_of_one_name_in_several_worlds_are_told_apart(tmp_path, monkeypatch):
+    runs = tuple(
+        Run(label="uniform", config=RunConfig(environment=world, learner="uniform", episodes=50, seeds=(0,)))
+        for world in ("riverswim", "random-mdp")
+    )
+    monkeypatch.setitem(catalogue.EXPERIMENTS, NAME, catalogue.Experiment(summary="one", runs=lambda scale: runs))
+    run_comparison(runs, name=NAME, out=tmp_path / "runs", command="none", workers=1)
+    thin(tmp_path / "runs", tmp_path / "results" / NAME)
+    content = json.loads((tmp_path / "results" / NAME / "cells.json").read_text())
+    content["runs"][0]["version"], content["runs"][0]["seconds"] = "0.0.1", 1e6
+    (tmp_path / "results" / NAME / "cells.json").write_text(json.dumps(content))
+    (row,) = recheck(NAME, results=tmp_path / "results", cells=9)  # the slow one is left out, not both
+    assert (row.environment, row.same) == ("random-mdp", True)
+    assert row.version != "0.0.1"
+
+
+def test_stamps_need_a_check(capsys):
+    assert main(["reproduce", NAME, "--stamp"]) == 2
+    assert "--check" in capsys.readouterr().err
+
+
+def read(committed):
+    return json.loads((committed / NAME / "cells.json").read_text())["runs"]
 
 
 def test_what_cannot_be_checked_is_refused(committed):

@@ -15,9 +15,8 @@ from tacit.environments.registry import make
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.shuffle.supported import supported_spec
+from tacit.privatizers.shuffle.supported import layer_spec, supported_spec
 from tacit.privatizers.table import OVER_SUPPORT, PRIVATIZERS, make_privatizer
 from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise
@@ -113,6 +112,10 @@ def test_a_release_is_zero_where_nothing_can_be_and_costs_at_most_the_claim(trus
     statistics = released[1].statistics
     off = np.ones(3 * 3 * 2 * 3, dtype=bool)
     off[CHAIN.released.moves] = False
+    single = CHAIN.released.single
+    h, s, a = np.nonzero(single >= 0)
+    assert np.array_equal(statistics.transitions[h, s, a, single[h, s, a]], statistics.visits[h, s, a])
+    statistics.transitions[h, s, a, single[h, s, a]] = 0.0
     assert not statistics.transitions.ravel()[off].any()
     assert not statistics.visits[0, 1:].any()
     assert not statistics.rewards[:, 0, 0].any()
@@ -148,24 +151,40 @@ def test_supported_releases_conform_to_every_rule(trust):
 @pytest.mark.parametrize(("asks", "trust"), [key for key in PRIVATIZERS if key[0] in (Totals, BatchQuery)])
 def test_a_declaration_is_used_or_refused(asks, trust):
     given = request(trust, asks=asks, users_per_batch=20)
-    if (asks, trust) in OVER_SUPPORT:
-        assert make_privatizer(given).shape.support == CHAIN
-    else:
-        with pytest.raises(NotSupported, match="declared support"):
-            make_privatizer(given)
+    assert asks in OVER_SUPPORT
+    assert make_privatizer(given).shape.support == CHAIN
 
 
-def test_printed_noise_and_single_layers_have_no_support():
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_printed_noise_has_no_support(trust):
     with pytest.raises(NotSupported, match="'tight'"):
-        make_privatizer(request("shuffle", calibration="paper"))
-    with pytest.raises(NotSupported, match="all layers"):
-        make_privatizer(request("shuffle")).batch_std(20, BatchQuery(layer=1, failure_prob=None))
-    with pytest.raises(NotSupported, match="leave the declared support out"):
-        Unprotected(shape=SHAPE)
+        make_privatizer(request(trust, asks=Totals, calibration="paper", users_per_batch=20))
+
+
+def test_printed_encodings_have_no_support():
     plain = CountShape(horizon=3, num_states=3, num_actions=2, staged=True)
-    made = make_privatizer(request("central", asks=Totals, shape=plain))
-    with pytest.raises(NotSupported, match="leave the declared support out"):
-        replace(made, shape=SHAPE)
+    for trust in ("central", "local"):
+        made = make_privatizer(request(trust, asks=Totals, shape=plain, calibration="paper", delta=0.0))
+        with pytest.raises(NotSupported, match="leave the declared support out"):
+            replace(made, shape=SHAPE)
+
+
+def test_single_layers_have_counters_for_what_can_happen_there():
+    crowd = wanderers(50, 7)
+    counts = count_trajectories(crowd, 3, 2)
+    for layer, counters in enumerate((3, 6, 6)):  # (0,0) leads to two states, (0,1) to one; and so on
+        spec = layer_spec(CHAIN, layer)
+        assert spec.num_counters == counters
+        assert spec.differing == 2
+        summed = np.zeros(counters)
+        for states, actions, rewards in zip(crowd.states, crowd.actions, crowd.rewards, strict=True):
+            summed[spec.labels(states, actions, rewards.astype(np.int64))] += 1
+        assert np.array_equal(summed, spec.counters(counts.transitions, counts.visits, counts.rewards.astype(np.int64)))
+        found = spec.arrays(summed)
+        assert np.array_equal(found.visits[layer], found.visits[layer] * CHAIN.reach[layer][:, np.newaxis])
+        if layer < 2:
+            led = CHAIN.moves[0] & CHAIN.reach[layer][:, np.newaxis, np.newaxis]
+            assert np.array_equal(found.transitions[layer], counts.transitions[layer] * led)
 
 
 def test_an_author_cannot_exclude_what_the_world_does():

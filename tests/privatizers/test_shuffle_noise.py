@@ -7,8 +7,9 @@ import math
 import pytest
 from scipy.stats import binom
 
-from tacit.accounting.events import binomial
+from tacit.accounting.events import MirroredEvent, binomial
 from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, least_bits
+from tacit.accounting.events.mirrored import mirrored_pld
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.privatizers.shuffle.noise import BitNoise, least_bit_noise, minimum_users
 from tacit.privatizers.shuffle.protocol import Shuffle
@@ -29,6 +30,8 @@ def certified(batch, delta=1e-6):
     up = sum(count for e, count in batch.events() if e.shift == 1)
     down = sum(count for e, count in batch.events() if e.shift == -1)
     assert (up, down) == (batch.spec.differing // 2, batch.spec.differing // 2)
+    if isinstance(event, MirroredEvent):
+        return mirrored_pld(event.bits, event.probability, up + down).epsilon(delta)
     return binomial_epsilon(event.bits, event.probability, up, down, delta)
 
 

@@ -37,19 +37,19 @@ def bodies(number: int, seed: int = 0) -> list[bytes]:
     return [found.encode(one, noise) for one in episodes]
 
 
-def histogram(some: list[bytes]) -> bytes:
+def histogram(some: list[bytes], of: Any = None) -> bytes:
     """What an unsealed collector would release."""
-    found = channel()
+    found = channel() if of is None else of
     labels = np.frombuffer(b"".join(some), dtype=found.labels)
     C = found.spec.num_counters
     return np.bincount(labels, minlength=C + 1)[:C].astype("<i8").tobytes()
 
 
-def sealed_report(data: bytes, learner: SecretKey, mixer: SecretKey | None = None) -> bytes:
+def sealed_report(data: bytes, learner: SecretKey, mixer: SecretKey | None = None, channel: Any = None) -> bytes:
     """A report with its body sealed."""
     report = Report.parse(data)
     body = seal_body(
-        design().parts().channels[0],
+        design().parts().channels[0] if channel is None else channel,
         report.body,
         study=report.study,
         stage=report.stage,

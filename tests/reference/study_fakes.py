@@ -212,6 +212,10 @@ class FakeDesign:
     horizon: int = 2
     rewards: tuple[float, float] = (0.0, 2.0)
     ladder: tuple[int, ...] = ()
+    sees: ClassVar[None] = None
+    baseline: ClassVar[None] = None
+    budget: ClassVar[None] = None
+    declarations: ClassVar[dict[str, str]] = {}
 
     @property
     def trust(self) -> str:

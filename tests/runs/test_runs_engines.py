@@ -211,7 +211,8 @@ def test_an_audit_on_ray_is_the_same_audit(cluster, tmp_path, capsys):
     from tacit.checks import suite
 
     every = suite.all_rows(1.0, 1e-6)
-    from tacit.checks.record import AuditRecord, AuditSettings, run_rows
+    from tacit.checks.record import AuditRecord, AuditSettings
+    from tacit.checks.resume import run_rows
 
     settings = AuditSettings(epsilon=1.0, delta=1e-6, trials=1000, false_alarm=0.01, seed=0)
     few = {name: row for name, row in every.items() if name in only}
@@ -221,4 +222,4 @@ def test_an_audit_on_ray_is_the_same_audit(cluster, tmp_path, capsys):
     assert here.to_dict() == there.to_dict()
     assert list(there.rows) == list(few)
     assert main([*asked[:3], "--mechanism", "laplace", "--trials", "1000", "--engine", "ray", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"]["mechanism laplace"][0]["verdict"] == "holds"
+    assert json.loads(capsys.readouterr().out)["rows"]["mechanism laplace"]["findings"][0]["verdict"] == "holds"

@@ -7,7 +7,8 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput
-from tacit.runs.figures import FigureSpec, _apart, plot, series
+from tacit.runs.figures import FigureSpec, plot, series
+from tacit.runs.line_names import apart
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_bad_choices_are_refused(results, tmp_path):
 
 @pytest.mark.parametrize("heights", [[0.0, 1.0, 2.0], [50.0, 50.0, 50.0, 10.0], [5.0, 100.0], [3.0, 2.0, 1.0]])
 def test_names_are_moved_apart_in_order(heights):
-    places = _apart(heights, 11.0, 0.0)
+    places = apart(heights, 11.0, 0.0)
     order = np.argsort(heights, kind="stable")
     assert (np.diff(np.array(places)[order]) >= 11.0 - 1e-9).all()
     assert min(places) >= 0.0

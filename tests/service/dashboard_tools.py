@@ -37,9 +37,9 @@ def report(study: Study, collector: Collector, people: range) -> list[bytes]:
     return made
 
 
-def begun(place: Path, trust: str = "shuffle", noise: str = "secure") -> tuple[Study, Collector]:
+def begun(place: Path, trust: str = "shuffle", noise: str = "secure", design: Any = None) -> tuple[Study, Collector]:
     """A study whose first stage is released, with the second one open and five reports in it."""
-    design = design_of(trust)
+    design = design_of(trust) if design is None else design
     study = Study.new(place / "study", design, seed=0)
     collector = Collector.new(place / "collector", design, noise=noise, seed=0 if noise == "simulation" else None)
     collector.open(study.plan())

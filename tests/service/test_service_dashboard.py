@@ -514,3 +514,42 @@ def test_configurations_of_services_are_watched_with_their_keys(place, tmp_path)
     (tmp_path / "learner.toml").write_text(learner.replace(str(place / "study"), str(tmp_path / "none")))
     with pytest.raises(InvalidInput, match="must have begun"):
         watch([tmp_path / "learner.toml"])
+
+
+def test_declarations_stand_on_every_page(tmp_path):
+    sees = {"low": "any", "high": "any"}
+    design = plan_study(
+        states=("low", "high"), actions=("wait", "act"), horizon=2, trust="central", epsilon=2.0, delta=1e-6, stages=2,
+        target=12, least=8, learner="bucb", support={"moves": {"high": ["high"]}}, sees=sees,
+    )  # fmt: skip
+    begun(tmp_path / "ward", design=design)
+
+    async def look(it):
+        return [(await it.get(view, it.board.reader, **HTML)).text for view in VIEWS]
+
+    pages = Board(tmp_path / "tokens", tmp_path / "ward").run(look)
+    assert all("8 of 10 counters can move" in page and "1 feature of 2 states (any)" in page for page in pages)
+
+
+def test_the_standing_against_the_baseline_is_shown(tmp_path, capsys):
+    shared = {"states": ("low", "high"), "actions": ("wait", "act"), "horizon": 2, "trust": "shuffle", "epsilon": 2.0}
+    shared |= {"delta": 1e-6, "stages": 2, "target": 12, "least": 8, "baseline": "always wait"}
+    for name, budget in (("free", None), ("careful", 0.4)):
+        design = plan_study(**shared, **({} if budget is None else {"loss_budget": budget}))
+        study = Study.new(tmp_path / name / "study", design, seed=0)
+        collector = Collector.new(tmp_path / name / "collector", design, noise="simulation", seed=0)
+        collector.open(study.plan())
+        report(study, collector, range(10))
+        collector.close()
+        assert study.take(collector.release(study.head)) == "taken"
+        board = Board(tmp_path / f"{name} tokens", tmp_path / name)
+        page = board.run(lambda it, token=board.reader: it.get("/learner", token, **HTML)).text
+        assert "Against what people do already" in page
+        assert ("of the loss budget" in page) == (budget is not None)
+        assert ("it has no loss budget" in page) == (budget is None)
+        assert main(["study", "status", str(tmp_path / name / "study")]) == 0
+        assert ("lost so far: at most" in capsys.readouterr().out) == (budget is not None)
+    study.plan()
+    found = study.standing()
+    assert 0.0 <= found.baseline[0] <= found.baseline[1] <= 1.0
+    assert (found.lost, found.budget) == (0.0, 0.4)

@@ -30,25 +30,33 @@ from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.record import export_policy, replayed
 from tacit.study.study import Study
+from tacit.study.trial import EVERYBODY
 from tacit.study.wire import Release
 
 STAGES, TARGET = 2, 16
 QUICK = {"shuffler": {"tick_seconds": 0.1, "rehearsal": True}, "learner": {"poll_seconds": 0.1, "seed": 5}}
 
 
-def design_of(trust):
+DECLARED = {"learner": "bucb", "support": make("riverswim").support, "sees": (0, 1, 1, 2)}
+"""A river that its devices see in three parts."""
+
+
+RETURNS = {"states": EVERYBODY, "actions": ("careful", "new"), "horizon": 1, "learner": "fair-lots"}
+"""Two arms between which devices draw lots."""
+
+
+def design_of(trust, **more):
     world = make("riverswim")
+    sizes = {"states": STATES, "actions": ACTIONS, "horizon": world.horizon}
     return plan_study(
         name="equal",
-        states=STATES,
-        actions=ACTIONS,
-        horizon=world.horizon,
         trust=trust,
         epsilon=8.0,
         delta=0.0 if trust == "local" else 1e-6,
         stages=STAGES,
         target=TARGET,
         least=TARGET - 4,
+        **{**sizes, **more},
     )
 
 
@@ -60,7 +68,12 @@ def hooked(stage, number):
 
 def lived(device, number, rng):
     """Report, or cover: every seventh person has nothing to tell."""
-    device.cover() if number % 7 == 3 else device.report(live(device, make("riverswim"), rng))
+    if number % 7 == 3:
+        device.cover()
+    elif device.bundle["horizon"] == 1:
+        device.report({"states": [0, 0], "actions": [device.act(0, 0)], "rewards": [float(rng.random())]})
+    else:
+        device.report(live(device, make("riverswim"), rng))
 
 
 def in_process(place, design, keys):
@@ -117,9 +130,11 @@ def apart(bundle):
     return canonical({name: part for name, part in plain.items() if name not in ("head", "previous", "signature")})
 
 
-@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
-def test_the_services_learn_bit_for_bit_what_the_study_learns(tmp_path, trust):
-    design = design_of(trust)
+@pytest.mark.parametrize(
+    ("trust", "declared"), [("central", {}), ("shuffle", {}), ("local", {}), ("shuffle", DECLARED), ("local", RETURNS)]
+)
+def test_the_services_learn_bit_for_bit_what_the_study_learns(tmp_path, trust, declared):
+    design = design_of(trust, **declared)
     with Loopback.new(tmp_path / "parties", design, tokens=False, options=QUICK) as parties:
         keys = {
             who: (parties.home(who) / "keys" / "private.pem", parties.home(who) / "keys" / "public.pem")

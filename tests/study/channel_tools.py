@@ -58,10 +58,21 @@ def shuffle_basis(shape=SHAPE, *, least=Fraction(9, 10), asks=BatchQuery, report
     return replace(ShuffleBasis.of(request, least=least, claim=claim), overflow=overflow)
 
 
-def bits_channel(shape=SMALL, query=EVERYTHING, *, target=10, least=8, m=2, q=Fraction(0.3), block=None, overflow=0):
+def bits_channel(
+    shape=SMALL,
+    query=EVERYTHING,
+    *,
+    target=10,
+    least=8,
+    m=2,
+    q=Fraction(0.3),
+    block=None,
+    overflow=0,
+    mirrored=False,
+):
     """A shuffle channel with noise as given, not calibrated."""
     layer = None if isinstance(query, Totals) else query.layer
-    everything = batch_spec(shape, "tight", layer).num_counters * m
+    everything = batch_spec(shape, "tight", layer).num_counters * m * (2 if mirrored else 1)
     return ShuffleChannel(
         claim=claim_of("shuffle"),
         shape=shape,
@@ -71,6 +82,7 @@ def bits_channel(shape=SMALL, query=EVERYTHING, *, target=10, least=8, m=2, q=Fr
         honest=least,
         bits_per_user=m,
         probability=q,
+        mirrored=mirrored,
         block=everything if block is None else block,
         overflow=Fraction(overflow),
     )

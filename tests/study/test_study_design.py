@@ -20,6 +20,7 @@ from tacit.protocol import Plan, Totals
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -41,15 +42,15 @@ SINGLE = {"ldp-psrl"}
 
 
 def able():
-    """Every learner of counts, batches and gradients under every trust model that can serve it."""
+    """Every learner of counts, batches, gradients and returns under every trust model that can serve it."""
     for name, row in LEARNERS.items():
         for asks, trust in BASES:
             if row.asks is asks and not row.reference and (name not in SINGLE or trust == "local"):
                 yield name, trust
 
 
-def test_all_three_kinds_of_queries_are_served():
-    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, SoftmaxQuery}
+def test_all_four_kinds_of_queries_are_served():
+    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, SoftmaxQuery, ReturnQuery}
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,11 @@ KINDS = {
     "batched": {"learner": "ucbvi", "trust": "central", "mechanism": "batched"},
     "central batches": {"learner": "sdp-bucb", "trust": "central"},
     "gradient": {"learner": "dp-ppo:epochs=2", "trust": "central"},
+    "returns": {"learner": "fair-lots", "trust": "local", "states": 1, "horizon": 1},
 }
 """Every channel that a study can have."""
-LOCAL = ("subset", "oue", "rr", "laplace", "gaussian")
-PURE = ("subset", "oue", "rr", "laplace")
+LOCAL = ("subset", "oue", "rr", "laplace", "gaussian", "returns")
+PURE = ("subset", "oue", "rr", "laplace", "returns")
 SIZES = {"states": 2, "actions": 2, "horizon": 2, "stages": 2, "target": 4, "least": 3, "epsilon": 1.0}
 each = pytest.mark.parametrize("kind", KINDS)
 

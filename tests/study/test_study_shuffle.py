@@ -29,6 +29,7 @@ from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Slack
+from tacit.accounting.events.mirrored import mirrored_law
 from tacit.data.counts import count_trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
 from tacit.mechanisms.noise.binomial import binomial_tail
@@ -89,6 +90,40 @@ def test_g1_every_path_adds_binomial_noise_of_as_many_devices_as_reported(path, 
     assert not binomial_rejects(noise, 2 * users, 0.3)
     assert binomial_rejects(noise, 2 * users, 0.375)
     assert binomial_rejects(noise, 2 * (users + 1), 0.3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("path", ["secure", "simulation", "counts"])
+def test_g1_every_path_adds_mirrored_noise_where_the_channel_says_so(path):
+    """False-alarm rate 1e-6 per case; a deviation 25% off is rejected."""
+    users = 8
+    channel = bits_channel(m=1, q=Fraction(0.1), mirrored=True)
+    noise = payloads(channel, people(SMALL, users, 1), path)
+
+    def rejects(q):
+        first, mass = mirrored_law(users, q)
+        return rejected(np.bincount(noise.ravel(), minlength=2 * users + 1), mass * noise.size) and first == -users
+
+    assert not rejects(0.1)
+    assert rejects(0.17)
+    assert rejects(0.055)
+
+
+def test_a_mirrored_channel_reads_what_people_did_and_refuses_what_nobody_sends():
+    channel = bits_channel(m=1, mirrored=True)
+    batch = people(SMALL, 10, 1)
+    bodies = [channel.encode(one, seeded(4)) for one in rows(batch)]
+    assert {len(body) for body in bodies} == {channel.body_size} == {len(channel.encode(None, seeded(5)))}
+    label = np.zeros(channel.body_size // channel.labels.itemsize, dtype=channel.labels)
+    label[4:] = channel.spec.num_counters  # four times the first label: one data bit and two noise bits are three
+    with pytest.raises(InvalidInput, match="at most 3 times"):
+        channel.check(label.tobytes())
+    plain = channel.to_dict()
+    assert type(channel).from_dict(plain) == channel
+    for other in (1, False, "true"):
+        with pytest.raises(InvalidInput, match="true, or left out"):
+            type(channel).from_dict({**plain, "mirrored": other})
+    assert "mirrored" not in bits_channel(m=1).to_dict()
 
 
 @pytest.mark.statistical
@@ -276,7 +311,10 @@ def test_overflowing_blocks_are_paid_for_and_shorten_reports(epsilon, delta):
     assert small.batch_std(1000, EVERYTHING) <= 1.001 * whole.batch_std(1000, EVERYTHING)
     assert channel.body_size < other.body_size
     # No sooner: one slot fewer would overflow too often.
-    tail = binomial_tail(channel.block - 1, channel.transport.noise_bits, float(channel.probability))
+    transport = channel.transport
+    sure = transport.noise_bits - transport.rare_bits  # room for mirrored bits is always kept
+    assert (sure > 0) == channel.mirrored == (epsilon > 3.0)
+    tail = binomial_tail(channel.block - sure - 1, transport.rare_bits, float(channel.probability))
     assert 1000 * tail > channel.overflow
 
 

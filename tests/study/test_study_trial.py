@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tacit.cli import main
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import InvalidInput, UnknownName
 from tacit.planning.arms import interval_of
-from tacit.released.arms import BitNoiseSum, GaussianSum
+from tacit.privatizers.arms import make_arms
+from tacit.released.arms import BitNoiseSum, FlippedBits, GaussianSum
 from tacit.service.dashboard import learned
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
@@ -23,7 +24,8 @@ ARMS = ("careful", "new")
 
 def carried_out(place, trust, chances, people=120, epsilon=8.0):
     """A trial in files: every device draws its person's arm and sends one bit."""
-    design = plan_trial(arms=ARMS, people=people, trust=trust, epsilon=epsilon, delta=1e-6)
+    delta = 0.0 if trust == "local" else 1e-6
+    design = plan_trial(arms=ARMS, people=people, trust=trust, epsilon=epsilon, delta=delta)
     study = Study.new(place / "study", design, seed=0)
     collector = Collector.new(place / "collector", design)
     bundle = study.plan()
@@ -45,7 +47,9 @@ def carried_out(place, trust, chances, people=120, epsilon=8.0):
     return study
 
 
-@pytest.mark.parametrize(("trust", "noise"), [("central", GaussianSum), ("shuffle", BitNoiseSum)])
+@pytest.mark.parametrize(
+    ("trust", "noise"), [("central", GaussianSum), ("shuffle", BitNoiseSum), ("local", FlippedBits)]
+)
 def test_a_trial_as_a_study_has_a_verdict_and_the_certificate_of_a_release(tmp_path, capsys, trust, noise):
     study = carried_out(tmp_path, trust, (0.05, 0.95))
     found = read_trial(study, bounds=(0.0, 10.0))
@@ -70,6 +74,18 @@ def test_the_law_of_own_lots_is_that_of_one_arm():
     assert _noise(shuffled, 50).variance() == pytest.approx(shuffled.bit_noise(50).total.variance)
 
 
+def test_a_local_trial_is_that_of_a_simulation_with_the_same_bits(tmp_path):
+    """Given how many drew which arm, the interval is the one that `tacit.trial` states for these sums."""
+    study = carried_out(tmp_path, "local", (0.3, 0.6), people=60, epsilon=1.0)
+    found = read_trial(study, bounds=(0.0, 10.0))
+    assert sum(found.released.users) == 60
+    assert found.released.noise.flip == make_arms(users=(30, 30), trust="local", epsilon=1.0, delta=0.0).noise.flip
+    own = interval_of(found.released, 0.05)
+    assert (found.interval.low, found.interval.high) == (10.0 * own.low, 10.0 * own.high)
+    assert found.interval.p_value == own.p_value
+    assert found.certificate.epsilon == 1.0
+
+
 def test_a_mean_is_tested_against_a_null():
     from tacit.released.arms import ArmStatistics, NoNoise
 
@@ -82,8 +98,10 @@ def test_a_mean_is_tested_against_a_null():
 
 
 def test_what_is_no_trial_is_refused(tmp_path, capsys):
-    with pytest.raises(NotSupported, match="no channel for one-bit returns"):
-        plan_trial(arms=ARMS, people=50, trust="local", epsilon=1.0, delta=0.0)
+    with pytest.raises(InvalidInput, match="as many people in each of 2 arms"):
+        plan_trial(arms=ARMS, people=51, trust="local", epsilon=1.0, delta=0.0)
+    with pytest.raises(UnknownName, match="trust model of a trial"):
+        plan_trial(arms=ARMS, people=50, trust="none", epsilon=1.0, delta=0.0)
     with pytest.raises(InvalidInput, match="two arms"):
         plan_trial(arms=("a", "b", "c"), people=50, trust="central", epsilon=1.0, delta=1e-6)
     design = plan_study(states=2, actions=2, horizon=1, trust="central", epsilon=1.0, delta=1e-6, stages=1, target=20)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.signature import DOMAIN, canonical, digest, examine, sign
 from tacit.service.sealing.documents import KeysDocument
 from tacit.service.sealing.hpke import SUITE, SecretKey
@@ -59,10 +59,23 @@ OUE = {
     **{name: {"epsilon": [1, 1], "slots": 3, "feeding": 1} for name in ("outcome", "transition")},
 }
 LOUD = {**OUE, **{name: {"epsilon": [5, 4], "slots": 3, "feeding": 1} for name in ("outcome", "transition")}}
+LINE = {
+    "horizon": 2,
+    "stages": 1,
+    "moves": [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0], [0, 1, 1, 1]],
+    "starts": [1, 0],
+    "rewards": [[[1, 0], [0, 1]]],
+}
+"""From the first state on; (0, 1) and (1, 0) lead one way, and two pairs earn: 2 + 3 + 6 of 24 counters."""
+SUPPORTED = {**CHANNEL, "shape": {**CHANNEL["shape"], "support": LINE}, "block": 11}
 UNIFORM = {"kind": "stochastic", "table": [[[0.5, 0.5]] * 2] * 2}
 CERTAIN = {"kind": "deterministic", "actions": [[0, 1], [1, 0]]}
+THREE = {"kind": "deterministic", "actions": [[0, 1, 0], [1, 0, 0]]}
+WIDE = {**CHANNEL["shape"], "num_states": 3}
 NOTHING: dict[str, Any] = {"query": None, "channel": None, "slot": None, "target": None, "least": None}
 TOTALS = {"kind": "totals", "every": 0}
+SEES = {"features": ["fine", "ill"], "of": [1, 0, 1]}
+SEEN: dict[str, Any] = {"states": ["a", "b", "c"], "sees": SEES, "policies": [[CERTAIN, [1, 1]]]}
 
 
 class World:
@@ -180,7 +193,62 @@ class World:
             "too little noise, locally": {"bundle": self.bundle(**local, channel=LOUD)},
             "too little noise, shuffled": {"bundle": self.bundle(channel=quiet), "browser": "accepted"},
             "laplace": {"bundle": self.bundle(**local, channel=laplace), "browser": "not supported"},
+            "features": {"bundle": self.bundle(**SEEN)},
+            **self.declared(),
         }  # fmt: skip
+
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """Bundles with declarations: good ones, and every way in which one can be wrong."""
+        supports = {
+            "good": {},
+            "for every step": {"stages": 2, "moves": [[h, *move[1:]] for h in (0, 1) for move in LINE["moves"]]},
+            "another horizon": {"horizon": 3},
+            "too many steps": {"stages": 3},
+            "nothing can follow": {"moves": LINE["moves"][:-2]},
+            "a move twice": {"moves": [LINE["moves"][0], *LINE["moves"]]},
+            "out of order": {"moves": LINE["moves"][::-1]},
+            "no such state": {"moves": [*LINE["moves"], [0, 1, 1, 2]]},
+            "from the end": {"moves": [*LINE["moves"][:-1], [0, 1, 1, -1]]},
+            "no number": {"moves": [*LINE["moves"][:-1], [0, 1, 1, True]]},
+            "nowhere to begin": {"starts": [0, 0]},
+            "another start": {"starts": [1, 2]},
+            "true": {"starts": [True, False]},
+            "flat rewards": {"rewards": LINE["rewards"][0]},
+            "other rewards": {"rewards": [[[1, 0]]]},
+            "unknown entry": {"reach": []},
+        }
+        seen = {
+            "out of range": {"of": [1, 0, 2]},
+            "negative": {"of": [1, 0, -1]},
+            "of too few states": {"of": [1, 0]},
+            "never seen": {"of": [0, 0, 0]},
+            "no numbers": {"of": [1, 0, "ill"]},
+            "names twice": {"features": ["ill", "ill"]},
+            "blank": {"features": ["fine", " "]},
+            "unknown": {"more": 1},
+        }
+        channel, shape = SUPPORTED, SUPPORTED["shape"]
+        layer = {**CHANNEL["query"], "layer": 0}
+        few = {**OUE, "shape": shape}
+        return {
+            **{
+                f"support: {name}": {
+                    "bundle": self.bundle(channel={**channel, "shape": {**shape, "support": {**LINE, **wrong}}})
+                }
+                for name, wrong in supports.items()
+            },
+            **{
+                f"features: {name}": {"bundle": self.bundle(**{**SEEN, "sees": {**SEES, **w}})}
+                for name, w in seen.items()
+            },
+            "support and features": {"bundle": self.bundle(**SEEN, channel=channel)},
+            "support of one layer": {"bundle": self.bundle(channel={**channel, "query": layer, "block": 3})},
+            "support of one layer, all counters": {"bundle": self.bundle(channel={**channel, "query": layer})},
+            "support, all counters": {"bundle": self.bundle(channel={**channel, "block": 24})},
+            "support, locally": {"bundle": self.bundle(claim=LOCAL, query=TOTALS, least=1, channel=few)},
+            "features, policy over states": {"bundle": self.bundle(**{**SEEN, "fallback": THREE})},
+            "features, channel over states": {"bundle": self.bundle(**SEEN, channel={**channel, "shape": WIDE})},
+        }
 
     def secret(self, number: int) -> SecretKey:
         """A fixed X25519 key."""
@@ -265,7 +333,7 @@ class World:
         try:
             device.accept(case["bundle"])
             refused = False
-        except InvalidInput:
+        except (InvalidInput, NotSupported):
             refused = True
         browser = case.get("browser", "refused" if refused else "accepted")
         before = [one.decode() for one in case.get("before", ())]

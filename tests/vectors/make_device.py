@@ -15,7 +15,9 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,8 +54,9 @@ from tacit.study.channels.batches import CentralBatchChannel
 from tacit.study.channels.central import CentralChannel
 from tacit.study.channels.local import LocalChannel
 from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.device import trajectory_from
+from tacit.study.device import Device, trajectory_from
 from tacit.study.wire import Report
+from tacit.support import Support
 
 PATH = Path(__file__).with_name("device.json")
 ONCE = PrivacyUnit(reports=1, per_stage=1)
@@ -189,6 +192,10 @@ def channels() -> dict[str, Any]:
         }
         return ShuffleChannel(**{**plain, **more})
 
+    def mirrored(p: float, **more: Any) -> ShuffleChannel:
+        whole = 2 * 2 * batch_spec(shape, "tight", None).num_counters
+        return shuffle(everything, p=p, mirrored=True, **{"block": whole, **more})
+
     def local(kind: Any, of: CountShape) -> LocalChannel:
         outcome, transition = kind.tight(of, (), 2.0, 0.0)
         return LocalChannel(
@@ -201,6 +208,12 @@ def channels() -> dict[str, Any]:
             transition=transition,
         )
 
+    # A line that ends: rows with one successor, a first state, a step of its own, pairs that earn nothing.
+    always = [[[1, 1, 0], [1, 0, 0]], [[0, 1, 1], [1, 1, 1]], [[0, 0, 1], [0, 0, 1]]]
+    later = [[[0, 1, 0], [1, 1, 1]], *always[1:]]
+    line = Support(moves=always, horizon=3, starts=[1, 1, 0], rewards=[[1, 0], [0, 1], [0, 0]])
+    staged = Support(moves=[always, later, always], horizon=3, starts=[1, 0, 0])
+    declared = {name: replace(shape, support=one) for name, one in (("line", line), ("staged", staged))}
     single = CountShape(horizon=1, num_states=2, num_actions=2, staged=True)
     long = CountShape(horizon=130, num_states=2, num_actions=1, staged=True)
     two = {"target": 2, "least": 2, "honest": 2}
@@ -215,14 +228,31 @@ def channels() -> dict[str, Any]:
         "shuffle one step": shuffle(everything, of=single),
         "shuffle overflowing": shuffle(everything, **two, block=46, overflow=Fraction(0.5)),
         "shuffle u32": shuffle(everything, of=wide, p=2.0**-12, m=1, **two, block=40, overflow=Fraction(0.25)),
+        "shuffle supported": shuffle(everything, of=declared["line"]),
+        "shuffle supported steps": shuffle(everything, of=declared["staged"], p=0.5),
+        "shuffle supported totals": shuffle(TOTALS, of=replace(declared["line"], staged=False)),
+        "shuffle supported layer": shuffle(BatchQuery(layer=1, failure_prob=None), of=declared["staged"]),
+        "shuffle supported last layer": shuffle(BatchQuery(layer=2, failure_prob=None), of=declared["staged"]),
+        "shuffle mirrored": mirrored(p=0.05),
+        "shuffle mirrored fair": mirrored(p=0.5),
+        "shuffle mirrored overflowing": mirrored(p=0.01, **two, block=146, overflow=Fraction(0.5)),
         "local subset": local(SubsetSelection, shape),
         "local subset pooled": local(SubsetSelection, pooled),
         "local subset long": local(SubsetSelection, long),
         "local subset one step": local(SubsetSelection, single),
         "local oue": local(UnaryEncoding, shape),
         "local oue one step": local(UnaryEncoding, single),
+        "local subset supported": local(SubsetSelection, declared["line"]),
+        "local subset supported steps": local(SubsetSelection, declared["staged"]),
+        "local subset supported pooled": local(SubsetSelection, replace(declared["staged"], staged=False)),
+        "local oue supported": local(UnaryEncoding, declared["staged"]),
+        "local oue supported pooled": local(UnaryEncoding, replace(declared["line"], staged=False)),
         "central totals": CentralChannel(**central, shape=shape, releases=4, exponent=Fraction(1, 2)),
         "central batch": CentralBatchChannel(**central, shape=shape, query=everything),
+        "central totals supported": CentralChannel(
+            **central, shape=replace(declared["line"], staged=False), releases=4, exponent=Fraction(1, 2)
+        ),
+        "central batch supported": CentralBatchChannel(**central, shape=declared["line"], query=everything),
     }
 
 
@@ -237,6 +267,12 @@ def bodies() -> list[dict[str, Any]]:
             Trajectory((steps * 5 + 1) % S, (steps[:-1] + 1) % A, rewards),
             Trajectory(steps[:-1] * 7 - 3, steps[:-1] * 9 - 5, rewards[::-1]),
         ]
+        if channel.shape.support is not None:  # people who do what can be, and what cannot
+            walks += [
+                Trajectory(np.array(s), np.array(a), np.ones(H))
+                for s in ([0, 1, 2, 2], [0, 0, 1, 0], [2, 1, 0, 0], [1, 2, 1, 2], [0, 2, 2, 1])
+                for a in ([0, 0, 1], [1, 1, 1])
+            ]
         for number, walk in enumerate(walks):
             for run in range(6 if "overflow" in name else 2):
                 seed, cycle = f"{name} {number} {run}", 4001 if "u32" in name else None
@@ -275,6 +311,21 @@ def trajectories(bundle: bytes) -> list[dict[str, Any]]:
             result = None
         made.append({"given": one, "becomes": result})
     return made
+
+
+def seen(bundle: bytes) -> dict[str, Any]:
+    """What a study with features makes of states: in a report, and for a policy that tells the features apart."""
+    device = Device()
+    device.accept(bundle)
+    lived = {"actions": ["x", "x"], "rewards": [0, 1]}
+    given = [{**lived, "states": list(states)} for states in product(["a", "b", "c"], repeat=2)]
+    return {
+        "bundle": bundle.decode(),
+        "trajectories": [
+            {"given": one, "becomes": trajectory_from(Bundle.parse(bundle), one).states.tolist()} for one in given
+        ],
+        "actions": [[device.act(step, state) for state in ("a", "b", "c")] for step in range(2)],
+    }
 
 
 class _Lot:
@@ -362,6 +413,7 @@ def made() -> dict[str, Any]:
             "bodies": bodies(),
             "study": world.bundle(rewards=[-1.0, 3.0]).decode(),
             "trajectories": trajectories(world.bundle(rewards=[-1.0, 3.0])),
+            "seen": seen(world.bundle(**documents.SEEN)),
             "lots": lots(),
             "report": {
                 "study": study,

@@ -2,7 +2,7 @@
 //
 //   const { checked, failed } = await checkVectors(device, sealing)      how many of each kind, and which ones fail
 
-import { actionOf, armOf, ticketsOf } from "../act.js";
+import { act, actionOf, armOf, ticketsOf } from "../act.js";
 import { parseBundle, requireOrder, requirePrivate, requireSigned } from "../bundle.js";
 import { concat, equal, fromHex, toHex, utf8 } from "../bytes.js";
 import { channelFrom } from "../channel.js";
@@ -79,6 +79,15 @@ async function trajectories({ study, trajectories: given }) {
       return error instanceof InvalidInput && v.becomes === null;
     }
   });
+}
+
+/** States as features: in reports, and for a policy that takes another action in each of them. */
+async function seen({ bundle: text, trajectories: given, actions }) {
+  const bundle = await parseBundle(utf8(text));
+  return [
+    ...given.map((v) => same(trajectoryFrom(bundle, v.given).states, v.becomes)),
+    ...actions.map((row, step) => same(bundle.states.map((state) => act(bundle, bundle.arms[0], step, state)), row)),
+  ];
 }
 
 async function accepted(vector, pins) {
@@ -185,6 +194,7 @@ export async function checkVectors(device, sealing) {
     return drawn(v, (source) => toHex(encode(channel, v.trajectory, source)), v.body);
   });
   results.trajectories = await trajectories(device);
+  results.seen = await seen(device.seen);
   results.lots = lots(device.lots);
   const { study, stage, id, body, report: whole } = device.report;
   results.report = [toHex(report(fromHex(study), stage, fromHex(body), () => fromHex(id))) === whole];

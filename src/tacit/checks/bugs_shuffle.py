@@ -14,7 +14,7 @@ from tacit.checks.messages import IntegerMessages
 from tacit.checks.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.data.trajectories import Trajectories
 from tacit.privatizers.shuffle.messages import Messages
-from tacit.privatizers.shuffle.noise import BitNoise
+from tacit.privatizers.shuffle.noise import BitKind
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -60,6 +60,22 @@ class _RoundedProbability(Shuffle):
         return Shuffle(spec=self.spec, bit_noise=replace(self.bit_noise, probability=cut)).encode(trajectory, noise)
 
 
+class _QuietSecureBits(Shuffle):
+    def encode(self, trajectory: Any, noise: Any) -> Messages:
+        if not isinstance(noise, SecureNoise):
+            return super().encode(trajectory, noise)
+        quiet = replace(self.bit_noise, probability=0.6 * self.bit_noise.probability)
+        return Shuffle(spec=self.spec, bit_noise=quiet).encode(trajectory, noise)
+
+
+class _SureBits(Shuffle):
+    def encode(self, trajectory: Any, noise: Any) -> Messages:
+        one_bias = Shuffle(spec=self.spec, bit_noise=replace(self.bit_noise, mirrored=False)).encode(trajectory, noise)
+        sure = np.repeat(np.arange(self.spec.num_counters, dtype=np.uint32), self.bit_noise.bits_per_user)
+        sent = np.concatenate([one_bias.counters, sure])
+        return Messages(sent, (sent < self.spec.num_counters).astype(np.uint8))
+
+
 class _SilentDevices(Shuffle):
     def encode(self, trajectory: Any, noise: Any) -> Messages:
         if not isinstance(noise, SecureNoise):
@@ -72,7 +88,7 @@ class _SmallBatches(Shuffled):
         came = len(users) if isinstance(users, Trajectories) else users.users
         protocol = cast("Shuffle", self.protocol)
         bits = protocol.bit_noise
-        fewer = BitNoise(users=came, honest_users=came, bits_per_user=bits.bits_per_user, probability=bits.probability)
+        fewer = replace(bits, users=came, honest_users=came)
         fitting = twin(Shuffled, self, protocol=replace(protocol, bit_noise=fewer))
         return fitting.release(state, users, query, noise)
 
@@ -114,9 +130,9 @@ class _BatchInItsOrder(Shuffled):
         return cast("Shuffle", twin(NotShuffled, super().protocol_of(users, query)))
 
 
-def shuffled(protocol: type, kind: type = Shuffled, **changes: Any) -> Any:
+def shuffled(protocol: type, kind: type = Shuffled, *, bits: BitKind = "binomial", **changes: Any) -> Any:
     """A twin of a correct shuffle privatizer."""
-    original = configured("shuffle", "binomial", **changes)
+    original = configured("shuffle", bits, **changes)
     return twin(kind, original, protocol=twin(protocol, original.protocol))
 
 
@@ -159,6 +175,14 @@ SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
         lambda: shuffled(_RoundedProbability, epsilon=5.0, users_per_batch=60, episodes=120), rules=("measured",),
         secure=True,
     ),
+    "secure mirrored bits too rare": bug(
+        "two of five odd bits are lost where mirrored bits are secure: no mean moves, only variance is lost",
+        lambda: shuffled(_QuietSecureBits, bits="mirrored-binomial"), rules=("measured",), secure=True,
+    ),
+    "mirrored bits that are sure": bug(
+        "the mirrored bits of a device are always one: half of the variance is lost",
+        lambda: shuffled(_SureBits, bits="mirrored-binomial"), rules=("variance", "measured", "paths"),
+    ),
     "secure bits from a seed": bug(
         "devices draw what they call secure bits from one seed",
         lambda: shuffled(_SilentDevices), rules=("exposed",), secure=True,
@@ -184,6 +208,7 @@ SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
 
 SHUFFLERS: Final[dict[str, Callable[[], Any]]] = {
     "shuffle binomial": lambda: shuffled(Shuffle),
+    "shuffle mirrored-binomial": lambda: shuffled(Shuffle, bits="mirrored-binomial"),
     "shuffled batch of a layer": batches,
     "shuffled batch of everything": lambda: batches(layer=None),
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
 from tacit.checks.probes import CANARY, HOSTILE, PREFIXES, Probe
+from tacit.checks.supported import as_encoded, cells_of, what_follows
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.mechanisms.protocol import Randomizer
@@ -148,6 +149,19 @@ class CountProbe(Probe):
             return 0
         return self.batch_size * (int(self.protocol.transport().noise_bits) + 5000)
 
+    def counter_variance(self) -> dict[str, Floats]:
+        """Shuffled counters have the noise of their batch, once per layer that is added up; 0: it is not released."""
+        if self.bits == 0:
+            return {}
+        spec, shape = self.protocol.spec, self.shape
+        ones = spec.arrays(np.ones(spec.num_counters))
+        parts = (ones.transitions, ones.visits, ones.rewards)
+        moves, visits, rewards = parts if shape.staged else (part.sum(axis=0, keepdims=True) for part in parts)
+        every = empty_counts(shape)._replace(transitions=moves, visits=visits, rewards=rewards, squares=rewards)
+        terms = counted(self.privatizer.families(), shape, every)
+        del terms["uncovered"]
+        return {name: count * self.protocol.bit_noise.total.variance for name, count in terms.items()}
+
     def users(self) -> Trajectories:
         """Users of every kind; only the corners of the ordinary ones where each of them costs a million bits."""
         return stacked(
@@ -173,6 +187,20 @@ class CountProbe(Probe):
             return self
         outcome, moved = self.privatizer.mechanism.quiet(), self.privatizer.transition_mechanism.quiet()
         return replace(self, privatizer=replace(self.privatizer, mechanism=outcome, transition_mechanism=moved))
+
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The variance of a family in each of its numbers; the transitions of sure rows have that of their visits."""
+        found = Probe.stated(self, fields)
+        if self.shape.support is not None:
+            found["transitions"][cells_of(self.shape, self.shape.support).sure_cells] = fields["variance"][1]
+        return found
+
+    def largest_std(self) -> dict[str, float]:
+        """The same for the transitions of sure rows, which are visits."""
+        found = Probe.largest_std(self)
+        if self.shape.support is None or not len(cells_of(self.shape, self.shape.support).sure_cells):
+            return found
+        return {**found, "transitions": max(found["transitions"], found["visits"])}
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """The counters of the stated families, in units of one changed bit."""
@@ -218,7 +246,8 @@ class BatchProbe(CountProbe):
         values, H, S = self.split(numbers), self.shape.horizon, self.shape.num_states
         visits, sums = values["visits"].copy(), values["transitions"].reshape(-1, S).sum(axis=1)
         derived = np.abs(visits - sums).reshape(H, -1).max(axis=1) <= 1e-9 * (1.0 + np.abs(sums).max())
-        if "visits" not in {family.name for family in self.privatizer.families()}:
+        names = {family.name for family in self.privatizer.families()}
+        if "visits" not in names and (self.shape.support is None or not names & set(_JOINT)):
             visits.reshape(H, -1)[derived] = 0.0
         return CountProbe.parts(self, np.concatenate([{**values, "visits": visits}[name] for name in self.columns]))
 
@@ -241,13 +270,21 @@ def counted(families: Sequence[Family], shape: CountShape, statistics: CountStat
     visits, rewards = statistics.visits.ravel(), statistics.rewards.ravel()
     every = {"transitions": transitions, "visits": visits, "rewards": rewards, "squares": statistics.squares.ravel()}
     parts: dict[str, Floats] = {}
+    # Where a support is declared, its counters have noise of their own, and all the rest must follow.
+    own = slice(None), slice(None), slice(None)
+    if shape.support is not None:
+        kept = cells_of(shape, shape.support)
+        own = kept.moves, kept.ones, kept.zeros  # type: ignore[assignment]
+    chosen = {"transitions": own[0], "visits": own[2], "rewards": own[1], "squares": own[1]}
     for family in families:
         if family.name in _JOINT:
-            parts[family.name] = np.concatenate([rewards, visits - rewards])
+            parts[family.name] = np.concatenate([rewards[own[1]], (visits - rewards)[own[2]]])
         elif family.name in every:
-            parts[family.name] = every[family.name]
+            parts[family.name] = every[family.name][chosen[family.name]]
     # Squares that are not released must follow from the rewards, and the last step has no successor.
     rest = {**every, "squares": every["squares"] - rewards, "": statistics.transitions.ravel()[transitions.size :]}
+    if shape.support is not None:
+        rest = {"squares": rest["squares"], "": what_follows(shape, statistics)}
     parts["uncovered"] = np.concatenate([values for name, values in rest.items() if name not in covered(families)])
     return parts
 
@@ -259,7 +296,7 @@ def covered(families: Sequence[Family]) -> frozenset[str]:
 
 
 def exact_counts(shape: CountShape, batch: Trajectories) -> CountStatistics:
-    """The statistics of a batch as they are, clipped into the public ranges; written apart from every kernel."""
+    """The statistics of a batch as they are encoded, clipped into the public ranges; apart from every kernel."""
     totals = empty_counts(shape)
     H, S, A = shape.horizon, shape.num_states, shape.num_actions
     s, a = np.clip(batch.states, 0, S - 1), np.clip(batch.actions, 0, A - 1)
@@ -271,7 +308,7 @@ def exact_counts(shape: CountShape, batch: Trajectories) -> CountStatistics:
     if H > 1:
         np.add.at(totals.transitions, (stage[:, :-1], s[:, : H - 1], a[:, :-1], s[:, 1:H]), 1.0)
     totals.users[0] = len(batch)
-    return totals
+    return as_encoded(shape, totals)
 
 
 def one_user(shape: CountShape, *, state: int, action: int, reward: float) -> Trajectories:

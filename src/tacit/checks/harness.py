@@ -3,7 +3,7 @@
     rule       what must hold                                                                    statistical
     fields     every released field is in the view; public ones are the same whoever is replaced  no
     shift      at replayed noise a user moves the same numbers by the same amounts                no
-    measured   every number has the exact mean and the stated noise variance                      yes
+    measured   every number has the exact mean and the stated noise variance, a family no less    yes
     exposed    with the noise as measured, no linear distinguisher is better than the events admit   yes
     tails      extreme numbers come no more often for one user than for another than is certified   yes
     coins      who is sampled is drawn anew for every release, at the stated rate                 yes
@@ -108,11 +108,23 @@ def measured(probe: Probe) -> Iterator[str]:
         yield f"a number has {ratio.max():.3g} times the stated noise variance"
     if probe.exact_noise and not ratio.min(initial=1.0) >= 1.0 - room:
         yield f"a number has only {ratio.min():.3g} of the stated noise variance"
+    yield from _lost(probe, z)
+
+
+def _lost(probe: Probe, z: Floats) -> Iterator[str]:
+    """Where every counter has a noise of its own and exactly the stated variance, a family has no less on average."""
+    exact = probe.counter_variance()
+    for name, variance in exact.items():
+        released = variance > 0.0
+        own = np.array([probe.parts(row)[name][released] for rows in z for row in rows]) / np.sqrt(variance[released])
+        room = math.sqrt(2.0 * _kurtosis(own) * math.log(len(exact) / probe.false_alarm) / max(1, own.size))
+        if own.size and not (ratio := float(np.mean(own**2))) >= 1.0 - room:
+            yield f"the counters of {name} have only {ratio:.3g} of the stated noise variance"
 
 
 def _stated(probe: Probe, variance: Floats) -> Iterator[str]:
     """The variance beside a release is that of the privatizer's own `noise_std`, which is the largest."""
-    said = probe.privatizer.noise_std()
+    said = probe.largest_std()
     for name, values in probe.split(variance.max(axis=0)).items():
         largest, most = float(values.max(initial=0.0)), said.get(name, math.inf) ** 2
         if largest > most * (1.0 + 1e-9) or (probe.exact_noise and most < math.inf and largest < most * (1.0 - 1e-9)):

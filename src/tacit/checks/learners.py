@@ -19,11 +19,13 @@ guarantee holds for every history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.curator_runs import curator_runs
+from tacit.checks.rows import Subject
 from tacit.checks.runs import batch_runs, gradient_runs, single_runs
 from tacit.checks.views import audit_privatizer
 from tacit.errors import NotSupported, UnknownName, require, require_count
@@ -31,8 +33,9 @@ from tacit.learners.contract import KernelLearner
 from tacit.learners.gradient import GradientLearner
 from tacit.learners.table import LEARNERS, LossFacts
 from tacit.privatizers.central_batches import CentralBatches
-from tacit.privatizers.losses import make_adversarial
+from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial
 from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.returns import OneBitReturns
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.protocol import Constants, Totals
 from tacit.released.batches import BatchQuery
@@ -42,8 +45,19 @@ from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
+from tacit.runs.fingerprint import fingerprint_of, privatizer_words
+from tacit.runs.revisions import learner_revision
 
-__all__ = ["AUDITED_LEARNERS", "LAYERED", "audit_learner", "default_environment", "target_of"]
+__all__ = [
+    "AUDITED_LEARNERS",
+    "LAYERED",
+    "attack_learner",
+    "audit_learner",
+    "default_environment",
+    "learner_subject",
+    "shown_learner",
+    "target_of",
+]
 
 AUDITED_LEARNERS: Final = tuple(
     name for name, row in LEARNERS.items() if not row.reference and (row.losses is None or row.losses.private is None)
@@ -81,23 +95,53 @@ def audit_learner(
     mechanism: str | None = None,
     calibration: str = "tight",
     constants: Constants | None = None,
+    settings: Mapping[str, Any] | None = None,
     trials: int = 50_000,
     false_alarm: float = 0.01,
     seed: int = 0,
 ) -> tuple[Finding, ...]:
-    """Attack a whole learner; one finding for each adversary."""
+    """Attack a whole learner; one finding for each adversary. `settings` are other options of a run, by name."""
+    subject = learner_subject(
+        learner,
+        trust=trust,
+        epsilon=epsilon,
+        delta=delta,
+        environment=environment,
+        episodes=episodes,
+        mechanism=mechanism,
+        calibration=calibration,
+        constants=constants,
+        settings=settings,
+    )
+    return attack_learner(shown_learner(learner, constants, settings), subject.attacked, trials, false_alarm, seed)
+
+
+def learner_subject(
+    learner: str,
+    *,
+    trust: str,
+    epsilon: float,
+    delta: float,
+    environment: str | None = None,
+    episodes: int | None = None,
+    mechanism: str | None = None,
+    calibration: str = "tight",
+    constants: Constants | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Subject:
+    """What is attacked of a learner: the parts of a small run, or the privatizer where policies follow from it."""
     name, options = parse_learner(learner)
     told = options.get("transitions") == "known"
     if name not in AUDITED_LEARNERS and not (told and name in LEARNERS):
         raise UnknownName("learner that can be private", name, AUDITED_LEARNERS)
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is claimed")
-    require_count("trials", trials, least=100)
     row = LEARNERS[name]
     if row.losses is not None:
         require(constants is None, "learners of losses have no constants to choose", constants)
         row.check(name, options)
         facts = replace(row.losses, known=row.losses.known or told)
-        return _loss_learner(learner, facts, trust, epsilon, delta, calibration, trials, false_alarm, seed)
+        made = _loss_privatizer(facts, trust, epsilon, delta, calibration, **(settings or {}))
+        return Subject(attacked=made, words=f"{learner_revision(name, options, '')} | {privatizer_words(made)}")
     batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery, BatchQuery), None
     if row.asks is SoftmaxQuery:
         batch = 8
@@ -115,25 +159,43 @@ def audit_learner(
         mechanism=mechanism,
         batch=batch,
         constants=constants,
+        **(settings or {}),
     )
     parts = assemble(config)
-    given: object = parts.learner
-    private: object = parts.privatizer
-    if row.asks is ReturnQuery:
-        return _return_learner(learner, parts, trials, false_alarm, seed)
-    shown = learner if constants is None else f"{learner}, {constants} constants"
-    if isinstance(given, GradientLearner):
-        scores: Any = gradient_runs(parts, trials // 2, seed)
+    return Subject(attacked=parts, words=fingerprint_of(parts, noise=False))
+
+
+def shown_learner(learner: str, constants: Constants | None, settings: Mapping[str, Any] | None) -> str:
+    """A learner with what was chosen about its run, for tables.
+
+    >>> shown_learner("bucb", "valid", {"support": "declared"})
+    'bucb, valid constants, support=declared'
+    """
+    chosen = [] if constants is None else [f"{constants} constants"]
+    return ", ".join([learner, *chosen, *(f"{name}={value}" for name, value in (settings or {}).items())])
+
+
+def attack_learner(shown: str, attacked: Any, trials: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
+    """The findings of what `learner_subject` made."""
+    require_count("trials", trials, least=100)
+    if not isinstance(attacked, Assembled):
+        return _follows(shown, attacked, trials, false_alarm, seed)
+    learner: object = attacked.learner
+    private: object = attacked.privatizer
+    if isinstance(private, OneBitReturns):
+        return _follows(shown, private, trials, false_alarm, seed)
+    if isinstance(learner, GradientLearner):
+        scores: Any = gradient_runs(attacked, trials // 2, seed)
     elif isinstance(private, Shuffled):
-        scores = batch_runs(parts, trials, seed)
+        scores = batch_runs(attacked, trials, seed)
     elif isinstance(private, CentralBatches):
-        scores = curator_runs(parts, trials, seed)
-    elif isinstance(given, KernelLearner) and parts.privatizer.kernel is not None:
-        scores = single_runs(parts, config.episodes - 1, trials, seed)
+        scores = curator_runs(attacked, trials, seed)
+    elif isinstance(learner, KernelLearner) and attacked.privatizer.kernel is not None:
+        scores = single_runs(attacked, attacked.config.episodes - 1, trials, seed)
     else:
-        raise NotSupported(f"{name} with {parts.privatizer.name} is neither one user at a time nor in batches")
+        raise NotSupported(f"{shown} with {attacked.privatizer.name} is neither one user at a time nor in batches")
     return tuple(
-        attack(target_of(shown, parts, view), first, second, false_alarm=false_alarm / len(scores), note=note)
+        attack(target_of(shown, attacked, view), first, second, false_alarm=false_alarm / len(scores), note=note)
         for view, first, second, note in scores
     )
 
@@ -153,25 +215,17 @@ def target_of(learner: str, parts: Assembled, view: str) -> Target:
     )
 
 
-def _return_learner(learner: str, parts: Assembled, trials: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
-    """Learners of returns: policies are computed from the randomized bits, which are attacked directly."""
-    found = audit_privatizer(parts.privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
+def _follows(shown: str, privatizer: Any, trials: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
+    """Learners of returns or losses: policies are computed from the releases, which are attacked directly."""
+    found = audit_privatizer(privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
     note = "policies follow from the releases"
-    return (replace(found, kind="learner", name=learner, view=f"white-box: {found.view}", note=note),)
+    return (replace(found, kind="learner", name=shown, view=f"white-box: {found.view}", note=note),)
 
 
-def _loss_learner(
-    name: str,
-    facts: LossFacts,
-    trust: str,
-    epsilon: float,
-    delta: float,
-    calibration: str,
-    trials: int,
-    false_alarm: float,
-    seed: int,
-) -> tuple[Finding, ...]:
-    """Learners of adversarial losses: policies are computed from the releases, which are attacked directly."""
+def _loss_privatizer(
+    facts: LossFacts, trust: str, epsilon: float, delta: float, calibration: str, *, public_losses: bool = False
+) -> AdversarialPrivatizer:
+    """What a learner of adversarial losses is shown of a small layered world."""
     shape = CountShape(horizon=1, num_states=1, num_actions=1, staged=True)
     asked = PrivacyRequest(
         trust=trust,  # type: ignore[arg-type]
@@ -183,14 +237,12 @@ def _loss_learner(
         mechanism=None,
         users_per_batch=1,
     )
-    privatizer = make_adversarial(
+    return make_adversarial(
         shape=LAYERED,
         claim=make_claim(asked),
         episodes=USERS,
         feedback=facts.feedback,
         calibration=calibration,  # type: ignore[arg-type]
+        public_losses=public_losses,
         known_transitions=facts.known,
     )
-    found = audit_privatizer(privatizer, trials=trials, false_alarm=false_alarm, seed=seed)
-    note = "policies follow from the releases"
-    return (replace(found, kind="learner", name=name, view=f"white-box: {found.view}", note=note),)

@@ -35,13 +35,14 @@ from tacit.mechanisms.noise.binomial import Binomial
 from tacit.mechanisms.noise.bounded import Bounded
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.mirrored import Mirrored
 from tacit.mechanisms.noise.one_slot import bit_ratio
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.mechanisms.noise.subset_selection import SubsetSelection
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SimulationNoise
 
-__all__ = ["AUDITED_MECHANISMS", "audit_mechanism", "mechanism_scores"]
+__all__ = ["AUDITED_MECHANISMS", "audit_mechanism", "calibrated_mechanism", "mechanism_scores"]
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +54,7 @@ ONE_RELEASE: Final[Mapping[str, Callable[[Families, float, float], Any]]] = {
     "gaussian": Gaussian.calibrate,
     "discrete-gaussian": lambda families, epsilon, delta: Gaussian.calibrate(families, epsilon, delta, discrete=True),
     "binomial": Binomial.calibrate,
+    "mirrored-binomial": Mirrored.calibrate,
     "rr": RandomizedResponse.calibrate,
     "oue": UnaryEncoding.calibrate,
     "subset": lambda families, epsilon, delta: SubsetSelection.calibrate(families, epsilon, delta, cells=CELLS),
@@ -99,19 +101,9 @@ def audit_mechanism(
     >>> found.verdict, found.attacked > 0.8, round(found.exact, 6)
     ('holds', True, 1.0)
     """
-    if name not in AUDITED_MECHANISMS:
-        raise UnknownName("mechanism", name, AUDITED_MECHANISMS)
-    if delta == 0.0 and name not in PURE:
-        raise NotSupported(f"{name} noise is never pure (delta 0); give a delta such as 1e-6")
     n = require_count("differing", differing)
-    require_count("steps", steps, least=2)
-    family = Family(name="counters", up=n - n // 2, down=n // 2, shift=1.0)
-    require(name not in ("oue", "subset") or n == 2, "one slot is one one-hot vector: two bits differ", n)
-    mechanism = (
-        ONE_RELEASE[name]((family,), epsilon, delta)
-        if name in ONE_RELEASE
-        else CONTINUAL[name].for_releases((family,), epsilon, delta, steps - 1)
-    )
+    mechanism = calibrated_mechanism(name, epsilon=epsilon, delta=delta, differing=n, steps=steps)
+    family = _family(n)
     target = Target(
         kind="mechanism",
         name=name,
@@ -125,6 +117,24 @@ def audit_mechanism(
     first, second = mechanism_scores(mechanism, family, trials, seed)
     exact = _enumerated(mechanism, family, delta)
     return attack(target, first, second, false_alarm=false_alarm, exact=exact, note=f"{n} differing counters")
+
+
+def calibrated_mechanism(name: str, *, epsilon: float, delta: float, differing: int = 2, steps: int = 8) -> Any:
+    """The noise of this name for so many differing counters, or for all prefixes of so many users."""
+    if name not in AUDITED_MECHANISMS:
+        raise UnknownName("mechanism", name, AUDITED_MECHANISMS)
+    if delta == 0.0 and name not in PURE:
+        raise NotSupported(f"{name} noise is never pure (delta 0); give a delta such as 1e-6")
+    n = require_count("differing", differing)
+    require_count("steps", steps, least=2)
+    require(name not in ("oue", "subset") or n == 2, "one slot is one one-hot vector: two bits differ", n)
+    if name in ONE_RELEASE:
+        return ONE_RELEASE[name]((_family(n),), epsilon, delta)
+    return CONTINUAL[name].for_releases((_family(n),), epsilon, delta, steps - 1)
+
+
+def _family(differing: int) -> Family:
+    return Family(name="counters", up=differing - differing // 2, down=differing // 2, shift=1.0)
 
 
 def mechanism_scores(mechanism: Any, family: Family, trials: int, seed: int) -> tuple[Floats, Floats]:
@@ -208,6 +218,11 @@ def _masses(mechanism: Any) -> tuple[Floats, Floats] | None:
         k = np.arange(mechanism.bits + 2)
         law = stats.binom(mechanism.bits, mechanism.probability)
         return np.asarray(law.logpmf(k)), np.asarray(law.logpmf(k - 1))
+    if isinstance(mechanism, Mirrored) and mechanism.bits <= 4000:
+        one = stats.binom(mechanism.bits, mechanism.probability).pmf(np.arange(mechanism.bits + 1))
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.convolve(one, one[::-1]))
+        return np.append(logs, -np.inf), np.insert(logs, 0, -np.inf)
     if isinstance(mechanism, Laplace | Gaussian) and mechanism.discrete and mechanism.std < 60.0:
         far = int((40 if isinstance(mechanism, Laplace) else 12) * mechanism.std + 20)
         z = np.arange(-far, far + 1, dtype=np.float64)

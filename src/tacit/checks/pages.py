@@ -9,27 +9,21 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tacit.checks.attack import Kind
-from tacit.checks.mutations import total_false_alarm
+from tacit.checks.coverage import LEARNER_OPTIONS, RUN_OPTIONS, SAME
+from tacit.checks.mutations import MUTATIONS, ORIGINALS, total_false_alarm
 from tacit.checks.picture import words_of
-from tacit.checks.record import (
-    FINDING_HEAD,
-    MUTATION_HEAD,
-    AuditRecord,
-    finding_rows,
-    load_audit,
-    mutation_rows,
-    shown_down,
-)
+from tacit.checks.record import AuditRecord, finding_table, load_audit, mutation_table, shown_down
+from tacit.checks.suite import all_rows
 from tacit.pages.page import render
 from tacit.runs.report import Table
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
-__all__ = ["render_audit_report", "render_page", "write_audit_report"]
+__all__ = ["missing", "render_audit_report", "render_page", "write_audit_report"]
 
 COMMAND: Final = "python -m tacit.checks.pages results/audit > docs/audit.md"
 
@@ -44,7 +38,8 @@ def render_page(record: AuditRecord) -> str:
     )
     flagged = [name for name, caught in record.originals.items() if caught.by]
     return _PAGE.format(
-        version=record.version,
+        version=_versions(record),
+        currency=_currency(record),
         words=words_of(record),
         command=record.command,
         page=COMMAND,
@@ -53,16 +48,47 @@ def render_page(record: AuditRecord) -> str:
         claims=_claims(record),
         rows=len(record.findings),
         refuted=listed or "Nothing was refuted.",
+        coverage=_table(("what", "attacked by", "why"), _covered()),
         mechanisms=_part(record, "mechanism"),
         privatizers=_part(record, "privatizer"),
         messages=_part(record, "messages"),
         learners=_part(record, "learner"),
         bugs=len(record.mutations),
-        mutations=_table(MUTATION_HEAD, mutation_rows(record)),
+        mutations=_table(*mutation_table(record)),
         originals=", ".join(record.originals),
         flagged=f"flagged: {', '.join(flagged)}" if flagged else "none of them was flagged",
         mistaken=f"{total_false_alarm(record.originals):.3g}",
     )
+
+
+def _versions(record: AuditRecord) -> str:
+    """Who made the audit; the tables say which entry, where several did."""
+    *others, last = record.versions
+    return f"{', '.join(others)} and {last}; the tables say by which" if others else last
+
+
+def _currency(record: AuditRecord) -> str:
+    """What of it a later run would make or repeat, as far as the record knows."""
+    entries = sum(map(len, record.made.values()))
+    said = "Every entry says what it was made of, and a later run repeats only what has changed."
+    if record.before:
+        said = (
+            f"{entries - record.before} of {entries} entries say what they were made of; the others are older than "
+            "that, and a later run repeats them."
+        )
+    unmade = missing(record)
+    return said + (f" **Not made yet:** {', '.join(unmade)}." if unmade else "")
+
+
+def missing(record: AuditRecord) -> list[str]:
+    """Rows, bugs and originals of today that the record of a whole audit does not have."""
+    asked = record.settings
+    rows = () if asked.delta is None else all_rows(asked.epsilon, asked.delta)
+    return [
+        *(name for name in rows if name not in record.rows),
+        *(f"bug {name}" for name in MUTATIONS if name not in record.mutations),
+        *(f"original {name}" for name in ORIGINALS if name not in record.originals),
+    ]
 
 
 def _mistaken(record: AuditRecord) -> float:
@@ -78,7 +104,19 @@ def _claims(record: AuditRecord) -> str:
 
 
 def _part(record: AuditRecord, kind: Kind) -> str:
-    return _table(FINDING_HEAD, finding_rows([f for f in record.findings if f.kind == kind]))
+    return _table(*finding_table(record, kind))
+
+
+def _covered() -> list[tuple[str, ...]]:
+    """What has no row of its own name, and what attacks it."""
+    same = [(f"{learner} ({trust})", row, "an equal privatizer") for (learner, trust), row in SAME.items()]
+    options = [
+        (f"{kind} option {name}", ", ".join(found.rows), found.why or "rows with this option")
+        for kind, table in (("run", RUN_OPTIONS), ("learner", LEARNER_OPTIONS))
+        for name, found in table.items()
+        if found.rows
+    ]
+    return [*same, *options]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -95,7 +133,8 @@ A claim that nobody attacked is a hope. This page is generated, not written, fro
     {command}
     {page}
 
-and compared with that run by a test. Claims: {claims}. {trials} trials of
+and compared with that run by a test. {currency}
+Claims: {claims}. {trials} trials of
 every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
 {false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).
 
@@ -128,6 +167,14 @@ the integer messages of the shuffle protocol as printed. Nothing that tacit offe
   the rarest state with the last action, or always in the first state with the first, and the largest reward.
 - **inf** means that no amount of the stated noise explains what was seen.
 
+## Who is attacked where
+
+Every learner under every trust model has rows of its own, or releases what another row attacks; every option of a run
+or of a learner that changes a release has rows, too. Tests compare: the privatizers are equal, field by field.
+
+{coverage}
+
+
 ## Mechanisms
 
 Two counters differ, one up, one down; for continual counters the first of eight users is replaced.
@@ -139,7 +186,8 @@ Two counters differ, one up, one down; for continual counters the first of eight
 The adversary sees what its column says: every released number that depends on users. Of losses these are the counts of
 transitions and visits beside the losses, of a batch of gradients the mean reward beside every gradient. Numbers that
 must not depend on users (variances, how many users there are) are not attacked but compared, by the rule `fields` of
-the conformance suite. `paper` is the noise as printed.
+the conformance suite. `paper` is the noise as printed. Trials release sums of arms; whoever was in a run and is in its
+trial is attacked in both, against the certificate of both together, which claims the sum.
 
 {privatizers}
 
@@ -177,7 +225,7 @@ curator are outside every claim on this page.
 """
 
 
-_KINDS = {
+_KINDS: Final[Mapping[Kind, str]] = {
     "mechanism": "Mechanisms",
     "privatizer": "Privatizers",
     "messages": "Shuffled messages",
@@ -194,22 +242,22 @@ def render_audit_report(record: AuditRecord) -> str:
     )
     sections: list[dict[str, Any]] = []
     for kind, title in _KINDS.items():
-        found = [finding for finding in record.findings if finding.kind == kind]
-        if found:
-            table = Table(label=title, head=FINDING_HEAD, rows=finding_rows(found))
-            sections.append({"title": title, "table": table, "words": ""})
+        head, rows = finding_table(record, kind)
+        if rows:
+            sections.append({"title": title, "table": Table(label=title, head=head, rows=rows), "words": ""})
     if record.mutations:
         flagged = [name for name, caught in record.originals.items() if caught.by]
         words = f"{', '.join(flagged)} flagged without a bug" if flagged else "none of them was flagged"
+        head, rows = mutation_table(record)
         sections.append(
             {
                 "title": "Planted bugs",
-                "table": Table(label="Planted bugs", head=MUTATION_HEAD, rows=mutation_rows(record)),
+                "table": Table(label="Planted bugs", head=head, rows=rows),
                 "words": f"Honest originals: {len(record.originals)}; {words}.",
             }
         )
     return render(
-        "audit.html", title="Audit", version=record.version, note=note, sections=sections, command=record.command
+        "audit.html", title="Audit", version=_versions(record), note=note, sections=sections, command=record.command
     )
 
 

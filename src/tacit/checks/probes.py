@@ -92,6 +92,10 @@ class Probe:
         """The numbers of one release by family; what no family covers stands under "uncovered"."""
         raise NotImplementedError
 
+    def counter_variance(self) -> dict[str, Floats]:
+        """By family, the variance of every counter where that is stated exactly; nothing where it is not."""
+        return {}
+
     def quiet(self) -> Self:
         """The same with randomized answers switched off."""
         return self
@@ -138,6 +142,15 @@ class Probe:
             raise InvalidInput(f"every released field must be in the view of {type(self).__name__}, got {odd}")
         return {name: np.asarray(part, dtype=np.float64).ravel() for name, part in statistics._asdict().items()}
 
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The noise variance that is stated beside a release, for each of its numbers."""
+        return {name: np.full(fields[name].size, fields["variance"][at]) for name, at in self.columns.items()}
+
+    def largest_std(self) -> dict[str, float]:
+        """The largest deviation of the noise in any number of a field, by what the privatizer states."""
+        found: dict[str, float] = self.privatizer.noise_std()
+        return found
+
     def numbers(self, statistics: Any) -> Floats:
         """The numbers of one release that depend on users."""
         fields = self.fields(statistics)
@@ -158,7 +171,10 @@ class Probe:
         self, person: Any, number: int, *, everybody: bool = False, releases: int | None = None
     ) -> Transcript:
         """Everything that is released of `person`."""
-        return self._released(self._users(person, everybody, releases), number)
+        shown, beside = self._released(self._users(person, everybody, releases), number)
+        return shown, np.array(
+            [np.concatenate([self.stated(fields)[name] for name in self.columns]) for fields in beside]
+        )
 
     def transcripts(
         self, person: Any, count: int, *, first: int = 1000, everybody: bool = False, releases: int | None = None
@@ -172,13 +188,15 @@ class Probe:
         count = self.releases if releases is None else releases
         return [self.given(person, k, everybody=everybody) for k in range(count)]
 
-    def _released(self, given: Sequence[Any], number: int) -> Transcript:
-        """What is released of these users, release by release, with the number-th source of noise."""
-        state, noise, shown, stated = self.privatizer.begin(), self.noise(number), [], []
+    def _released(self, given: Sequence[Any], number: int) -> tuple[Floats, list[dict[str, Floats]]]:
+        """What is released of these users, release by release, with the number-th source of noise; and all fields.
+
+        States are used again, so fields of an earlier release tell its sizes, and its variances, which are copied.
+        """
+        state, noise, shown, beside = self.privatizer.begin(), self.noise(number), [], []
         for k, users in enumerate(given):
             state, released = self.privatizer.release(state, users, self.asked(k), noise)
             fields = self.fields(released.statistics)
             shown.append(np.concatenate([fields[name] for name in self.columns]))
-            variance = [np.full(fields[name].size, fields["variance"][at]) for name, at in self.columns.items()]
-            stated.append(np.concatenate(variance))
-        return np.array(shown), np.array(stated)
+            beside.append({**fields, "variance": fields["variance"].copy()})
+        return np.array(shown), beside

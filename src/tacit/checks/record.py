@@ -1,45 +1,39 @@
-"""An audit on disk and as tables: one JSON file that grows row by row, so that an interrupted audit goes on.
+"""An audit on disk and as tables: one JSON file, whose every entry says which version made it of what.
 
-The terminal, the HTML page and the documentation show the same tables, rows of words.
+The terminal, the HTML page and the documentation show the same tables, rows of words. `tacit.checks.resume` makes the
+entries, and goes on where an audit was interrupted or where something has changed since.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tacit._version import __version__
 from tacit.accounting.certificate import shown_up
-from tacit.checks.attack import Finding
-from tacit.checks.mutations import MUTATIONS, ORIGINALS, Caught, examine
-from tacit.checks.rows import done_rows
-from tacit.checks.suite import Row
+from tacit.checks.attack import Finding, Kind
+from tacit.checks.fingerprints import Made
+from tacit.checks.mutations import Caught
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.runs.storage import check_writable, read_json, write_json, writing_to
+from tacit.runs.fingerprint import BEFORE
+from tacit.runs.storage import read_json, write_json, writing_to
 
 __all__ = [
     "AUDIT_FILE",
-    "FINDING_HEAD",
-    "MUTATION_HEAD",
     "AuditRecord",
     "AuditSettings",
-    "finding_rows",
+    "finding_table",
     "load_audit",
-    "mutation_rows",
-    "run_mutations",
-    "run_rows",
+    "mutation_table",
     "shown_down",
 ]
 
 AUDIT_FILE: Final = "audit.json"
-HONEST: Final = " (honest)"
-"""What the names of originals end with where they stand beside the bugs."""
-
-Progress = Callable[[int], None]
-"""Called with the number of rows done."""
+PARTS: Final = ("rows", "mutations", "originals")
+"""What an audit holds: attacked guarantees, planted bugs, and what those were planted in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,47 +63,72 @@ class AuditSettings:
 
 @dataclass(slots=True, kw_only=True)
 class AuditRecord:
-    """The rows that are done, and who caught which bug."""
+    """The rows that are done, who caught which bug, and of everything who made it of what."""
 
     settings: AuditSettings
     command: str
-    version: str = __version__
     rows: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
     mutations: dict[str, Caught] = field(default_factory=dict)
     originals: dict[str, Caught] = field(default_factory=dict)
+    made: dict[str, dict[str, Made]] = field(default_factory=lambda: {part: {} for part in PARTS})
+    """By part and name: version and fingerprint."""
 
     @property
     def findings(self) -> list[Finding]:
         """All findings, in the order of their rows."""
         return [finding for findings in self.rows.values() for finding in findings]
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions that made this audit, the oldest first."""
+        found = {made.version for part in PARTS for made in self.made[part].values()}
+        return tuple(sorted(found, key=lambda version: [int(n) for n in re.findall(r"\d+", version)]))
+
+    @property
+    def before(self) -> int:
+        """How many entries were made before there were fingerprints."""
+        return sum(made.fingerprint == BEFORE for part in PARTS for made in self.made[part].values())
+
+    def attacks(self) -> Iterator[tuple[str, Finding]]:
+        """All findings with the version that made each."""
+        for name, findings in self.rows.items():
+            for finding in findings:
+                yield self.made["rows"][name].version, finding
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {
-            "version": self.version,
-            "command": self.command,
-            "settings": self.settings.to_dict(),
-            "rows": {name: [finding.to_dict() for finding in found] for name, found in self.rows.items()},
+        plain: dict[str, dict[str, Any]] = {
+            "rows": {name: {"findings": [one.to_dict() for one in found]} for name, found in self.rows.items()},
             "mutations": {name: caught.to_dict() for name, caught in self.mutations.items()},
             "originals": {name: caught.to_dict() for name, caught in self.originals.items()},
         }
+        for part, entries in plain.items():
+            for name, entry in entries.items():
+                entry |= asdict(self.made[part][name])
+        return {"command": self.command, "settings": self.settings.to_dict(), **plain}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> AuditRecord:
         """The record that `to_dict` wrote."""
-        names = {"version", "command", "settings", "rows", "mutations", "originals"}
+        names = {"command", "settings", *PARTS}
         require(set(plain) == names, f"an audit has the entries {', '.join(sorted(names))}", given=sorted(plain))
         try:
             return cls(
                 settings=AuditSettings(**plain["settings"]),
                 command=plain["command"],
-                version=plain["version"],
                 rows={
-                    name: tuple(Finding.from_dict(finding) for finding in found)
-                    for name, found in plain["rows"].items()
+                    name: tuple(Finding.from_dict(finding) for finding in entry["findings"])
+                    for name, entry in plain["rows"].items()
                 },
                 mutations={name: _caught(entry) for name, entry in plain["mutations"].items()},
                 originals={name: _caught(entry) for name, entry in plain["originals"].items()},
+                made={
+                    part: {
+                        name: Made(version=entry["version"], fingerprint=entry["fingerprint"])
+                        for name, entry in plain[part].items()
+                    }
+                    for part in PARTS
+                },
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise InvalidInput(f"an audit must be what tacit wrote, got {error}") from error
@@ -130,101 +149,11 @@ def load_audit(directory: str | Path) -> AuditRecord:
     return AuditRecord.from_dict(read_json(path))
 
 
-def run_rows(
-    rows: Mapping[str, Row],
-    record: AuditRecord,
-    *,
-    out: Path | None = None,
-    progress: Progress | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    workers: int | None = None,
-) -> AuditRecord:
-    """Run what is not done yet, each row with its share of the false-alarm rate; saved after every row.
-
-    `engine` and `address` say where, as in `tacit.run`; `workers` is how many rows a cluster works on at once.
-    """
-    record = _resumed(record, out)
-    asked = record.settings
-    share = asked.false_alarm / len(rows)
-    todo = {name: (row, asked.trials, share, asked.seed) for name, row in rows.items() if name not in record.rows}
-    kept = _keeper(record, out, progress, len(rows) - len(todo))
-    for name, found in done_rows(_attacked, todo, engine=engine, address=address, workers=workers):
-        record.rows[name] = found
-        kept()
-    others = {name: found for name, found in record.rows.items() if name not in rows}
-    record.rows = {**others, **{name: record.rows[name] for name in rows}}
-    return record
-
-
-def run_mutations(
-    record: AuditRecord,
-    *,
-    out: Path | None = None,
-    progress: Progress | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    workers: int | None = None,
-) -> AuditRecord:
-    """Let the watchmen look at every planted bug and at every honest original; saved after each.
-
-    `engine`, `address` and `workers` as in `run_rows`.
-    """
-    record, seed = _resumed(record, out), record.settings.seed
-    bugs = {name: (True, name, seed) for name in MUTATIONS if name not in record.mutations}
-    honest = {f"{name}{HONEST}": (False, name, seed) for name in ORIGINALS if name not in record.originals}
-    todo = {**bugs, **honest}
-    kept = _keeper(record, out, progress, len(MUTATIONS) + len(ORIGINALS) - len(todo))
-    for shown, found in done_rows(_examined, todo, engine=engine, address=address, workers=workers):
-        (record.originals if shown.endswith(HONEST) else record.mutations)[found.name] = found
-        kept()
-    record.mutations = {name: record.mutations[name] for name in MUTATIONS}
-    record.originals = {name: record.originals[name] for name in ORIGINALS}
-    return record
-
-
-def _attacked(row: Row, trials: int, share: float, seed: int) -> tuple[Finding, ...]:
-    return row(trials, share, seed)
-
-
-def _examined(planted: bool, name: str, seed: int) -> Caught:
-    return examine(name, (MUTATIONS if planted else ORIGINALS)[name], seed=seed)
-
-
-def _keeper(record: AuditRecord, out: Path | None, progress: Progress | None, done: int) -> Callable[[], None]:
-    """What to do after every row."""
-    if progress is not None:
-        progress(done)
-
-    def kept() -> None:
-        nonlocal done
-        done += 1
-        if out is not None:
-            record.save(out)
-        if progress is not None:
-            progress(done)
-
-    return kept
-
-
-def _resumed(record: AuditRecord, out: Path | None) -> AuditRecord:
-    """What is in the directory already, if it is of the same settings and version."""
-    if out is None:
-        return record
-    check_writable(out)
-    if not (out / AUDIT_FILE).exists():
-        return record
-    there = load_audit(out)
-    same = there.settings == record.settings and there.version == record.version
-    require(same, f"{out} holds an audit with other settings or of another version", "another", "choose another --out")
-    return there
-
-
 def _caught(plain: Mapping[str, Any]) -> Caught:
     return Caught(name=plain["name"], what=plain["what"], by=tuple(plain["by"]), details=tuple(plain["details"]))
 
 
-FINDING_HEAD = (
+FINDING_HEAD: Final = (
     "what",
     "trust",
     "calibration",
@@ -238,7 +167,7 @@ FINDING_HEAD = (
     "trials",
     "verdict",
 )
-MUTATION_HEAD = ("planted bug", "what is wrong", "caught by", "how")
+MUTATION_HEAD: Final = ("planted bug", "what is wrong", "caught by", "how")
 
 
 def shown_down(epsilon: float) -> str:
@@ -253,30 +182,42 @@ def shown_down(epsilon: float) -> str:
     return f"{math.floor(epsilon * scale) / scale:.3g}"
 
 
-def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """One row per finding."""
-    return [
-        (
-            finding.name,
-            finding.trust,
-            finding.calibration,
-            finding.view + (f" ({finding.note})" if finding.note else ""),
-            f"{finding.delta:g}",
-            f"{finding.claimed:g}",
-            shown_up(finding.certified),
-            shown_down(finding.attacked),
-            shown_down(finding.by_events),
-            "-" if finding.exact is None else f"{finding.exact:.4g}",
-            f"{finding.trials:,}",
-            finding.verdict,
-        )
-        for finding in findings
-    ]
+def finding_table(record: AuditRecord, kind: Kind) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows of the findings of one kind; by which version, where several made the audit."""
+    found = [(version, finding) for version, finding in record.attacks() if finding.kind == kind]
+    return _by_version(record, FINDING_HEAD, [(version, _finding_row(finding)) for version, finding in found])
 
 
-def mutation_rows(record: AuditRecord) -> list[tuple[str, ...]]:
-    """One row per planted bug."""
-    return [
-        (caught.name, caught.what, ", ".join(caught.by) or "NOBODY", "; ".join(caught.details))
-        for caught in record.mutations.values()
+def mutation_table(record: AuditRecord) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The same of the planted bugs."""
+    made = record.made["mutations"]
+    rows = [
+        (made[name].version, (name, caught.what, ", ".join(caught.by) or "NOBODY", "; ".join(caught.details)))
+        for name, caught in record.mutations.items()
     ]
+    return _by_version(record, MUTATION_HEAD, rows)
+
+
+def _by_version(
+    record: AuditRecord, head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    if len(record.versions) < 2:
+        return head, [row for _, row in rows]
+    return (*head, "by version"), [(*row, version) for version, row in rows]
+
+
+def _finding_row(finding: Finding) -> tuple[str, ...]:
+    return (
+        finding.name,
+        finding.trust,
+        finding.calibration,
+        finding.view + (f" ({finding.note})" if finding.note else ""),
+        f"{finding.delta:g}",
+        f"{finding.claimed:g}",
+        shown_up(finding.certified),
+        shown_down(finding.attacked),
+        shown_down(finding.by_events),
+        "-" if finding.exact is None else f"{finding.exact:.4g}",
+        f"{finding.trials:,}",
+        finding.verdict,
+    )

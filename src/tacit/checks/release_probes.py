@@ -77,8 +77,9 @@ class LossProbe(Probe):
         return LossUser(pairs, moved, np.full(shape.pairs if self.full else shape.horizon, loss))
 
     def given(self, person: LossUser, k: int, *, everybody: bool = False) -> LossUser:
-        """The person, then a crowd that goes the first way and loses nothing."""
-        return person if k == 0 or everybody else self.persons()[0]
+        """The person, as often as one may report to a stream, then a crowd on the first way that loses nothing."""
+        own = self.privatizer.claim.unit.reports if self.privatizer.claim.trust == "central" else 1
+        return person if k < own or everybody else self.persons()[0]
 
     def exact(self, person: LossUser) -> Floats:
         """Totals, but single losses under bandit feedback; each pair and triple counts once for a user."""

@@ -1,4 +1,4 @@
-"""Rows of an audit on an engine: one after the other here, or as tasks of a Ray cluster (`tacit.engines`).
+"""Rows of an audit: what is attacked and how, and an engine for them (here, or as tasks of a Ray cluster).
 
 A row draws from the seed of the audit alone, so where it is made cannot change it. A failure names its row.
 """
@@ -7,14 +7,47 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
+from tacit.checks.attack import Finding, Kind
 from tacit.engines import TaskFailed, check_engine, scatter
 from tacit.errors import TacitError, naming, require
 
-__all__ = ["RowFailed", "done_rows"]
+__all__ = ["LEAST_TRIALS", "SHARES", "Row", "RowFailed", "Subject", "done_rows"]
 
 Found = TypeVar("Found")
+
+SHARES: Final[Mapping[Kind, int]] = {"mechanism": 1, "privatizer": 10, "messages": 250, "learner": 100}
+"""One trial of a row of each kind for so many trials that are asked for: what is drawn in one differs in size."""
+LEAST_TRIALS: Final[Mapping[Kind, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Subject:
+    """What a row attacks, and the revisions of its parts in words."""
+
+    attacked: Any
+    """A mechanism, a privatizer, a protocol or the parts of a run; every field of it is public."""
+    words: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Row:
+    """One row of an audit: built when it is asked for, attacked with its share of the trials."""
+
+    kind: Kind
+    subject: Callable[[], Subject]
+    attack: Callable[[Any, int, float, int], tuple[Finding, ...]]
+    """(what is attacked, trials, false alarm, seed) -> findings."""
+
+    def trials(self, asked: int) -> int:
+        """How many trials this row takes of so many."""
+        return max(LEAST_TRIALS[self.kind], asked // SHARES[self.kind])
+
+    def findings(self, asked: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
+        """Attack it."""
+        return self.attack(self.subject().attacked, self.trials(asked), false_alarm, seed)
 
 
 class RowFailed(RuntimeError):

@@ -18,13 +18,16 @@ G2  Half the noise is found in every row (a test plants it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
 from tacit.checks.harness import worst_pair
@@ -42,8 +45,10 @@ from tacit.checks.streams import stream_score
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count
+from tacit.privatizers.arms import composed
 from tacit.privatizers.central import Central
 from tacit.privatizers.local import Local
+from tacit.privatizers.losses import AdversarialPrivatizer
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.protocol import TOTALS
@@ -51,11 +56,12 @@ from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
-__all__ = ["View", "audit_privatizer", "sums_score", "view_of"]
+__all__ = ["View", "audit_privatizer", "audit_together", "sums_score", "view_of"]
 
 Floats = NDArray[np.float64]
 _CHUNK: Final = 5_000_000  # numbers that are kept at once
 _PILOT: Final = 4000  # trials that show how large the noise is
+_COMPARED: Final = 2000  # releases that show whether many may be drawn at once
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -67,15 +73,33 @@ class View:
     record: Record
     score: Callable[[Floats], Floats]
     width: int
+    reports: int = 1
+    """In so many releases, each with noise of its own, the replaced person has a part: their ratios multiply."""
+    bulk: Callable[[Any, int, SimulationNoise], Floats] | None = None
+    """The scores of many trials at once; used where it is seen to score real releases alike, from the same draws."""
 
     def scores(self, trials: int, seed: int) -> tuple[Floats, Floats]:
         """Scores of so many trials in each world."""
         noise = SimulationNoise(np.random.default_rng([seed, 11]))
         found = [
-            np.concatenate([self.score(self.record(users, count, noise)) for count in _chunks(trials, self.width)])
+            np.concatenate([self._scored(users, count, noise) for count in _chunks(trials, self.width)])
             for users in self.worlds
         ]
         return found[0], found[1]
+
+    def _scored(self, users: Any, count: int, noise: SimulationNoise) -> Floats:
+        each = [self._once(users, count, noise) for _ in range(self.reports)]
+        return np.asarray(np.sum(each, axis=0))
+
+    def _once(self, users: Any, count: int, noise: SimulationNoise) -> Floats:
+        if self.bulk is None or count <= _COMPARED:
+            return self.score(self.record(users, count, noise))
+        same = SimulationNoise(copy.deepcopy(noise.generator))
+        first, every = self.score(self.record(users, _COMPARED, noise)), self.bulk(users, count, same)
+        if not np.allclose(first, every[:_COMPARED], rtol=1e-9, atol=1e-9):
+            return np.concatenate([first, self.score(self.record(users, count - _COMPARED, noise))])
+        noise.generator.bit_generator.state = same.generator.bit_generator.state
+        return every
 
 
 def audit_privatizer(
@@ -93,30 +117,54 @@ def audit_privatizer(
     ('holds', True)
     """
     view = view_of(privatizer)
-    target = Target(
-        kind="privatizer",
-        name=privatizer.name if name is None else name,
-        trust=privatizer.claim.trust,
-        calibration=privatizer.calibration,
-        view=view.seen,
-        claimed=privatizer.claim.epsilon,
-        delta=privatizer.claim.delta,
-        events=privatizer.events(),
-    )
+    shown = privatizer.name if name is None else name
+    target = _target(shown, privatizer.calibration, view.seen, privatizer.claim, privatizer.events())
     return attack(target, *view.scores(trials, seed), false_alarm=false_alarm)
+
+
+def audit_together(
+    privatizers: Sequence[Any], *, trials: int = 100_000, false_alarm: float = 0.01, seed: int = 0, name: str
+) -> Finding:
+    """Attack a person who is in two releases, a run and its trial: against the certificate of both together."""
+    before, after = privatizers
+    whole = composed(before.certificate(), after.certificate())
+    views = [view_of(one) for one in privatizers]
+    seen = " and ".join(view.seen for view in views)
+    scores = [view.scores(trials, seed + i) for i, view in enumerate(views)]
+    target = _target(name, whole.calibration, seen, whole.claim, whole.events or ())
+    first, second = (np.asarray(np.sum(one, axis=0)) for one in zip(*scores, strict=True))
+    return attack(target, first, second, false_alarm=false_alarm)
+
+
+def _target(name: str, calibration: str, seen: str, claim: PrivacyClaim, events: Events) -> Target:
+    return Target(
+        kind="privatizer",
+        name=name,
+        trust=claim.trust,
+        calibration=calibration,
+        view=seen,
+        claimed=claim.epsilon,
+        delta=claim.delta,
+        events=events,
+    )
 
 
 def view_of(privatizer: Any) -> View:
     """What the adversary of this privatizer's trust model sees."""
     if privatizer.claim.trust == "none":
         raise NotSupported(f"nothing is claimed by a {type(privatizer).__name__}, so nothing can be refuted")
-    if isinstance(privatizer, Local):
-        return _message(privatizer)
     if isinstance(privatizer, Central):
         return _prefixes(privatizer)
-    if isinstance(privatizer, Shuffled):
-        return _sums(privatizer)
-    return _measured(probe_of(privatizer))
+    if isinstance(privatizer, Local):
+        found = _message(privatizer)
+    elif isinstance(privatizer, Shuffled):
+        found = _sums(privatizer)
+    else:
+        found = _measured(probe_of(privatizer))
+    # Reports to one stream of noise are in one record already; others meet noise of their own each.
+    streamed = isinstance(privatizer, AdversarialPrivatizer) and privatizer.claim.trust == "central"
+    reports = 1 if streamed else privatizer.claim.unit.reports
+    return found if reports == 1 else replace(found, seen=f"{found.seen}, {reports} times", reports=reports)
 
 
 def _message(privatizer: Local) -> View:
@@ -145,7 +193,7 @@ def _message(privatizer: Local) -> View:
 def _prefixes(privatizer: Central) -> View:
     shape, counter = privatizer.shape, privatizer.counter
     shown = np.array(privatizer.ends) - 1 if privatizer.ends is not None else np.arange(counter.releases)
-    first, second = canaries(shape, int(shown[-1]) + 1)
+    first, second = canaries(shape, int(shown[-1]) + 1, reports=privatizer.claim.unit.reports)
     families = privatizer.families()
     was, became = (_joined(counters_of(families, shape, exact_record(shape, u)[shown])) for u in (first, second))
     moved = np.abs(became - was).max(axis=0) > 0.0
@@ -183,7 +231,15 @@ def _sums(privatizer: Shuffled) -> View:
 
     first, second = canaries(shape, protocol.bit_noise.users)
     sizes = (shape.num_states, shape.num_actions)
-    best = sums_score(protocol, shape, count_trajectories(first, *sizes), count_trajectories(second, *sizes))
+    exact = [count_trajectories(users, *sizes) for users in (first, second)]
+    best, spec, law = sums_score(protocol, shape, exact[0], exact[1]), protocol.spec, protocol.bit_noise.total
+    was, became = (spec.counters(c.transitions, c.visits, c.rewards.astype(np.int64)) for c in exact)
+    moved = was != became
+
+    def bulk(users: Trajectories, trials: int, noise: SimulationNoise) -> Floats:
+        own = was if users is first else became
+        values = own + law.sample((trials, len(own)), noise) - was
+        return np.asarray(law.log_ratio(values[:, moved], (became - was)[moved].astype(np.float64)).sum(axis=1))
 
     def score(records: Floats) -> Floats:
         return best(records[:, 0])
@@ -202,6 +258,7 @@ def _sums(privatizer: Shuffled) -> View:
         record=record,
         score=score,
         width=record_width(shape),
+        bulk=bulk,
     )
 
 

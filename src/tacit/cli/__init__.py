@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; as a program (no `argv`) it also tells of compilation."""
-    from tacit.cli.app import app
+    from tacit.cli.app import command
     from tacit.cli.common import tell
     from tacit.cli.failures import USAGE_ERROR, Failed, explain, explain_lost_output
     from tacit.compiling import tell_of
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         tell_of(tell)
     try:
-        code = app(args=words, prog_name="tacit", standalone_mode=False, obj=words)
+        code = command()(args=words, prog_name="tacit", standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (USAGE_ERROR, Failed, TacitError) as error:
         return explain(error, words)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from functools import cache
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -26,7 +27,7 @@ from tacit.cli import (
     verify,
 )
 
-__all__ = ["app"]
+__all__ = ["app", "command"]
 
 GROUPS: Final = (
     listing,
@@ -74,3 +75,9 @@ def _root(
 
 for group in GROUPS:
     group.register(app)
+
+
+@cache
+def command() -> Any:
+    """All commands as one; made once per process, which takes longer than most of them."""
+    return typer.main.get_command(app)

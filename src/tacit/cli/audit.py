@@ -60,8 +60,9 @@ def _audit(
 ) -> None:
     """Attack what is claimed: claimed, certified and attacked epsilon, and a verdict."""
     from tacit.checks.mutations import MUTATIONS, ORIGINALS
-    from tacit.checks.record import AuditRecord, AuditSettings, run_mutations, run_rows
-    from tacit.checks.suite import alarming
+    from tacit.checks.record import AuditRecord, AuditSettings
+    from tacit.checks.resume import run_mutations, run_rows
+    from tacit.checks.suite import PLACES, alarming
     from tacit.runs.places import is_local, place_of
     from tacit.runs.progress import progress_bar
 
@@ -89,7 +90,7 @@ def _audit(
     if everything or learner is not None or mechanism is not None:
         rows = _rows(learner, mechanism, trust, settings, environment, episodes, calibration, constants)
         with progress_bar(len(rows), "attacking", show=not json) as progress:
-            record = _kept(run_rows, directory, where, rows, record, progress)
+            record = _kept(run_rows, directory, where | {"places": PLACES if everything else 0}, rows, record, progress)
     if mutations:
         with progress_bar(len(MUTATIONS) + len(ORIGINALS), "planting bugs", show=not json) as progress:
             record = _kept(run_mutations, directory, where, record, progress)
@@ -117,52 +118,33 @@ def _rows(
     calibration: str,
     constants: str | None,
 ) -> dict[str, Any]:
-    from tacit.checks.learners import audit_learner
-    from tacit.checks.mechanisms import audit_mechanism
-    from tacit.checks.suite import LEARNER_SHARE, all_rows, privatizer_row
+    from tacit.checks.release_rows import mechanism_row, privatizer_row
+    from tacit.checks.suite import all_rows, learner_row
 
     epsilon, delta = settings.epsilon, settings.delta
     if learner is not None:
         if trust is None:
             raise InvalidInput("a learner makes a claim under a trust model: say --trust central, shuffle or local")
-
-        def whole(trials: int, alarm: float, seed: int) -> Any:
-            return audit_learner(
-                learner,
-                trust=trust,
-                epsilon=epsilon,
-                delta=delta,
-                environment=environment,
-                episodes=episodes,
-                mechanism=mechanism,
-                calibration=calibration,
-                constants=cast("Constants | None", constants),
-                trials=max(1000, trials // LEARNER_SHARE),
-                false_alarm=alarm,
-                seed=seed,
-            )
-
-        return {f"learner {learner} {trust}" + ("" if constants is None else f" {constants}"): whole}
+        asked: dict[str, Any] = {
+            "environment": environment,
+            "episodes": episodes,
+            "mechanism": mechanism,
+            "calibration": calibration,
+            "constants": cast("Constants | None", constants),
+        }
+        words = f"learner {learner} {trust}" + ("" if constants is None else f" {constants}")
+        return {words: learner_row(learner, trust, epsilon, delta, **asked)}
     for option, value in (("environment", environment), ("episodes", episodes), ("constants", constants)):
         require(value is None, f"--{option} belongs to --learner", value)
     if mechanism is not None and trust is not None:
-
-        def door(trials: int, alarm: float, seed: int) -> Any:
-            require(trust != "none", "trust must be central, shuffle or local", trust)
-            return privatizer_row(cast("Trust", trust), mechanism, calibration, epsilon, delta, trials, alarm, seed)
-
-        return {f"privatizer {trust} {mechanism} {calibration}": door}
+        require(trust != "none", "trust must be central, shuffle or local", trust)
+        row = privatizer_row(cast("Trust", trust), mechanism, calibration, epsilon, delta)
+        return {f"privatizer {trust} {mechanism} {calibration}": row}
     if mechanism is not None:
         require(calibration == "tight", "a mechanism by itself is calibrated tightly", calibration, "add --trust")
-
-        def noise(trials: int, alarm: float, seed: int) -> Any:
-            return (
-                audit_mechanism(mechanism, epsilon=epsilon, delta=delta, trials=trials, false_alarm=alarm, seed=seed),
-            )
-
-        return {f"mechanism {mechanism}": noise}
+        return {f"mechanism {mechanism}": mechanism_row(mechanism, epsilon, delta)}
     require(trust is None, "--trust belongs to --learner or --mechanism", trust)
-    return dict(all_rows(epsilon, delta))
+    return all_rows(epsilon, delta)
 
 
 def _kept(run: Any, out: Path | None, where: dict[str, Any], *given: Any) -> AuditRecord:
@@ -183,7 +165,7 @@ def _kept(run: Any, out: Path | None, where: dict[str, Any], *given: Any) -> Aud
 
 
 def _show(record: AuditRecord, wrong: Any, unnoticed: list[str], flagged: list[str], out: Path | None) -> None:
-    from tacit.checks.record import mutation_rows, shown_down
+    from tacit.checks.record import mutation_table, shown_down
 
     if record.findings:
         from tacit.accounting.certificate import shown_up
@@ -206,7 +188,7 @@ def _show(record: AuditRecord, wrong: Any, unnoticed: list[str], flagged: list[s
         print_table(head, rows, numeric=range(3, 8))
         say(f"attacked: lower bounds on epsilon; all of them hold with probability {1 - record.settings.false_alarm:g}")
     if record.mutations:
-        print_table(["planted bug", "caught by", "how"], [[r[0], r[2], r[3]] for r in mutation_rows(record)])
+        print_table(["planted bug", "caught by", "how"], [[r[0], r[2], r[3]] for r in mutation_table(record)[1]])
         say(f"{len(record.mutations)} planted bugs, {len(unnoticed)} unnoticed; {len(flagged)} originals flagged")
     for finding in wrong:
         say(f"{finding.verdict}: {finding.kind} {finding.name}, {finding.view}")

@@ -175,6 +175,8 @@ def _status(directory: Directory, json: AsJson = False) -> None:
         print_json(found)
         return
     say(f"{found['name']} ({found['trust']} trust, {found['noise']} noise): {found['state']}")
+    for what, words in found["declared"].items():
+        say(f"{what}: {words}")
     rows = [[str(row[name]) for name in ("stage", "state", "reports", "least", "target")] for row in found["stages"]]
     print_table(["stage", "state", "reports", "least", "target"], rows, numeric=(0, 2, 3, 4))
     for reason, count in found["refused"].items():

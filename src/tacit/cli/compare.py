@@ -114,7 +114,11 @@ def _reproduce(
     check: Annotated[
         bool, typer.Option("--check", help="Run random cells of the committed result again and compare, instead.")
     ] = False,
-    cells: Annotated[int, typer.Option(help="With --check: how many cells.")] = 3,
+    cells: Annotated[int, typer.Option(help="With --check: how many cells; with --every, how many seeds.")] = 3,
+    every: Annotated[bool, typer.Option("--every", help="With --check: so many seeds of every committed run.")] = False,
+    stamp: Annotated[
+        bool, typer.Option("--stamp", help="With --check: write into cells.json what is current and what is stale.")
+    ] = False,
     seconds: Annotated[float, typer.Option(help="With --check: the most seconds that a cell may have taken.")] = 10.0,
     seed: Annotated[int, typer.Option(help="With --check: which cells are drawn.")] = 0,
     results: Annotated[Path, typer.Option(help="With --check: where results are committed.")] = Path("results"),
@@ -127,9 +131,11 @@ def _reproduce(
     if name is None:
         raise InvalidInput("name an experiment ('tacit list experiments'), or ask for --list")
     check_engine(engine, address=address)
+    require(check or not (every or stamp), "--every and --stamp go with --check", "no --check")
     if check:
         require(engine == "local", "cells are checked on this machine: --check has no engine", engine)
-        _recheck(name, results, cells, seconds, seed, json=json)
+        drawn = {"results": results, "cells": cells, "seconds": seconds, "seed": seed, "every": every}
+        _recheck(name, drawn, stamped=stamp, json=json)
         return
     from tacit.papers.catalogue import default_directory, experiment_named, reproduce
     from tacit.runs.places import place_of
@@ -170,17 +176,19 @@ def _list(paper: str | None, *, json: bool) -> None:
         say(f"    {statement.says}: {statement.why}")
 
 
-def _recheck(name: str, results: Path, cells: int, seconds: float, seed: int, *, json: bool) -> None:
+def _recheck(name: str, drawn: dict[str, Any], *, stamped: bool, json: bool) -> None:
     """Cells that differ end with exit code 1: the committed result is stale."""
     from dataclasses import asdict
 
-    from tacit.papers.recheck import Rechecked, recheck
+    from tacit.papers.recheck import Rechecked, recheck, stamp
 
     def tell_row(found: Rechecked) -> None:
         verdict = "same" if found.same else f"DIFFERS by up to {found.difference:.2g}"
         tell(f"{found.run}, {found.environment}, seed {found.seed} (tacit {found.version}): {verdict}")
 
-    found = recheck(name, results=results, cells=cells, seed=seed, seconds=seconds, told=tell_row)
+    found = recheck(name, told=tell_row, **drawn)
+    if stamped:
+        stamp(name, found, results=drawn["results"])
     differ = sum(not row.same for row in found)
     if json:
         print_json({"experiment": name, "cells": [{**asdict(row), "same": row.same} for row in found]})

@@ -11,7 +11,16 @@ import typer
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage import check_writable, write_whole, writing_to
 
-__all__ = ["Key", "OutFile", "Pinned", "check_out", "read_bytes", "read_design_file", "write_bytes"]
+__all__ = [
+    "Key",
+    "OutFile",
+    "Pinned",
+    "check_out",
+    "read_bytes",
+    "read_design_file",
+    "read_json_file",
+    "write_bytes",
+]
 
 Key: TypeAlias = Annotated[Path | None, typer.Option(help="The private key that signs (see 'tacit keys new').")]
 Pinned: TypeAlias = Annotated[Path | None, typer.Option(help="The public key that must have signed.")]
@@ -45,6 +54,14 @@ def write_bytes(path: Path, content: bytes) -> None:
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
+
+
+def read_json_file(path: Path) -> Any:
+    """What stands in a JSON file."""
+    try:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} must be JSON: {type(error).__name__}") from error
 
 
 def read_design_file(path: Path) -> Any:

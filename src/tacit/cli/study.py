@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
+from tacit.cli.files import (
+    Key,
+    OutFile,
+    Pinned,
+    check_out,
+    read_bytes,
+    read_design_file,
+    read_json_file,
+    write_bytes,
+)
 from tacit.errors import InvalidInput, require
 
 __all__ = ["register", "study"]
@@ -61,16 +70,20 @@ def _new(
     stage_loss_budget: Annotated[
         float | None, typer.Option(help="The same for every stage; five times the loss budget by default.")
     ] = None,
+    support: Annotated[
+        Path | None, typer.Option(help="What can happen, as JSON: moves, starts and rewards by name.")
+    ] = None,
+    sees: Annotated[
+        Path | None, typer.Option(help="What policies see of every state, as JSON: the feature of each state.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Plan a study: noise for the claim, stages, certificate. The design goes to the collector as design.json."""
-    from tacit.runs.signature import canonical
-    from tacit.study.study import Study
-
     wanted = {"horizon": horizon, "trust": trust, "epsilon": epsilon, "delta": delta, "stages": stages}
     wanted |= {"target": target, "states": states, "actions": actions}
     if design is not None:
-        given = sorted(option for option, value in wanted.items() if value is not None)
+        told = {**wanted, "support": support, "sees": sees}
+        given = sorted(option for option, value in told.items() if value is not None)
         require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
         planned = read_design_file(design)
     else:
@@ -92,7 +105,17 @@ def _new(
             baseline=baseline,
             loss_budget=loss_budget,
             stage_loss_budget=stage_loss_budget,
+            support=support,
+            sees=sees,
         )
+    _begin(directory, planned, json=json)
+
+
+def _begin(directory: Path, planned: Any, *, json: bool) -> None:
+    """Make the study of a design, and say what it promises."""
+    from tacit.runs.signature import canonical
+    from tacit.study.study import Study
+
     made = Study.new(directory, planned)
     write_bytes(directory / DESIGN, canonical(planned.to_dict()) + b"\n")
     if json:
@@ -100,8 +123,14 @@ def _new(
         return
     if planned.choice is not None:
         say(planned.choice)
+    _say_declared(planned.declarations)
     say(made.certificate().render())
     say(f"study {planned.digest[:16]}: {directory}; hand {directory / DESIGN} to the collector")
+
+
+def _say_declared(declared: dict[str, str]) -> None:
+    for what, words in declared.items():
+        say(f"{what}: {words}")
 
 
 def _planned(**options: Any) -> Any:
@@ -117,6 +146,9 @@ def _planned(**options: Any) -> Any:
         options[part] = _names(part, options[part])
     if options["ladder"] is not None:
         options["ladder"] = _sizes(options["ladder"])
+    for part in ("support", "sees"):
+        if options[part] is not None:
+            options[part] = read_json_file(options[part])
     chosen = {option: value for option, value in options.items() if value is not None}
     return plan_study(**chosen, rewards=bounds)
 
@@ -196,13 +228,21 @@ def _status(directory: Directory, json: AsJson = False) -> None:
     """Stages, releases and the head that the collector asks for."""
     from tacit.study.study import Study
 
-    found = Study(directory).status()
+    made = Study(directory)
+    found, standing = made.status(), made.standing()
     if json:
-        print_json(found)
+        print_json({**found, "standing": None if standing is None else standing._asdict()})
         return
     say(f"{found['name']} ({found['trust']} trust): {found['state']}")
+    _say_declared(found["declared"])
     rows = [[str(row["stage"]), row["state"], str(row["questions"])] for row in found["stages"]]
     print_table(["stage", "state", "questions"], rows, numeric=(0, 2))
+    if standing is not None:
+        low, high = standing.baseline
+        say(f"baseline: worth {low:.3f} to {high:.3f} of the largest return")
+        if standing.gain is not None:
+            say(f"candidate: {standing.gain[0]:+.3f} to {standing.gain[1]:+.3f} against it")
+        say(f"lost so far: at most {max(0.0, standing.lost):.4f} per person of the study, of {standing.budget:g}")
     say(f"head: {found['head']}")
 
 

@@ -24,9 +24,10 @@ import numpy as np
 
 from tacit.environments.discretise import Discretiser, discretiser_from_dict, discretiser_of
 from tacit.environments.live_presets import PRESETS, LivePreset
-from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of
+from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of, spec_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
+from tacit.support import Support
 
 __all__ = ["EVALUATION", "LIVE_PREFIX", "LiveWorld", "live", "scaled"]
 
@@ -73,6 +74,8 @@ class LiveWorld:
     """True, False, or None: vector environments where the environment brings its own."""
     policies: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = ()
     """Named policies, actions[h][s] each: what people do already."""
+    support: Support | None = None
+    """The public declaration of what can happen, over the states of the discretiser; nobody can check it."""
     rounded: bool = field(default=True, compare=False)
     """Whether counts are made of rewards that were rounded to 0 or 1; the trust model of a run decides."""
     baseline: Policy | None = field(default=None, compare=False)
@@ -115,7 +118,8 @@ class LiveWorld:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values of everything that is public about it."""
-        return {
+        told = {} if self.support is None else {"support": self.support.to_dict()}
+        return told | {
             "source": self.source,
             "made_by_function": self.made_by_function,
             "options": {name: list(v) if isinstance(v, tuple) else v for name, v in self.options},
@@ -132,7 +136,8 @@ class LiveWorld:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LiveWorld:
         """The world that `to_dict` wrote, checked against its environment again."""
-        require(set(plain) == set(ENTRIES), f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
+        known = set(plain) - {"support"} == set(ENTRIES)
+        require(known, f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
         return _build(
             source=str(plain["source"]),
             by_function=bool(plain["made_by_function"]),
@@ -145,6 +150,7 @@ class LiveWorld:
             stationary=plain["stationary"],
             evaluation=plain["evaluation"],
             vector=plain["vector"],
+            support=Support.from_dict(plain["support"]) if "support" in plain else None,
         )
 
     def fingerprint(self) -> str:
@@ -161,7 +167,7 @@ class LiveWorld:
 
         None where single environments are to be stepped.
         """
-        spec = None if self.made_by_function else gymnasium.spec(self.source)
+        spec = None if self.made_by_function else spec_of(self.source)
         own = spec is not None and spec.vector_entry_point is not None
         if self.vector is False or (self.vector is None and not own):
             return None
@@ -204,6 +210,7 @@ def live(
     evaluation: int = EVALUATION,
     vector: bool | None = None,
     options: Mapping[str, Any] | None = None,
+    support: Support | None = None,
 ) -> LiveWorld:
     """A Gymnasium environment as a source of users, for every learner and trust model; it needs no table.
 
@@ -231,6 +238,9 @@ def live(
         Whether to step many environments together; by default where the environment brings its own way to do so.
     options
         What the environment is made with.
+    support
+        The public declaration of what can happen (`tacit.support`), over the states of the discretiser and "ended";
+        a decision earns something where its reward can be above the lower bound. A run uses it where it is told to.
 
     Horizon, bounds, discretiser, repeat and declaration of the ids in `tacit list environments` are known.
 
@@ -265,6 +275,7 @@ def live(
         stationary=known.stationary if stationary is None else stationary,
         evaluation=evaluation,
         vector=vector,
+        support=support,
     )
 
 
@@ -281,6 +292,7 @@ def _build(
     stationary: bool,
     evaluation: int,
     vector: bool | None,
+    support: Support | None,
 ) -> LiveWorld:
     """Check everything against the spaces of the environment."""
     if horizon is None:
@@ -314,6 +326,9 @@ def _build(
     H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
     named = {} if known is None or rule != known.discretiser else known.policies
     tables = tuple((name, _at_every_step(row, H, rule.size + int(ends), A)) for name, row in named.items())
+    if support is not None:
+        declared, sizes = (support.horizon, support.num_states, support.num_actions), (H, rule.size + int(ends), A)
+        require(declared == sizes, f"a support must have the horizon, states, actions {sizes} of its world", declared)
     return LiveWorld(
         source=source,
         made_by_function=by_function,
@@ -330,6 +345,7 @@ def _build(
         evaluation=require_count("evaluation", evaluation, least=2),
         vector=vector,
         policies=tables,
+        support=support,
     )
 
 

@@ -6,6 +6,7 @@ options.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import gymnasium
 from tacit.environments.discretise import by_name
 from tacit.errors import InvalidInput, NotSupported, require
 
-__all__ = ["is_id", "make_source", "name_of", "plain_options", "source_of"]
+__all__ = ["is_id", "make_source", "name_of", "plain_options", "source_of", "spec_of"]
 
 _HANDED: dict[str, Callable[..., Any]] = {}
 """Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
@@ -36,6 +37,14 @@ def make_source(source: str, options: dict[str, Any], *, by_function: bool) -> g
     if not isinstance(made, gymnasium.Env):
         raise InvalidInput(f"{source} must make a gymnasium.Env, got {type(made).__name__}")
     return made
+
+
+def spec_of(source: str) -> Any:
+    """What Gymnasium knows of an id; it finds 'package:Id-v0' when it makes one, but not here."""
+    package, _, name = source.rpartition(":")
+    if package:
+        importlib.import_module(package)
+    return gymnasium.spec(name)
 
 
 def source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -24,7 +24,7 @@ from tacit.errors import UnknownName, require
 from tacit.policies import AnyPolicy, DeterministicPolicy, StochasticPolicy, tabular
 from tacit.support import Support
 
-__all__ = ["SeenMDP", "seen_through"]
+__all__ = ["SeenMDP", "lifted", "seen_through"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +100,19 @@ class SeenMDP:
 
     def lift(self, policy: AnyPolicy) -> DeterministicPolicy | StochasticPolicy:
         """A policy over features as the policy over states that it is."""
-        table = tabular(policy)
-        if isinstance(table, DeterministicPolicy):
-            return DeterministicPolicy(np.ascontiguousarray(table.actions[:, self.map]))
-        return StochasticPolicy(np.ascontiguousarray(table.probabilities(self.num_actions)[:, self.map]))
+        return lifted(policy, self.map, self.num_actions)
+
+
+def lifted(policy: AnyPolicy, features: Ints, num_actions: int) -> DeterministicPolicy | StochasticPolicy:
+    """A policy over features[s] as the policy over states that it is.
+
+    >>> lifted(DeterministicPolicy(np.array([[1, 0]])), np.array([0, 1, 1]), 2).actions.tolist()
+    [[1, 0, 0]]
+    """
+    table = tabular(policy)
+    if isinstance(table, DeterministicPolicy):
+        return DeterministicPolicy(np.ascontiguousarray(table.actions[:, features]))
+    return StochasticPolicy(np.ascontiguousarray(table.probabilities(num_actions)[:, features]))
 
 
 def seen_through(mdp: TabularMDP, features: str | Sequence[int]) -> SeenMDP:

@@ -13,8 +13,8 @@ it is never looked up in data. A wrong one costs regret, never privacy.
 
 The batches of bucb do not fit where pure differential privacy, printed calibrations or constants with a theorem, a
 batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. The
-one-bit returns of ldp-rts do not fit where widths, a mechanism or a batch size are asked for, with fewer than 1,000
-users, or in a study, whose stages count. Learners that plan after every user plan rarely (`replan=rarely`) in large
+one-bit returns of ldp-rts do not fit where widths, a mechanism or a batch size are asked for, or with fewer than 1,000
+users. Learners that plan after every user plan rarely (`replan=rarely`) in large
 models, under trust none and local; under central trust noise has a say in it (`tacit.runs.sizes`). Policy gradients are
 never chosen: they need tuning. The rule is resolved before a run, so results, certificates and commands name the
 learner that was chosen.
@@ -41,7 +41,7 @@ LARGE: Final = 1e10
 """Planning after every user costs K H S² A products; above so many, minutes, it is done rarely."""
 BATCHES: Final[dict[Trust, tuple[str | None, ...]]] = {
     "central": (None, "correlated", "batched"),
-    "shuffle": (None, "binomial"),
+    "shuffle": (None, "binomial", "mirrored-binomial"),
 }
 """The mechanisms that release single batches."""
 
@@ -136,8 +136,8 @@ def _planning(name: str, here: Situation, because: str) -> Choice:
 
 def _returns_fit(here: Situation) -> bool:
     """Whether one-bit returns can be asked for, and say more than counts."""
-    asked = (here.constants, here.mechanism, here.batch, here.stages)
-    own = here.calibration == "tight" and asked == (None, None, None, None)
+    asked = (here.constants, here.mechanism, here.batch)
+    own = here.calibration == "tight" and asked == (None, None, None)
     return own and here.episodes >= FEWEST_RETURNS and here.epsilon is not None and here.epsilon < RETURNS_BELOW
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from tacit.errors import InvalidInput, NotSupported
@@ -12,7 +13,7 @@ from tacit.learners.contract import StageRequest
 from tacit.learners.supported_bucb import SupportedBUCB
 from tacit.learners.tested_bucb import TestedBUCB
 
-__all__ = ["make_bucb"]
+__all__ = ["make_bucb", "make_sdp_bucb"]
 
 
 def make_bucb(request: StageRequest) -> BUCB:
@@ -52,3 +53,8 @@ def make_bucb(request: StageRequest) -> BUCB:
             "out"
         )
     return SupportedBUCB(**common)
+
+
+def make_sdp_bucb(request: StageRequest) -> BUCB:
+    """`sdp-bucb`, the name that bucb had under shuffle trust: bucb by the practical rule with steps apart."""
+    return make_bucb(replace(request, name="bucb"))

@@ -26,7 +26,7 @@ from tacit.learners.bucbs import make_bucb
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import LossBudget, Polytope, mean_bounds, mixed, radii_of
+from tacit.planning.loss_budget import LossBudget, Polytope, Standing, mean_bounds, mixed, radii_of
 from tacit.planning.weighted_rows import Rows
 from tacit.policies import DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
@@ -169,6 +169,20 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
             weights[: len(shares)] -= users * shares
             weights[0] += users
         return polytope.worst(weights) + belief.unmeasured
+
+    def standing(self, belief: ConservativeBelief) -> Standing:
+        """What the polytope says: its least and largest value of the baseline, and of the candidate's gain."""
+        arms, gain = len(belief.tables), None
+        polytope, usual = self.polytope(belief), _unit(arms, 0)
+        if belief.current > 0:
+            more = _unit(arms, belief.current) - usual
+            gain = (-polytope.worst(-more), polytope.worst(more))
+        return Standing(
+            baseline=(-polytope.worst(-usual), polytope.worst(usual)),
+            gain=gain,
+            lost=self.lost(belief, polytope) * self.budget.total / self.most,
+            budget=self.budget.total,
+        )
 
     def _off(self, belief: ConservativeBelief) -> tuple[Floats, Floats]:
         """How far noise may move the sum of every batch, and of all batches up to it: z √(SA v/2H)."""

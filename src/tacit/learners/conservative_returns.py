@@ -22,7 +22,7 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.ldp_rts import LDPRTS, RANGE_STARTS, ReturnRequest, RTSBelief, make_ldp_rts
-from tacit.planning.loss_budget import GRID, LossBudget, mean_bounds, mixed
+from tacit.planning.loss_budget import GRID, LossBudget, Standing, mean_bounds, mixed
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.returns import ReturnQuery, ReturnStatistics
@@ -85,6 +85,11 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
             "budget_failure_prob": self.budget.failure_prob,
         }
 
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The users of every batch; the first one plays the baseline."""
+        return (self.first, *self.inner.batch_sizes)
+
     def begin(self) -> ReturnsBelief:
         """Nobody was asked."""
         return ReturnsBelief(
@@ -126,7 +131,8 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
 
     def update(self, belief: ReturnsBelief, released: Private[ReturnStatistics]) -> ReturnsBelief:
         """Take the bits of every group in; ldp-rts gets those of policies that it can describe."""
-        answers, rows = statistics_of(released, ReturnStatistics), belief.planned
+        rows = belief.planned
+        answers = statistics_of(released, ReturnStatistics).first(len(rows))
         now = 0 if not belief.started else self.inner.stages[belief.inner.stage].period
         ones, users = belief.ones.copy(), belief.users.copy()
         counted = rows >= 0
@@ -175,6 +181,16 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
             float(belief.users[0, period]) * (high - self.lowest(belief, 0, period)) for period in range(PERIODS)
         )
         return explored + sum(float(belief.users[1 + arm].sum()) * cost for arm, cost in costs.items() if arm > 0)
+
+    def standing(self, belief: ReturnsBelief) -> Standing:
+        """What bits prove: an upper bound of the baseline, and a lower one of the candidate's gain."""
+        gain = None if belief.current == 0 else (-self.costs(belief)[belief.current], 1.0)
+        return Standing(
+            baseline=(0.0, self.highest(belief)),
+            gain=gain,
+            lost=self.lost(belief) * self.budget.total / self.most,
+            budget=self.budget.total,
+        )
 
     def _unflipped(self, share: float) -> float:
         return min(1.0, max(0.0, (share - self.noise.flip) / (1.0 - 2.0 * self.noise.flip)))

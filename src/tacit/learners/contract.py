@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.kernels import lean_kernel
-from tacit.planning.loss_budget import LossBudget
+from tacit.planning.loss_budget import LossBudget, Standing
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import TOTALS, Constants, Learner, LearnerKernels, Plan, Private, Query, Totals, copy_state
@@ -64,8 +64,8 @@ def require_over_support(learner: Any, declared: bool) -> None:
     """Raise where a support is declared to a learner that does not know what to do with it: it is never ignored."""
     if declared and not getattr(learner, "over_support", False):
         raise NotSupported(
-            f"{learner.name} does not learn over a declared support; leave the support out, or use bucb under trust "
-            "central or shuffle"
+            f"{learner.name} does not learn over a declared support; leave the support out, or use another learner of "
+            "counts"
         )
 
 
@@ -152,7 +152,7 @@ class StageRequest:
     def own_schedule(self, name: str) -> None:
         """Raise if a learner whose stages follow from its theorem is given others."""
         if self.sizes is not None:
-            raise NotSupported(f"{name} plans its own stages; leave the sizes out, or use sdp-pe-plus or sdp-bucb")
+            raise NotSupported(f"{name} plans its own stages; leave the sizes out, or use bucb or sdp-pe-plus")
 
     def practical_only(self, name: str) -> None:
         """Raise if a learner without a theorem is asked for its constants."""
@@ -198,6 +198,10 @@ class PlanningLearner(Generic[Belief, Asked]):
         if planned is None:
             raise InvalidInput("this learner keeps no policy in its belief; hand over the last plan's")
         return planned
+
+    def standing(self, belief: Belief) -> Standing | None:
+        """What was proven against the baseline; None: this learner has promised nothing about it."""
+        return None
 
 
 class KernelLearner(Generic[Belief, Asked, Statistics]):

@@ -36,6 +36,7 @@ from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
 from tacit.planning.dynamic import break_ties
+from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_ceiling, row_spread
 from tacit.planning.widths import practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.consistency import repair_row
@@ -67,6 +68,7 @@ class Parameters(NamedTuple):
     log_precision: float
     precision: CountPrecision
     sampling: Sampling
+    public: PublicRows
 
 
 class DPUCBVIBelief(NamedTuple):
@@ -106,7 +108,7 @@ def update(parameters: Parameters, belief: DPUCBVIBelief, released: CountStatist
         belief.variance[family] = share * released.variance[family]
     if parameters.rule == PRACTICAL:
         if parameters.projected:
-            projected_rows(belief, released)
+            projected_rows(parameters.public, belief, released)
         else:
             kept_rows(belief, released)
     else:
@@ -149,26 +151,31 @@ def private_rows(parameters: Parameters, belief: DPUCBVIBelief, released: CountS
 
 
 @lean_kernel
-def projected_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
+def projected_rows(public: PublicRows, belief: DPUCBVIBelief, released: CountStatistics) -> None:
     """Rows repaired with E = 0 for the practical rule; rows within half a standard deviation of nothing are unknown."""
     H, S, A = released.visits.shape
     v_cell, v_visit = belief.variance[0], belief.variance[1]
-    v_row = S * v_cell
-    # Ñ = (Ñ_visits / σ²_visits + Σ Ñ(s') / Sσ²) / (1/σ²_visits + 1/Sσ²)
-    trust_visits = v_row / (v_row + v_visit) if v_row + v_visit > 0.0 else 1.0
-    floor = max(0.5, 0.5 * math.sqrt(v_visit * trust_visits if v_row > 0.0 else v_visit))
     last_floor = max(0.5, 0.5 * math.sqrt(v_visit))
     for h in range(H):
         for s in range(S):
             for a in range(A):
                 visits = released.visits[h, s, a]
+                place, cells = (h * S + s) * A + a, S
+                if public.declared:
+                    cells = public.start[place + 1] - public.start[place]
+                # Ñ = (Ñ_visits / σ²_visits + Σ Ñ(s') / Sσ²) / (1/σ²_visits + 1/Sσ²)
+                v_row = cells * v_cell
+                trust_visits = v_row / (v_row + v_visit) if v_row + v_visit > 0.0 else 1.0
+                floor = max(0.5, 0.5 * math.sqrt(v_visit * trust_visits if v_row > 0.0 else v_visit))
                 if h < H - 1:
                     row_sum = 0.0
                     for t in range(S):
                         row_sum += released.transitions[h, s, a, t]
                     n = visits + (1.0 - trust_visits) * (row_sum - visits)
                     if n > floor:
-                        repair_row(released.transitions[h, s, a], n, 0.0, belief.row)
+                        repair_possible(
+                            public, place, released.transitions[h, s, a], n, belief.P_tilde[h, s, a], belief.row
+                        )
                         for t in range(S):
                             belief.P_tilde[h, s, a, t] = belief.row[t] / n
                     else:
@@ -178,6 +185,19 @@ def projected_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
                 belief.n[h, s, a] = n
                 if n > 0.0:
                     belief.r_tilde[h, s, a] = min(1.0, max(0.0, released.rewards[h, s, a] / n))
+
+
+@lean_kernel
+def repair_possible(public: PublicRows, place: int, noisy: Floats, n: float, scratch: Floats, out: Floats) -> None:
+    """Repair a row with E = 0; what a declared support excludes stays zero."""
+    if not public.declared:
+        repair_row(noisy, n, 0.0, out)
+        return
+    for t in range(scratch.shape[0]):
+        scratch[t] = -np.inf  # never above a threshold
+    for c in range(public.start[place], public.start[place + 1]):
+        scratch[public.to[c]] = noisy[public.to[c]]
+    repair_row(scratch, n, 0.0, out)
 
 
 @lean_kernel
@@ -204,6 +224,7 @@ def kept_rows(belief: DPUCBVIBelief, released: CountStatistics) -> None:
 def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Generator) -> None:
     """Optimistic backward induction; ties between actions are broken at random."""
     H, S, A = belief.Q.shape
+    public = parameters.public
     if belief.fresh[0] == 1:
         belief.fresh[0] = 0
         for h in range(H - 1, -1, -1):
@@ -211,8 +232,12 @@ def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Gen
                 best = -1.0
                 ties = 0
                 for a in range(A):
-                    # Q̃_h(s,a) = min{ Q̃_h(s,a) of before, H - h + 1, r̃ + P̃ Ṽ + b }
-                    Q = float(H - h) if parameters.rule == PRACTICAL else belief.Q[h, s, a]
+                    # Q̃_h(s,a) = min{ Q̃_h(s,a) of before, H - h + 1, r̃ + P̃ Ṽ + b };
+                    # a support may lower H - h + 1
+                    place = (h * S + s) * A + a
+                    Q = row_ceiling(public, h, s, a, place, H - h, belief.V[h + 1])
+                    if parameters.rule != PRACTICAL:
+                        Q = min(Q, belief.Q[h, s, a])
                     n, r, width = belief.n[h, s, a], belief.r_tilde[h, s, a], belief.bonus[h, s, a]
                     if n > 0.0 and r + width < Q:
                         mean, variance, spread, doubt = 0.0, 0.0, 0.0, 0.0
@@ -225,7 +250,8 @@ def plan(parameters: Parameters, belief: DPUCBVIBelief, generator: np.random.Gen
                                 spread += gap * gap
                                 doubt += belief.P_tilde[h, s, a, t] * belief.doubt[h + 1, t]
                         if parameters.rule == PRACTICAL:
-                            sigma2_N, sigma2_R = belief.variance[0], belief.variance[2]
+                            sigma2_N, sigma2_R = belief.variance[0], reward_noise(public, place, belief.variance[2])
+                            spread = row_spread(public, place, belief.V[h + 1], mean, spread)
                             weight = parameters.sampling.weight
                             width = practical_width(
                                 parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight
@@ -253,6 +279,7 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
     """
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -287,6 +314,7 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
                 log_precision=precision_log_term(shape, episodes, beta / 3.0),
                 precision=precision or exact_counts(),
                 sampling=sampling or everything_sent(),
+                public=public_rows(shape),
             ),
             users_per_batch=users_per_batch,
         )

@@ -21,6 +21,7 @@ from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.planning.dynamic import break_ties
+from tacit.planning.public_rows import PublicRows, public_rows, row_ceiling
 from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, precision_log_term
@@ -43,6 +44,7 @@ class FixedBonusParameters(NamedTuple):
     log_precision: float
     """L = ln(4 D K / β), the logarithm of the radii of D noisy numbers."""
     precision: CountPrecision
+    public: PublicRows
 
 
 def fixed_bonus_parameters(
@@ -62,6 +64,7 @@ def fixed_bonus_parameters(
         log_term=max(2.0, math.log(2.0 * rows * users / beta)),
         log_precision=precision_log_term(shape, users, beta / 2.0),
         precision=precision or exact_counts(),
+        public=public_rows(shape),
     )
 
 
@@ -101,11 +104,11 @@ def plan_with_fixed_bonus(
     if belief.fresh[0] == 1:
         belief.fresh[0] = 0
         for h in range(H - 1, -1, -1):
-            ceiling = float(H - h)
             for s in range(S):
                 best = -1.0
                 ties = 0
                 for a in range(A):
+                    ceiling = row_ceiling(parameters.public, h, s, a, (h * S + s) * A + a, H - h, belief.V[h + 1])
                     Q = belief.r_tilde[h, s, a] + belief.bonus[h, s, a]
                     # The last step leads nowhere.
                     if h < H - 1 and Q < np.inf:
@@ -124,6 +127,7 @@ class FixedBonusLearner(KernelLearner[FixedBonusBelief, Totals, CountStatistics]
     """A learner with widths that are proved; subclasses say how rows and bonuses follow from the released counts."""
 
     NAME: str
+    over_support = True
 
     def __init__(
         self,

@@ -26,10 +26,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import InvalidInput, require, require_real
+from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
+from tacit.planning.public_rows import PublicRows, public_rows, row_ceiling
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
@@ -54,6 +55,7 @@ class Parameters(NamedTuple):
     """The same over cells, for c₄."""
     log_width: float
     """ln(4π² S A H / 3δ): with 3 ln k, the ℓ of Prop. 4."""
+    public: PublicRows
 
 
 class PrintedParameters(NamedTuple):
@@ -65,6 +67,7 @@ class PrintedParameters(NamedTuple):
     """ln(2π²/3δ): with 2 ln k, the ln(1/δ_k) of Alg. 2."""
     log_width: float
     """ln(4π² S A H / 3δ): with 3 ln k, the ℓ of Prop. 4."""
+    public: PublicRows
 
 
 class LDPOBIBelief(NamedTuple):
@@ -93,7 +96,8 @@ def update(parameters: Parameters, belief: LDPOBIBelief, released: CountStatisti
     c2 = sum_radius(precision, VISIT, users, L_rows)
     c3 = sum_radius(precision, ROW, users, L_rows)
     c4 = sum_radius(precision, CELL, users, L_cells)
-    model(belief, released, parameters.alpha, parameters.log_width + 3.0 * log_k, c1, c2, c3, c4)
+    ell = parameters.log_width + 3.0 * log_k
+    model(belief, released, parameters.alpha, ell, parameters.public.widest, c1, c2, c3, c4)
 
 
 @lean_kernel
@@ -106,7 +110,8 @@ def update_printed(parameters: PrintedParameters, belief: LDPOBIBelief, released
     c2 = printed_radius(parameters.radii, VISIT, k, failure)
     c3 = printed_radius(parameters.radii, ROW, k, failure)
     c4 = printed_radius(parameters.radii, CELL, k, failure)
-    model(belief, released, parameters.alpha, parameters.log_width + 3.0 * log_k, c1, c2, c3, c4)
+    ell = parameters.log_width + 3.0 * log_k
+    model(belief, released, parameters.alpha, ell, parameters.public.widest, c1, c2, c3, c4)
 
 
 @lean_kernel
@@ -115,14 +120,15 @@ def model(
     released: CountStatistics,
     alpha: float,
     width: float,
+    successors: int,
     c1: float,
     c2: float,
     c3: float,
     c4: float,
 ) -> None:
-    """Eq. 4 and Prop. 4 at these radii; `width` is ℓ."""
+    """Eq. 4 and Prop. 4 at these radii; `width` is ℓ, and a row has so many successors at most."""
     stages, S, A = released.visits.shape
-    noise_r, noise_p = (alpha + 1.0) * c2 + c1, S * c4 + (alpha + 1.0) * c3
+    noise_r, noise_p = (alpha + 1.0) * c2 + c1, successors * c4 + (alpha + 1.0) * c3
     for h in range(stages):
         for s in range(S):
             for a in range(A):
@@ -143,7 +149,7 @@ def model(
                     for t in range(S):
                         belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] * inverse
                     # β^p = √(14 S ℓ/n) + (S c₄ + (α+1) c₃)/n
-                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * S * width * inverse) + noise_p * inverse
+                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * successors * width * inverse) + noise_p * inverse
                 else:
                     belief.bonus_p[h, s, a] = np.inf
 
@@ -156,11 +162,12 @@ def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Gene
     for h in range(H - 1, -1, -1):
         stage = min(h, stages - 1)
         remaining = H - h
-        ceiling = float(remaining)
         for s in range(S):
             best = -1.0
             ties = 0
             for a in range(A):
+                row = (stage * S + s) * A + a
+                ceiling = row_ceiling(parameters.public, h, s, a, row, remaining, belief.V[h + 1])
                 Q = belief.r_tilde[stage, s, a] + belief.bonus_r[stage, s, a]
                 # The last step leads nowhere: neither its transitions nor their bonus count.
                 if h < H - 1:
@@ -188,6 +195,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
     """Optimism with the theory's widths on noisy sums of known precision, or with the printed radii of their noise."""
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -208,7 +216,12 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
         parameters: Parameters | PrintedParameters
         if isinstance(precision, PrintedRadii):
             failure = math.log(2.0 * math.pi**2 / (3.0 * delta))
-            parameters = PrintedParameters(precision, float(alpha), failure, log_width)
+            if shape.support is not None:
+                raise NotSupported(
+                    "the printed radii of ldp-obi are those of all S successors; leave the declared support out, or "
+                    "use constants 'theory' or 'practical'"
+                )
+            parameters = PrintedParameters(precision, float(alpha), failure, log_width, public_rows(shape))
             self.kernels = LearnerKernels(plan, ask_nothing, update_printed)
         else:
             parameters = Parameters(
@@ -217,6 +230,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
                 log_rows=math.log(rows) + union,
                 log_cells=math.log(rows * S) + union,
                 log_width=log_width,
+                public=public_rows(shape),
             )
         super().__init__(
             name="ldp-obi",

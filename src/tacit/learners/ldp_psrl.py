@@ -38,6 +38,7 @@ from tacit.gammas import gamma_draw
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.learners.psrl import RewardPosterior, beta_draw, normal_gamma_draw
+from tacit.planning.public_rows import PublicRows, can_follow, public_rows
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, VISIT, Sampling, SumPrecision, everything_sent
@@ -61,6 +62,7 @@ class Parameters(NamedTuple):
     beta_rewards: bool
     noise_aware: bool
     sampling: Sampling
+    public: PublicRows
 
 
 class LDPPSRLBelief(NamedTuple):
@@ -134,20 +136,26 @@ def plan(parameters: Parameters, belief: LDPPSRLBelief, generator: np.random.Gen
 def _sample_stage(
     parameters: Parameters, belief: LDPPSRLBelief, h: int, successors: bool, generator: np.random.Generator
 ) -> None:
-    S, A = belief.visits.shape[1], belief.visits.shape[2]
+    S, A, public = belief.visits.shape[1], belief.visits.shape[2], parameters.public
     for s in range(S):
         for a in range(A):
+            row = (h * S + s) * A + a
             if successors:
-                # P(·|s,a) ~ Dirichlet(α̃) as normalised gamma variates; α̃ = α₀ + Ñ^p
+                # P(·|s,a) ~ Dirichlet(α̃) over the possible successors, as normalised gamma variates; α̃ = α₀ + Ñ^p
                 total = 0.0
                 for t in range(S):
+                    belief.P_sample[s, a, t] = 0.0
+                    if not can_follow(public, row, t):
+                        continue
                     count = _count(belief.transitions[h, s, a, t], belief.std[0], generator)
                     draw = gamma_draw(max(FLOOR, (parameters.alpha + count) / parameters.sampling.weight), generator)
                     belief.P_sample[s, a, t] = draw
                     total += draw
                 for t in range(S):
-                    belief.P_sample[s, a, t] /= total
-            if parameters.beta_rewards:
+                    belief.P_sample[s, a, t] /= max(total, 1e-300)  # a row out of reach has no successor at all
+            if public.declared and public.pays[row] == 0.0:
+                belief.r_sample[s, a] = 0.0
+            elif parameters.beta_rewards:
                 belief.r_sample[s, a] = _beta_reward(parameters, belief, h, s, a, generator)
             else:
                 belief.r_sample[s, a] = _normal_gamma_reward(parameters, belief, h, s, a, generator)
@@ -202,6 +210,7 @@ class LDPPSRL(KernelLearner[LDPPSRLBelief, Totals, CountStatistics]):
     """
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -237,6 +246,7 @@ class LDPPSRL(KernelLearner[LDPPSRLBelief, Totals, CountStatistics]):
                 beta_rewards=reward_posterior == "beta",
                 noise_aware=prior == "noise-aware",
                 sampling=sampling,
+                public=public_rows(shape),
             ),
             users_per_batch=1,
         )

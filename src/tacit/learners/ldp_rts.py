@@ -112,6 +112,11 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
         self.stages = schedule(require_count("episodes", episodes))
         """The batches of the run; all of them are fixed beforehand."""
 
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The users of every batch."""
+        return tuple(stage.users for stage in self.stages)
+
     def begin(self) -> RTSBelief:
         """Nothing was released."""
         cells, periods = self.shape.num_states * self.shape.num_actions + 1, len(RANGE_STARTS)
@@ -145,9 +150,11 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
     def update(self, belief: RTSBelief, released: Private[ReturnStatistics]) -> RTSBelief:
         """Halve the levels that are left, or take the returns in."""
         answers = statistics_of(released, ReturnStatistics)
+        now, after = self.stages[belief.stage], belief._replace(stage=belief.stage + 1)
+        if now.halving is None:
+            answers = answers.first(len(belief.asked))
         users = answers.groups.astype(np.float64)
         found = self.noise.debias(answers.ones, users)
-        now, after = self.stages[belief.stage], belief._replace(stage=belief.stage + 1)
         if now.halving is not None:
             return self._halved(after, now, float(found.sum()), float(users.sum()))
         tried = self.features(belief.asked)

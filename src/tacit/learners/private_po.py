@@ -32,6 +32,7 @@ from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
 from tacit.learners.rarely import RareBelief, RarelyReplanned
+from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_ceiling, row_radius, row_spread
 from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy
 from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Totals, copy_state
@@ -61,6 +62,7 @@ class Parameters(NamedTuple):
     log_precision: float
     precision: CountPrecision
     sampling: Sampling
+    public: PublicRows
 
 
 class PrivateUCBPOBelief(NamedTuple):
@@ -88,6 +90,7 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
     precision, variance, L = parameters.precision, released.variance, parameters.log_precision
     E1 = max(now_radius(precision, variance, 1, L), now_radius(precision, variance, 2, L))
     E2 = now_radius(precision, variance, 0, L)
+    in_row = row_radius(parameters.public, E1, E2)
     for family in range(3):
         # The radii cover noise and sampling together; the practical rule knows them apart.
         share = parameters.sampling.noise_share[family] if parameters.rule == PRACTICAL else 1.0
@@ -113,7 +116,7 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
                 bonus = parameters.width_c / math.sqrt(n) + 3.0 * E1 / n
                 if h < H - 1:
-                    bonus += H * (parameters.width_p / math.sqrt(n) + (S * E2 + 2.0 * E1) / n)
+                    bonus += H * (parameters.width_p / math.sqrt(n) + (in_row + 2.0 * E1) / n)
                     for t in range(S):
                         belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
                 belief.bonus[h, s, a] = bonus
@@ -126,11 +129,13 @@ def update(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSt
         belief.users[0] = released.users[0]
         model(parameters, belief, released)
     H, S, A = belief.Q.shape
+    public = parameters.public
     for h in range(H - 1, -1, -1):
-        ceiling = float(H - h)
         for s in range(S):
             value, largest = 0.0, -np.inf
             for a in range(A):
+                place = (h * S + s) * A + a
+                ceiling = row_ceiling(public, h, s, a, place, H - h, belief.V[h + 1])
                 n, r, width = belief.n[h, s, a], belief.r_tilde[h, s, a], belief.bonus[h, s, a]
                 mean, variance, spread = 0.0, 0.0, 0.0
                 if h < H - 1:
@@ -142,7 +147,9 @@ def update(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSt
                             variance += belief.P_tilde[h, s, a, t] * gap * gap
                             spread += gap * gap
                 if parameters.rule == PRACTICAL:
-                    sigma2_N, sigma2_R, weight = belief.variance[0], belief.variance[2], parameters.sampling.weight
+                    spread = row_spread(public, place, belief.V[h + 1], mean, spread)
+                    sigma2_N, sigma2_R = belief.variance[0], reward_noise(public, place, belief.variance[2])
+                    weight = parameters.sampling.weight
                     width = practical_width(parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight)
                 # Q̃ = min{ H - h + 1, max{ 0, r̃ + P̃ Ṽ + b } }
                 belief.Q[h, s, a] = min(ceiling, max(0.0, r + mean + width))
@@ -185,6 +192,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
     """
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -202,7 +210,7 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
         z = practical_z(constants, z)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         H, S, A = shape.horizon, shape.num_states, shape.num_actions
-        steps = require_count("episodes", episodes) * H
+        steps, public = require_count("episodes", episodes) * H, public_rows(shape)
         rounds = math.ceil(episodes / users_per_batch)
         super().__init__(
             name="private-ucb-po",
@@ -215,10 +223,11 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
                 # η = √(2 ln A / (H² K)), K the number of improvements
                 eta=math.sqrt(2.0 * math.log(A) / (H * H * rounds)),
                 width_c=math.sqrt(2.0 * math.log(4.0 * H * S * A * steps / delta)),
-                width_p=math.sqrt(4.0 * S * math.log(6.0 * H * S * A * steps / delta)),
+                width_p=math.sqrt(4.0 * public.widest * math.log(6.0 * H * S * A * steps / delta)),
                 log_precision=precision_log_term(shape, episodes, delta / 3.0),
                 precision=precision or exact_counts(),
                 sampling=sampling or everything_sent(),
+                public=public,
             ),
             users_per_batch=users_per_batch,
         )

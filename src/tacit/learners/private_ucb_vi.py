@@ -27,6 +27,7 @@ from tacit.learners.fixed_bonus import (
     is_news,
     plan_with_fixed_bonus,
 )
+from tacit.planning.public_rows import row_radius
 from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountStatistics
 from tacit.released.precision import now_radius
@@ -42,7 +43,7 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
     H, S, A = released.visits.shape
     precision, variance, L = parameters.precision, released.variance, parameters.log_precision
     E1 = max(now_radius(precision, variance, 1, L), now_radius(precision, variance, 2, L))
-    E2 = now_radius(precision, variance, 0, L)
+    in_row = row_radius(parameters.public, E1, now_radius(precision, variance, 0, L))
     width = math.sqrt(parameters.log_term / 2.0)
     for h in range(H):
         for s in range(S):
@@ -51,7 +52,7 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
                 left = H - 1 - h
                 # b = (1 + m) L / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n
-                noise = 3.0 * E1 + left * (S * E2 + 2.0 * E1)
+                noise = 3.0 * E1 + left * (in_row + 2.0 * E1)
                 belief.bonus[h, s, a] = (1.0 + left) * width / math.sqrt(n) + noise / n
                 if h < H - 1:
                     for t in range(S):

@@ -19,6 +19,7 @@ from tacit.errors import require, require_real
 from tacit.gammas import gamma_draw
 from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
+from tacit.planning.public_rows import PublicRows, can_follow, public_rows
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -33,6 +34,7 @@ class Parameters(NamedTuple):
     prior: float
     """Dirichlet pseudo-count of every successor."""
     beta_rewards: bool
+    public: PublicRows
 
 
 class PSRLBelief(NamedTuple):
@@ -100,24 +102,29 @@ def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Genera
 def _sample_stage(
     parameters: Parameters, belief: PSRLBelief, h: int, successors: bool, generator: np.random.Generator
 ) -> None:
-    S, A = belief.visits.shape[1], belief.visits.shape[2]
+    S, A, public = belief.visits.shape[1], belief.visits.shape[2], parameters.public
     for s in range(S):
         for a in range(A):
+            row = (h * S + s) * A + a
             if successors:
-                # P(·|s,a) ~ Dirichlet(α₀ + N(s,a,·)) as normalised gamma variates
+                # P(·|s,a) ~ Dirichlet(α₀ + N(s,a,·)) over the possible successors, as normalised gamma variates
                 total = 0.0
                 for t in range(S):
-                    draw = gamma_draw(parameters.prior + belief.transitions[h, s, a, t], generator)
+                    possible = can_follow(public, row, t)
+                    count = belief.transitions[h, s, a, t]
+                    draw = gamma_draw(parameters.prior + count, generator) if possible else 0.0
                     belief.P_sample[s, a, t] = draw
                     total += draw
                 if total > 0.0:
                     for t in range(S):
                         belief.P_sample[s, a, t] /= total
-                else:
+                elif not public.declared:
                     # With a tiny prior every variate may underflow: such a Dirichlet sits in a corner, all alike.
                     belief.P_sample[s, a, int(generator.random() * S)] = 1.0
             n, reward_sum = belief.visits[h, s, a], belief.rewards[h, s, a]
-            if parameters.beta_rewards:
+            if public.declared and public.pays[row] == 0.0:
+                belief.r_sample[s, a] = 0.0
+            elif parameters.beta_rewards:
                 belief.r_sample[s, a] = beta_draw(reward_sum, n - reward_sum, generator)
             else:
                 belief.r_sample[s, a] = _normal_gamma(n, reward_sum, belief.squares[h, s, a], generator)
@@ -170,6 +177,7 @@ class PSRL(KernelLearner[PSRLBelief, Totals, CountStatistics]):
     """
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -190,7 +198,9 @@ class PSRL(KernelLearner[PSRLBelief, Totals, CountStatistics]):
             constants="none",
             z=None,
             parameters=Parameters(
-                prior=require_real("prior", prior, low=0.0, open_low=True), beta_rewards=reward_posterior == "beta"
+                prior=require_real("prior", prior, low=0.0, open_low=True),
+                beta_rewards=reward_posterior == "beta",
+                public=public_rows(shape),
             ),
             users_per_batch=users_per_batch,
         )

@@ -54,7 +54,7 @@ def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released:
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
                 left = H - 1 - h
                 phi = math.sqrt(parameters.log_term / (2.0 * max(n - E, 1.0)))
-                psi = (1.0 + left * S) * E / n + (1.0 + left) * E / n
+                psi = (1.0 + left * parameters.public.widest) * E / n + (1.0 + left) * E / n
                 belief.bonus[h, s, a] = (1.0 + left) * phi + psi
                 if h < H - 1:
                     for t in range(S):

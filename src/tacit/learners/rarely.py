@@ -57,6 +57,7 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
         self.constants: Constants = inner.constants
         self.z: float | None = inner.z
         self.shape: CountShape = inner.shape
+        self.over_support = getattr(inner, "over_support", False)
 
     def begin(self) -> RareBelief:
         """Nobody came."""

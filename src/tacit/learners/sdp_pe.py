@@ -37,6 +37,7 @@ from tacit.learners.contract import DEFAULT_CONSTANTS, PlanningLearner, StageReq
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.learners.sdp_pe_plus import inverse_variance_weights
 from tacit.planning.policy_set import PolicySet, cover_by_mixture, every_policy
+from tacit.planning.public_rows import public_rows
 from tacit.planning.widths import DEFAULT_Z, add_widths, combine, estimate_rows, first_states
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import Constants, Plan, Private
@@ -95,6 +96,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
     """Explicit policy elimination; `batches` is its public schedule."""
 
     asks = BatchQuery
+    over_support = True
 
     def __init__(
         self,
@@ -262,7 +264,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         P, r, n = np.zeros((H, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
         estimate_rows(counts, P, r, n)
         upper, lower = np.zeros((H, S, A)), np.zeros((H, S, A))
-        add_widths(P, r, n, released.variance, self._z, upper, lower)
+        add_widths(P, r, n, released.variance, self._z, public_rows(self.shape), upper, lower)
         # Keep π iff V^π(r̂+b) ≥ max_μ V^μ(r̂-b)
         best, _ = belief.active.maximize(P, belief.rho, lower, coins)
         return P, upper, best - 1e-12, False

@@ -25,6 +25,7 @@ from tacit.errors import require, require_count, require_real
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.schedules import backward_geometric, exploration_budget, given_stages, least_stage
 from tacit.planning.coverage import cover, policy_of
+from tacit.planning.public_rows import public_rows
 from tacit.planning.widths import DEFAULT_Z, ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
 from tacit.protocol import Constants, Plan, Private
@@ -59,6 +60,7 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
     """
 
     asks = BatchQuery
+    over_support = True
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
         """The one model in which everything is planned."""
         weights = inverse_variance_weights(belief.batches)
         counts = combine(belief.batches, weights)
-        return confidence_model(counts, first_states(counts), self._z)
+        return confidence_model(counts, first_states(counts), self._z, public_rows(self.shape))
 
 
 def inverse_variance_weights(batches: tuple[CountStatistics, ...]) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.bucbs import make_sdp_bucb
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -31,7 +32,6 @@ from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
 from tacit.learners.rarely import replanned_rarely
-from tacit.learners.sdp_bucb import make_sdp_bucb
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
 from tacit.learners.uc_o_reps import uc_o_reps
@@ -216,7 +216,9 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         build=make_sdp_pe_plus,
     ),
     "sdp-bucb": LearnerRow(
-        summary="optimism in shuffled batches, with hallucinated visits", asks=BatchQuery, build=make_sdp_bucb
+        summary="an older name of bucb with steps apart; options are those of bucb, given to bucb",
+        asks=BatchQuery,
+        build=make_sdp_bucb,
     ),
     "bucb": LearnerRow(
         summary="optimism in batches with rows that weigh them: central and shuffle trust",

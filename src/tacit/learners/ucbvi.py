@@ -26,6 +26,7 @@ from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import inlined, lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
 from tacit.planning.dynamic import break_ties
+from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_ceiling, row_spread
 from tacit.planning.widths import practical_width, row_model
 from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
@@ -45,6 +46,7 @@ class Parameters(NamedTuple):
     log_term: float
     z: float
     sampling: Sampling
+    public: PublicRows
 
 
 class UCBVIBelief(NamedTuple):
@@ -141,7 +143,7 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
     the ceiling, as they are for long under theory constants, that is one state per step.
     """
     H, S, A = belief.Q.shape
-    stages = belief.P_hat.shape[0]
+    stages, public = belief.P_hat.shape[0], parameters.public
     everything = parameters.rule == BERNSTEIN  # its last term looks at the arrivals of all successors
     moved = everything
     for step in range(H):
@@ -154,8 +156,11 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
             best = -1.0
             ties = 0
             for a in range(A):
-                # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b )
-                Q = float(H - h) if parameters.rule == PRACTICAL else belief.Q[h, s, a]
+                # Q̄_h(s,a) = min( Q̄_h(s,a) of before, H - h + 1, r̂ + P̂ V̄ + b ); a support may say less than H - h + 1
+                place = (stage * S + s) * A + a
+                Q = row_ceiling(public, h, s, a, place, H - h, belief.V[h + 1])
+                if parameters.rule != PRACTICAL:
+                    Q = min(Q, belief.Q[h, s, a])
                 row = belief.rows[stage, s, a]
                 n, r, width = row[N], row[REWARD], row[BONUS]
                 if h == H - 1:
@@ -174,7 +179,8 @@ def plan(parameters: Parameters, belief: UCBVIBelief, generator: np.random.Gener
                             spread += gap * gap
                             doubt += belief.P_hat[stage, s, a, t] * belief.doubt[following, t]
                         if parameters.rule == PRACTICAL:
-                            sigma2_N, sigma2_R = belief.variance[0], belief.variance[2]
+                            sigma2_N, sigma2_R = belief.variance[0], reward_noise(public, place, belief.variance[2])
+                            spread = row_spread(public, place, belief.V[h + 1], mean, spread)
                             weight = parameters.sampling.weight
                             width = practical_width(
                                 parameters.z, H - h, n, r, variance, spread, sigma2_N, sigma2_R, weight
@@ -207,6 +213,7 @@ class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
     """
 
     kernels = LearnerKernels(plan, ask_nothing, update)
+    over_support = True
 
     def __init__(
         self,
@@ -234,7 +241,9 @@ class UCBVI(KernelLearner[UCBVIBelief, Totals, CountStatistics]):
             shape=shape,
             constants=constants,
             z=z if constants == "practical" else None,
-            parameters=Parameters(rule=rule, log_term=log_term, z=z, sampling=sampling or everything_sent()),
+            parameters=Parameters(
+                rule=rule, log_term=log_term, z=z, sampling=sampling or everything_sent(), public=public_rows(shape)
+            ),
             users_per_batch=users_per_batch,
         )
         self.bonus = bonus

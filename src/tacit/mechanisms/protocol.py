@@ -22,6 +22,7 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.support import Support
 
 __all__ = [
     "Counts",
@@ -66,6 +67,10 @@ class Shape(Protocol):
     def stages(self) -> int:
         """H, or 1 when steps are pooled."""
 
+    @property
+    def support(self) -> Support | None:
+        """The public declaration of what can happen; None: nothing is declared."""
+
 
 class Counts(Protocol):
     """Exact counts of a simulated batch, as `ExactCounts` has them: sensitive."""
@@ -104,6 +109,8 @@ class EncoderParameters(NamedTuple):
     """The same for transitions."""
     variance: Floats
     """[3]: noise variance that one user adds to a cell of transitions, visits, rewards."""
+    places: Any
+    """Where the counters stand: `noise.places.Places`."""
 
 
 class Mechanism(Protocol):

@@ -20,6 +20,7 @@ from tacit.mechanisms.noise.binomial import Binomial
 from tacit.mechanisms.noise.bounded import Bounded
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
+from tacit.mechanisms.noise.mirrored import Mirrored
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.mechanisms.noise.subset_selection import SubsetSelection
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
@@ -57,7 +58,7 @@ class Row:
     """One mechanism of one trust model."""
 
     trust: Where
-    kind: type[Randomizer] | type[ContinualCounter] | type[Binomial]
+    kind: type[Randomizer] | type[ContinualCounter] | type[Binomial] | type[Mirrored]
     printed: bool = False
     """Whether a paper prints its noise (`calibration="paper"`)."""
     candidate: bool = False
@@ -86,6 +87,7 @@ MECHANISMS: Final[Mapping[str, Row]] = {
     "batched": Row(trust="central", kind=AccumulatedNoise, growth=1.5),
     "batched-factorization": Row(trust="central", kind=BufferedToeplitz, growth=1.05),
     "binomial": Row(trust="shuffle", kind=Binomial, printed=True),
+    "mirrored-binomial": Row(trust="shuffle", kind=Mirrored),
     "subset": Row(trust="local", kind=SubsetSelection, candidate=True),
     "oue": Row(trust="local", kind=UnaryEncoding),
     "laplace": Row(trust="local", kind=Laplace, printed=True, candidate=True),

@@ -23,9 +23,10 @@ from tacit.papers.bai2025secure import experiments as bai2025
 from tacit.papers.cases import classics, recommender, titration
 from tacit.papers.frontier import central as frontier_central
 from tacit.papers.frontier import local as frontier_local
+from tacit.papers.frontier import missed as frontier_missed
 from tacit.papers.frontier import page as frontier
-from tacit.papers.frontier import shuffle as frontier_shuffle
 from tacit.papers.frontier import structure as frontier_structure
+from tacit.papers.frontier import tested as frontier_tested
 from tacit.papers.frontier import valid as frontier_valid
 from tacit.papers.garcelon2021local import amplification as garcelon2021_amplification
 from tacit.papers.garcelon2021local import bound as garcelon2021_bound
@@ -287,8 +288,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "frontier/valid": Experiment(
         summary=frontier_valid.SUMMARY, runs=frontier_valid.runs, figures=frontier_valid.FIGURES
     ),
-    "frontier/shuffle": Experiment(
-        summary=frontier_shuffle.SUMMARY, runs=frontier_shuffle.runs, figures=frontier_shuffle.FIGURES
+    "frontier/missed": Experiment(
+        summary=frontier_missed.SUMMARY, runs=frontier_missed.runs, figures=frontier_missed.FIGURES
+    ),
+    "frontier/tested": Experiment(
+        summary=frontier_tested.SUMMARY, runs=frontier_tested.runs, figures=frontier_tested.FIGURES
     ),
     "frontier/local": Experiment(
         summary=frontier_local.SUMMARY, runs=frontier_local.runs, figures=frontier_local.FIGURES

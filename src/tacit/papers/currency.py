@@ -1,10 +1,12 @@
 """The currency of committed results: which runs today's algorithm would repeat, which are stale, of which nobody knows.
 
-A committed run states the fingerprint of the algorithm that made it (`tacit.runs.fingerprint`). It is
+A committed run states the fingerprint of the algorithm that made it (`tacit.runs.fingerprint`), or, where it was made
+before there were any, the one with which some of its seeds were run again and gave the same numbers (`checked`, written
+by `tacit.papers.recheck`). It is
 
     current   that is the fingerprint which its configuration has today
     stale     it is another one, the experiment has no such run any more, or the cell says why it is stale
-    before    it was made before there were fingerprints, and nothing is known against it
+    before    it has none, and nothing is known against it
 
 `missing` are runs of the experiment that nobody has committed at full size.
 """
@@ -37,6 +39,8 @@ class Currency:
     versions: tuple[str, ...]
     current: tuple[str, ...]
     before: tuple[str, ...]
+    checked: tuple[tuple[str, str], ...] = ()
+    """Those of the current runs that are so by running seeds again: run, and how many seeds of how many."""
     stale: tuple[tuple[str, str], ...]
     """Run, and why."""
     missing: tuple[str, ...]
@@ -48,6 +52,9 @@ class Currency:
         >>> state = Currency(name="a", versions=("0.4.0",), current=("x", "y"), before=(), stale=(), missing=())
         >>> state.words
         '2 runs current'
+        >>> from dataclasses import replace
+        >>> replace(state, checked=(("x", "2 of 20"),)).words
+        '2 runs current (1 checked by rerunning 2 of 20 seeds)'
         """
         counted = {
             "current": len(self.current),
@@ -55,8 +62,16 @@ class Currency:
             "stale": len(self.stale),
             "not run": len(self.missing),
         }
-        shown = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
-        return shown.replace(" ", " runs ", 1) if shown else "nothing committed"
+        shown = [f"{count} {word}{self._how if word == 'current' else ''}" for word, count in counted.items() if count]
+        return ", ".join(shown).replace(" ", " runs ", 1) if shown else "nothing committed"
+
+    @property
+    def _how(self) -> str:
+        """By which seeds the current runs are known to be current, where that is not by their fingerprint."""
+        if not self.checked:
+            return ""
+        count = "" if len(self.checked) == len(self.current) else f"{len(self.checked)} "
+        return f" ({count}checked by rerunning {' or '.join(sorted({seeds for _, seeds in self.checked}))} seeds)"
 
 
 _parts = cache(assemble)
@@ -72,18 +87,22 @@ def currency(name: str, results: Path) -> Currency:
     """The state of every run of a committed result."""
     runs = {(run.label, run.config.environment_name): run for run in experiment_named(name).runs("paper")}
     cells = [cell for cell in read_json(results / PLACES.get(name, name) / "cells.json")["runs"] if cell["complete"]]
-    states: dict[str, list[Any]] = {"current": [], "before": [], "stale": []}
+    states: dict[str, list[Any]] = {"current": [], "before": [], "stale": [], "checked": []}
     for cell in cells:
         key = cell["run"], environment_of(cell)
         kind, why = _state(cell, runs.get(key), noise=not experiment_named(name).costly)
         label = cell["run"] if sum(run == key[0] for run, _ in runs) < 2 else f"{key[0]} ({key[1]})"
         states[kind].append((label, why) if kind == "stale" else label)
+        if kind == "current" and _made(cell) != cell.get("algorithm"):
+            again, seeds = len(cell["checked"]["seeds"]), str(cell["seeds"]).split()[0]
+            states["checked"].append((label, f"{again} of {seeds}"))
     there = {(cell["run"], environment_of(cell)) for cell in cells}
     return Currency(
         name=name,
         versions=tuple(sorted({str(cell["version"]) for cell in cells})),
         current=tuple(states["current"]),
         before=tuple(states["before"]),
+        checked=tuple(states["checked"]),
         stale=tuple(states["stale"]),
         missing=tuple(label for label, environment in runs if (label, environment) not in there),
     )
@@ -95,9 +114,15 @@ def _state(cell: dict[str, Any], run: Run | None, *, noise: bool) -> tuple[str, 
         return "stale", str(cell["stale"])
     if run is None:
         return "stale", "the experiment has no such run any more"
-    made = cell.get("algorithm", BEFORE)
+    made = _made(cell)
     if made == BEFORE:
         return "before", ""
     now = fingerprint_of(_parts(run.config), noise=noise)
     made = made if noise else without_noise(made)
     return ("current", "") if made == now else ("stale", f"made by [{made}], today it is [{now}]")
+
+
+def _made(cell: dict[str, Any]) -> str:
+    """The fingerprint of a committed run, or that with which it was checked."""
+    made = str(cell.get("algorithm", BEFORE))
+    return str(cell["checked"]["algorithm"]) if made == BEFORE and "checked" in cell else made

@@ -29,7 +29,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
     "docs/papers/central.md": ("frontier/central",),
-    "docs/frontier.md": ("frontier",),
+    "docs/frontier.md": ("frontier", "frontier/missed", "frontier/tested"),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/public-structure.md": ("frontier/structure",),
     "docs/cases/classics.md": ("cases/classics",),
@@ -64,16 +64,18 @@ def render_index(states: Mapping[str, Currency]) -> str:
 def _sections(states: Mapping[str, Currency]) -> Iterator[str]:
     for paper in dict.fromkeys(statement.paper for statement in STATEMENTS):
         yield f"## [{paper}]({paper}.md)\n"
-        yield "| | what it says | status | why | experiment |\n|---|---|---|---|---|"
+        yield "| | what it says | status | why | shown by |\n|---|---|---|---|---|"
         for item in (statement for statement in STATEMENTS if statement.paper == paper):
-            shown = f"`{item.experiment}`" if item.experiment else "-"
+            shown = ", ".join(f"`{name}`" for name in (item.experiment, item.test) if name) or "-"
             yield f"| {item.name} | {item.says} | **{item.status}** | {item.why} | {shown} |"
         yield ""
     yield "## Committed results\n"
     yield (
         "A run is *current* if the fingerprint of the algorithm that made it (learner, privatizer, rule for the\n"
         "widths; names, revisions and constants) is that of its configuration today, *stale* if it is not or if a\n"
-        "reason is known. Of runs *before fingerprints* nobody knows: `tacit reproduce NAME --check` tells.\n"
+        "reason is known. Runs from before there were fingerprints are *checked by rerunning* some of their\n"
+        "seeds, at full size: every checkpoint was the same, so today's fingerprint is taken for theirs\n"
+        "(`tacit reproduce NAME --check --every --stamp`). Of runs *before fingerprints* nobody knows.\n"
     )
     yield "| result | made by | state |\n|---|---|---|"
     for name, state in states.items():

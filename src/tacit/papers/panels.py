@@ -66,6 +66,8 @@ class PanelFigure:
     columns: int | None = None
     """How many panels stand side by side; None: as `plot` has it."""
     guide: bool = True
+    first: int = 1
+    """The episode with which the figure begins."""
     order: tuple[str, ...] = ()
     """Panels that stand first, in this order; others follow as their results do."""
 
@@ -91,4 +93,5 @@ class PanelFigure:
             panel=lambda copy: place[id(copy)],
             columns=self.columns,
             guide=self.guide,
+            first=self.first,
         )

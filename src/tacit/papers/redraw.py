@@ -3,9 +3,10 @@
     python -m tacit.papers.redraw garcelon2021local/fig1 bai2025secure/fig4
     python -m tacit.papers.redraw                            every result that can be drawn from its rows
 
-Rows hold regret at 40 checkpoints. A figure that shows other numbers (fitted powers, errors of gradients, losses of
-adversaries) writes them beside itself and is painted from that file. What needs more than is committed (returns of live
-worlds) is drawn where its experiment is run; it is named and left alone.
+Rows hold regret at 40 checkpoints, or in a live world the sum of all returns; how uniform play and the baseline fared
+there stands in `cells.json`. A figure that shows other numbers (fitted powers, errors of gradients, losses of
+adversaries) writes them beside itself and is painted from that file. What needs more than is committed is drawn where
+its experiment is run; it is named and left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
+from tacit.loop.judges.live import Estimate, ReturnMeasures
 from tacit.papers.catalogue import experiment_named, title_of
 from tacit.papers.currency import PLACES, committed
 from tacit.papers.panels import Painted
@@ -29,7 +32,7 @@ from tacit.runs.fingerprint import BEFORE
 from tacit.runs.places import read_json
 from tacit.runs.result import Result, resolve
 
-__all__ = ["committed_results", "main", "redraw"]
+__all__ = ["committed_results", "live_returns", "main", "redraw"]
 
 
 def committed_results(name: str, results: Path) -> tuple[Result, ...]:
@@ -61,7 +64,8 @@ def _rows(path: Path) -> dict[tuple[str, str], dict[int, list[tuple[int, float]]
 def _result(name: str, run: Run, cell: dict[str, Any], rows: dict[int, list[tuple[int, float]]]) -> Result:
     config = replace(run.config, seeds=tuple(rows))
     parts = assemble(config)
-    if config.adversary is not None or math.isnan(parts.values[0]):
+    live = "returns" in cell
+    if config.adversary is not None or (math.isnan(parts.values[0]) and not live):
         raise InvalidInput("its rows do not hold what its figures show; they are drawn when it is run")
     table = np.array([list(points) for points in rows.values()])  # [seed, checkpoint, (episode, regret)]
     return Result(
@@ -69,7 +73,7 @@ def _result(name: str, run: Run, cell: dict[str, Any], rows: dict[int, list[tupl
         resolved=resolve(parts, config),
         seeds=config.seeds,
         episodes=table[0, :, 0].astype(np.int64),
-        regret=table[:, :, 1],
+        regret=np.full_like(table[:, :, 1], np.nan) if live else table[:, :, 1],
         seconds=(float(cell["seconds"]) / len(rows),) * len(rows),
         policy_changes=(0,) * len(rows),
         claim=parts.claim,
@@ -78,12 +82,33 @@ def _result(name: str, run: Run, cell: dict[str, Any], rows: dict[int, list[tupl
         objectives=(),
         losses=(),
         policies=(None,) * len(rows),
-        returns=(),
+        returns=live_returns(cell, table[:, :, 1]) if live else (),
         experiment=name,
         label=run.label,
         version=str(cell["version"]),
         algorithm=str(cell.get("algorithm", BEFORE)),
         command=str(cell["command"]),
+    )
+
+
+def live_returns(cell: dict[str, Any], totals: Floats) -> tuple[ReturnMeasures, ...]:
+    """What is committed of a run in a live world, seed by seed; sums of squares and single intervals are not."""
+    found, against = cell["returns"], cell["against"]
+
+    def estimate(mean: float) -> Estimate:
+        return Estimate(mean=mean, low=math.nan, high=math.nan, episodes=found["evaluation"])
+
+    return tuple(
+        ReturnMeasures(
+            total=tuple(map(float, row)),
+            squares=(),
+            final=estimate(final),
+            uniform=estimate(found["uniform"]["mean"]),
+            baseline=None if against is None else estimate(against["value"]),
+            clipped=found["clipped"],
+            length=found["length"],
+        )
+        for row, final in zip(totals, found["final_per_seed"], strict=True)
     )
 
 

@@ -22,3 +22,5 @@ class Statement:
     why: str
     experiment: str | None = None
     """The experiment that shows it, by the name of `tacit reproduce`."""
+    test: str | None = None
+    """The file of tests that shows it, where no experiment does."""

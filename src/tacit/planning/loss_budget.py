@@ -18,7 +18,18 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require, require_real
 
-__all__ = ["FAILURE", "GRID", "LossBudget", "Mixture", "Polytope", "Radii", "mean_bounds", "mixed", "radii_of"]
+__all__ = [
+    "FAILURE",
+    "GRID",
+    "LossBudget",
+    "Mixture",
+    "Polytope",
+    "Radii",
+    "Standing",
+    "mean_bounds",
+    "mixed",
+    "radii_of",
+]
 
 GRID: Final = tuple(2.0 ** (1 - j) for j in range(11))
 """The public tilts λ at which sums of returns are bounded: good for ten to millions of users, within 6%."""
@@ -120,6 +131,22 @@ class Polytope:
         if found.status != 0:
             return free  # an empty polytope says that an interval has failed: then nothing is known
         return min(free, -float(found.fun) * scale + SOLVER * float(np.abs(weights).sum()))
+
+
+class Standing(NamedTuple):
+    """Where a run stands against its baseline, in shares of the largest return H: what its releases prove so far.
+
+    All intervals hold at once, with the probability that the budget holds with.
+    """
+
+    baseline: tuple[float, float]
+    """The value of the baseline."""
+    gain: tuple[float, float] | None
+    """The value of the candidate minus the baseline's; None: there is no other candidate than the baseline."""
+    lost: float
+    """The most that the people so far may have lost, per person of the whole run."""
+    budget: float
+    """What they may lose, per person of the whole run."""
 
 
 class Mixture(NamedTuple):

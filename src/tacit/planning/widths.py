@@ -24,7 +24,8 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
-from tacit.released.counts import CountStatistics
+from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_spread
+from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = [
     "DEFAULT_Z",
@@ -33,7 +34,6 @@ __all__ = [
     "confidence_model",
     "first_states",
     "greedy",
-    "optimistic_policies",
     "practical_width",
     "row_model",
 ]
@@ -112,18 +112,26 @@ class ConfidenceModel(NamedTuple):
     """c: what the best pessimist gets."""
 
 
-def confidence_model(counts: CountStatistics, rho: Floats, z: float) -> ConfidenceModel:
+def confidence_model(
+    counts: CountStatistics, rho: Floats, z: float, public: PublicRows | None = None
+) -> ConfidenceModel:
     """Estimate the rows, their widths, and the value that no active policy may fall short of."""
     H, S, A = counts.visits.shape
     P, r, n = np.zeros((H, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
     estimate_rows(counts, P, r, n)
     upper, lower = np.zeros((H, S, A)), np.zeros((H, S, A))
-    add_widths(P, r, n, counts.variance, z, upper, lower)
+    add_widths(P, r, n, counts.variance, z, known_rows(counts, public), upper, lower)
     values = pessimistic_values(P, lower)
     floor = 0.0
     for s in range(S):
         floor += float(rho[s]) * float(values[s])
     return ConfidenceModel(P=P, rho=rho, r=r, upper=upper, lower=lower, n=n, floor=floor)
+
+
+def known_rows(counts: CountStatistics, public: PublicRows | None) -> PublicRows:
+    """What is public about the rows of these counts; None: nothing is declared."""
+    H, S, A = counts.visits.shape
+    return public or public_rows(CountShape(horizon=H, num_states=S, num_actions=A, staged=True))
 
 
 def combine(batches: tuple[CountStatistics, ...], weights: tuple[float, ...]) -> CountStatistics:
@@ -188,21 +196,26 @@ def estimate_rows(counts: CountStatistics, P: Floats, r: Floats, n: Floats) -> N
 
 
 @kernel
-def add_widths(P: Floats, r: Floats, n: Floats, variance: Floats, z: float, upper: Floats, lower: Floats) -> None:
+def add_widths(
+    P: Floats, r: Floats, n: Floats, variance: Floats, z: float, public: PublicRows, upper: Floats, lower: Floats
+) -> None:
     """U = r̂ + b and l = r̂ - b by the practical rule around the values of the model itself."""
     H, S, A = r.shape
     V = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         for s in range(S):
             for a in range(A):
-                remaining = H - h
+                remaining, place = H - h, (h * S + s) * A + a
                 if n[h, s, a] <= 0.0:
-                    upper[h, s, a], lower[h, s, a] = float(remaining), 0.0
+                    upper[h, s, a] = public.limit[h, s, a] if public.declared else float(remaining)
+                    lower[h, s, a] = 0.0
                     continue
                 mean, squares, spread = 0.0, 0.0, 0.0
                 if h < H - 1:
                     mean, squares, spread = _moments(P[h, s, a], V[h + 1])
-                b = practical_width(z, remaining, n[h, s, a], r[h, s, a], squares, spread, variance[0], variance[2])
+                    spread = row_spread(public, place, V[h + 1], mean, spread)
+                v_reward = reward_noise(public, place, variance[2])
+                b = practical_width(z, remaining, n[h, s, a], r[h, s, a], squares, spread, variance[0], v_reward)
                 b = min(b, float(remaining))
                 upper[h, s, a], lower[h, s, a] = r[h, s, a] + b, r[h, s, a] - b
                 V[h, s] = max(V[h, s], min(float(remaining), r[h, s, a] + mean))
@@ -246,65 +259,6 @@ def greedy(P: Floats, w: Floats, coins: Floats) -> Ints:
             V[h, s] = best
             policy[h, s] = _one_of_the_best(Q, best, ties, coins[h, s])
     return policy
-
-
-@kernel
-def optimistic_policies(
-    P: Floats,
-    rho: Floats,
-    r: Floats,
-    n: Floats,
-    variance: Floats,
-    z: float,
-    visits: float,
-    enough: float,
-    coins: Floats,
-    policies: Ints,
-) -> None:
-    """Write policies[j,h,s], j = 0, 1, ...: each user group j makes `visits` episodes; `enough` make a row known.
-
-    A batch is too large for a single optimistic policy: all users would explore the same way. So every policy adds the
-    visits that it would make in the model ("hallucinated" visits) to the counts before the next one is planned; widths
-    shrink where users are already on their way. Unknown rows are worth all that remains, until enough users are on
-    their way to make them known; then their promise fades in proportion. This last rule is ad hoc.
-
-    coins[j,h,s] in [0, 1) break ties, all alike.
-    """
-    J, H, S = policies.shape
-    A = r.shape[2]
-    fake = np.zeros((H, S, A))
-    V = np.zeros((H + 1, S))
-    Q = np.zeros(A)
-    for j in range(J):
-        for h in range(H - 1, -1, -1):
-            remaining = H - h
-            for s in range(S):
-                best, ties = -np.inf, 0
-                for a in range(A):
-                    if n[h, s, a] <= 0.0:
-                        # Worth everything; fading once `enough` users are on their way
-                        Q[a] = remaining * min(1.0, enough / max(fake[h, s, a], 1e-9))
-                    else:
-                        mean, squares, spread = 0.0, 0.0, 0.0
-                        if h < H - 1:
-                            mean, squares, spread = _moments(P[h, s, a], V[h + 1])
-                        count = n[h, s, a] + fake[h, s, a]
-                        b = practical_width(z, remaining, count, r[h, s, a], squares, spread, variance[0], variance[2])
-                        Q[a] = min(float(remaining), r[h, s, a] + mean + b)
-                    ties = 1 if Q[a] > best else ties + int(Q[a] == best)
-                    best = max(best, Q[a])
-                V[h, s] = best
-                policies[j, h, s] = _one_of_the_best(Q, best, ties, coins[j, h, s])
-        at = rho.copy()
-        for h in range(H):
-            following = np.zeros(S)
-            for s in range(S):
-                a = policies[j, h, s]
-                fake[h, s, a] += visits * at[s]
-                if h < H - 1:
-                    for t in range(S):
-                        following[t] += at[s] * P[h, s, a, t]
-            at = following
 
 
 @inlined

@@ -155,7 +155,7 @@ def _shuffled(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRel
     people = sum(users)
     require(people >= LEAST_USERS, "a shuffler needs more than one user", people, "let more users come")
     total = made.protocol_of(people, EVERYTHING).bit_noise.total
-    noise = BitNoiseSum(bits=total.bits, probability=total.probability)
+    noise = BitNoiseSum(bits=total.biases * total.bits, probability=total.probability)
     planned = made.planned([PlannedBatch(users=people, query=EVERYTHING)])
     return ArmRelease(users=users, privatizer=planned, query=EVERYTHING, noise=noise)
 

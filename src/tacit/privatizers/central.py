@@ -42,12 +42,13 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import BudgetSpent, InvalidInput, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.mechanisms.continual.counter import ContinualCounter, person_events
+from tacit.mechanisms.noise.places import Places, places_of
 from tacit.privatizers.contract import (
     Batch,
     certificate_of,
     release_users,
     require_answer,
-    require_no_support,
+    require_placed,
     require_shape,
 )
 from tacit.privatizers.statistics import Encoding, add_batch, add_trajectory, count_families, dimension_of
@@ -79,6 +80,7 @@ class Parameters(NamedTuple):
     counter: Any
     releases: int
     complement: bool
+    places: Places
 
 
 class ScheduledParameters(NamedTuple):
@@ -90,6 +92,7 @@ class ScheduledParameters(NamedTuple):
     """[batches]: after how many users each batch is published."""
     variances: Floats
     """[batches, 3]: the noise variance of transitions, visits and rewards at each end."""
+    places: Places
 
 
 @cache
@@ -140,6 +143,9 @@ def scheduled_kernel(step: Callable[..., None]) -> Callable[..., None]:
 def publish(parameters: Any, state: CentralState) -> None:
     """Released totals = exact totals + the counters' current noise (G1)."""
     exact, released, noise = state.exact, state.released, state.stream.noise
+    if parameters.places.declared:
+        publish_placed(parameters.places, exact, released, noise)
+        return
     stages, S, A = exact.visits.shape
     cells = stages * S * A
     with_successor = (noise.shape[0] - 2 * cells) // (S * A * S)  # 0 if there is only one step
@@ -165,6 +171,33 @@ def publish(parameters: Any, state: CentralState) -> None:
     released.users[0] = exact.users[0]
 
 
+@kernel
+def publish_placed(places: Places, exact: CountStatistics, released: CountStatistics, noise: Floats) -> None:
+    """The same over a declared support, in complements: nothing else is published, sure rows follow from visits."""
+    transitions, exact_transitions = released.transitions.reshape(-1), exact.transitions.reshape(-1)
+    rewards, exact_rewards = released.rewards.reshape(-1), exact.rewards.reshape(-1)
+    visits, exact_visits = released.visits.reshape(-1), exact.visits.reshape(-1)
+    squares = released.squares.reshape(-1)
+    first = places.moves.shape[0]
+    other = first + places.ones.shape[0]
+    for c in range(first):
+        transitions[places.moves[c]] = exact_transitions[places.moves[c]] + noise[c]
+    one = 0
+    for c in range(places.zeros.shape[0]):
+        row = places.zeros[c]
+        # (N - R)~ where something can be earned, else N~
+        visits[row] = exact_visits[row] + noise[other + c]
+        if one < places.ones.shape[0] and places.ones[one] == row:
+            rewards[row] = exact_rewards[row] + noise[first + one]
+            squares[row] = rewards[row]
+            # Ñ = R̃ + (N - R)~
+            visits[row] += noise[first + one]
+            one += 1
+    for c in range(places.sure_row.shape[0]):
+        transitions[places.sure_cell[c]] = visits[places.sure_row[c]]
+    released.users[0] = exact.users[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Central:
     """Noisy continual counters, run by a trusted curator."""
@@ -183,7 +216,7 @@ class Central:
     def __post_init__(self) -> None:
         if self.claim.trust != "central":
             raise InvalidInput(f"Central needs a claim with trust 'central', got {self.claim.trust!r}")
-        require_no_support(self.shape)
+        require_placed(self.shape, self.encoding)
         if self.ends is not None:
             rising = len(self.ends) > 0 and self.ends[0] >= 1 and all(np.diff(self.ends) > 0)
             require(rising, "the ends of the batches must be positive and increase strictly", len(self.ends))
@@ -205,14 +238,16 @@ class Central:
         """Public parameters of the kernel."""
         counter, complement = self.counter, self.encoding == "complement"
         if self.ends is None:
-            return Parameters(counter=counter.params, releases=counter.releases, complement=complement)
-        terms = [1.0 if self.shape.horizon > 1 else 0.0, 2.0 if complement else 1.0, 1.0]
+            return Parameters(counter.params, counter.releases, complement, places_of(self.shape))
+        moved = 2.0 if places_of(self.shape).all_sure else 1.0
+        terms = [moved if self.shape.horizon > 1 else 0.0, 2.0 if complement else 1.0, 1.0]
         each: Floats = np.array(_variances(cast("Hashable", counter), len(self.ends)), dtype=np.float64)
         return ScheduledParameters(
             counter=counter.params,
             complement=complement,
             ends=np.array(self.ends, dtype=np.int64),
             variances=each[:, np.newaxis] * np.array(terms),
+            places=places_of(self.shape),
         )
 
     def families(self) -> tuple[Family, ...]:
@@ -227,7 +262,8 @@ class Central:
         """The largest standard deviation of any release; on a schedule that is the last one's."""
         std = self.counter.max_std if self.ends is None else self.counter.std_at(len(self.ends))
         visits = std * 2**0.5 if self.encoding == "complement" else std
-        return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
+        moved = visits if places_of(self.shape).all_sure else std
+        return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
 
     def precision(self) -> None:
         """Prefixes are released, not sums over users."""

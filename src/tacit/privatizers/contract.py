@@ -20,6 +20,7 @@ from tacit.accounting.events import Events
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, NotSupported, require
+from tacit.mechanisms.protocol import Encoding
 from tacit.protocol import Noise, Privatizer, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
@@ -34,7 +35,7 @@ __all__ = [
     "count_precision",
     "release_users",
     "require_answer",
-    "require_no_support",
+    "require_placed",
     "require_shape",
     "require_unit",
     "sampling_of",
@@ -143,10 +144,13 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
     )
 
 
-def require_no_support(shape: CountShape) -> None:
-    """Raise where a support is declared to a release of every counter: it is never ignored."""
-    if shape.support is not None:
-        raise NotSupported("this release has counters for everything; leave the declared support out")
+def require_placed(shape: CountShape, encoding: Encoding) -> None:
+    """Raise where a support is declared to a release in three families, as printed: it is never ignored."""
+    if shape.support is not None and encoding == "families":
+        raise NotSupported(
+            "the printed encoding has counters for everything; leave the declared support out, or use the calibration "
+            "'tight'"
+        )
 
 
 def require_unit(unit: PrivacyUnit, *, several: bool) -> None:

@@ -29,20 +29,21 @@ from tacit.accounting.units import in_stages
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, require
 from tacit.kernels import lean_kernel
+from tacit.mechanisms.noise.places import places_of, slots_of
 from tacit.mechanisms.protocol import EncoderParameters, Randomizer, require_randomizer
 from tacit.privatizers.contract import (
     Batch,
     certificate_of,
     release_users,
     require_answer,
-    require_no_support,
+    require_placed,
     require_shape,
 )
-from tacit.privatizers.statistics import Encoding, add_vector, count_families, dimension_of
+from tacit.privatizers.statistics import Encoding, add_placed, add_vector, count_families, dimension_of
 from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import CELL, REWARD, VISIT, CountPrecision, Sampling, SumPrecision
+from tacit.released.precision import CELL, REWARD, ROW, VISIT, CountPrecision, Sampling, SumPrecision
 
 __all__ = ["Local", "LocalState"]
 
@@ -66,7 +67,10 @@ def local_kernel(encode: Callable[..., None]) -> Callable[..., None]:
         parameters: EncoderParameters, state: LocalState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
         encode(parameters, state.message, users.states, users.actions, users.rewards, generator)
-        add_vector(state.released, state.message, parameters.complement, users.actions.shape[0])
+        if parameters.places.declared:
+            add_placed(state.released, state.message, parameters.places, parameters.complement)
+        else:
+            add_vector(state.released, state.message, parameters.complement, users.actions.shape[0])
         for family in range(3):
             state.released.variance[family] += parameters.variance[family]
         state.released.users[0] += 1
@@ -92,7 +96,7 @@ class Local:
     def __post_init__(self) -> None:
         if self.claim.trust != "local":
             raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
-        require_no_support(self.shape)
+        require_placed(self.shape, self.encoding)
         require_randomizer(self.mechanism)
         if type(self.mechanism) is not type(self.transition_mechanism):
             raise InvalidInput("all families must use the same kind of noise")
@@ -108,7 +112,7 @@ class Local:
     @property
     def slots(self) -> int:
         """How many one-hot vectors a trajectory is made of in the complement encoding."""
-        return 2 * self.shape.horizon - 1
+        return len(slots_of(self.shape))
 
     @property
     def encoder(self) -> Callable[..., None]:
@@ -132,6 +136,7 @@ class Local:
             outcome=self.mechanism.parameters,
             transition=self.transition_mechanism.parameters,
             variance=np.array([variance["transitions"], variance["visits"], variance["rewards"]]),
+            places=places_of(self.shape),
         )
 
     def families(self) -> tuple[Family, ...]:
@@ -158,6 +163,7 @@ class Local:
             one.user_variance(steps) + (one.sampling_variance if sampling else 0.0) for one, steps in both
         )
         visits = outcome * (1 + (self.encoding == "complement"))
+        moved = visits if places_of(self.shape).all_sure else moved
         found = {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
         return found | {"squares": outcome} if self.encoding == "squares" else found
 
@@ -166,8 +172,14 @@ class Local:
         (outcome, moved), (steps, hops) = (self.mechanism, self.transition_mechanism), self._steps
         summed = 2 if self.encoding == "complement" else 1  # counters that add up to N(s,a)
         each = [outcome.sum_noise(cells, steps) for cells in (1, summed)]
-        each += [moved.sum_noise(cells, hops) for cells in (self.shape.num_states, 1)]
+        support = self.shape.support
+        successors = self.shape.num_states if support is None else support.most_successors
+        each += [moved.sum_noise(cells, hops) for cells in (successors, 1)]
         variance, scale = np.array(each).T
+        if len(places_of(self.shape).sure_row):
+            # The transitions of a sure row are its visits.
+            for place in (ROW, CELL):
+                variance[place], scale[place] = (max(part[place], part[VISIT]) for part in (variance, scale))
         return SumPrecision(variance=variance.copy(), scale=scale.copy())
 
     def count_precision(self) -> CountPrecision:
@@ -195,7 +207,13 @@ class Local:
 
     def begin(self) -> LocalState:
         """Nobody came yet."""
-        return LocalState(message=np.zeros(self.dimension), released=empty_counts(self.shape))
+        return LocalState(message=np.zeros(self._room), released=empty_counts(self.shape))
+
+    @property
+    def _room(self) -> int:
+        """The counters of a message, and scratch space for the categories of one slot of a declared support."""
+        places = places_of(self.shape)
+        return self.dimension + max(places.moved, places.outcomes)
 
     def encode(self, batch: Trajectories, noise: Noise) -> NDArray[np.float64]:
         """The device's side: one message per user, [users, counters]."""
@@ -205,11 +223,11 @@ class Local:
                 f"real ones send integers (`device`), got {type(noise).__name__}"
             )
         users = require_shape(batch, self.shape)
-        messages = np.zeros((len(users), self.dimension))
+        messages = np.zeros((len(users), self._room))
         encode, parameters = self.encoder, self.parameters
         for message, states, actions, rewards in zip(messages, users.states, users.actions, users.rewards, strict=True):
             encode(parameters, message, states, actions, rewards, noise.generator)
-        return messages
+        return messages[:, : self.dimension]
 
     def device(self, states: Ints, actions: Ints, rewards: Floats, noise: SecureNoise) -> Ints:
         """What the device of one user sends in a deployment: integers from the operating system's randomness."""
@@ -226,11 +244,18 @@ class Local:
         released = copy_state(state.released)
         last = state.message.copy()
         for message in messages:
-            add_vector(released, message, self.encoding == "complement", self.shape.horizon)
-            last[:] = message
+            self._add(released, message)
+            last[: self.dimension] = message
         released.variance[:] += len(messages) * self.parameters.variance
         released.users[0] += len(messages)
         return LocalState(message=last, released=released), released
+
+    def _add(self, released: CountStatistics, vector: Floats) -> None:
+        """Add a message, or a sum of messages, to the totals."""
+        if self.shape.support is not None:
+            add_placed(released, vector, places_of(self.shape), self.encoding == "complement")
+        else:
+            add_vector(released, vector, self.encoding == "complement", self.shape.horizon)
 
     def release(
         self, state: LocalState, users: Batch, query: Totals, noise: Noise
@@ -245,7 +270,7 @@ class Local:
         batch = require_shape(users, self.shape)
         vector = self.mechanism.total(self.transition_mechanism, self.encoding, self.shape, batch, noise)
         released = copy_state(state.released)
-        add_vector(released, vector, self.encoding == "complement", self.shape.horizon)
+        self._add(released, vector)
         released.variance[:] += batch.users * self.parameters.variance
         released.users[0] += batch.users
         return LocalState(message=state.message.copy(), released=released), Private(released, self.claim)

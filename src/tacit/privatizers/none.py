@@ -20,18 +20,18 @@ from tacit.arrays import Floats
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.kernels import lean_kernel
+from tacit.mechanisms.noise.places import Places, places_of
 from tacit.privatizers.contract import (
     Batch,
     CountsState,
     certificate_of,
     release_users,
     require_answer,
-    require_no_support,
     require_shape,
 )
 from tacit.privatizers.shuffle.batches import BatchState, batch_spec, batch_statistics, exact_statistics, next_users
 from tacit.privatizers.shuffle.roles import require_complete
-from tacit.privatizers.statistics import add_batch, add_trajectory, count_families
+from tacit.privatizers.statistics import add_batch, add_placed_trajectory, count_families
 from tacit.protocol import Calibration, Kernel, Noise, Private, Query, Totals
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -41,9 +41,9 @@ __all__ = ["Unprotected"]
 
 
 class Parameters(NamedTuple):
-    """No privatizer can do with less."""
+    """Where the counters stand, if a support is declared."""
 
-    unused: int
+    places: Places
 
 
 @lean_kernel
@@ -51,7 +51,7 @@ def release(
     parameters: Parameters, state: CountsState, users: Walked, query: Totals, coins: np.random.Generator
 ) -> None:
     """Add one user to the totals."""
-    add_trajectory(state.released, users.states, users.actions, users.rewards)
+    add_placed_trajectory(state.released, parameters.places, users.states, users.actions, users.rewards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,6 @@ class Unprotected:
     shape: CountShape
     batches: tuple[PlannedBatch, ...] | None = None
     """The schedule of single batches, empty until it is `planned`; None: running totals."""
-
-    def __post_init__(self) -> None:
-        if self.batches is None:
-            require_no_support(self.shape)
 
     @property
     def answers(self) -> type[Query]:
@@ -102,8 +98,8 @@ class Unprotected:
 
     @property
     def parameters(self) -> Parameters:
-        """Nothing to set."""
-        return Parameters(unused=0)
+        """Nothing but places to set."""
+        return Parameters(places=places_of(self.shape))
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""

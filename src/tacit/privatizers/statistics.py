@@ -30,10 +30,22 @@ from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.noise.layout import clipped_index, clipped_reward, transition_cells
+from tacit.mechanisms.noise.places import Places, place_of, places_of, taken
 from tacit.mechanisms.protocol import Encoding
+from tacit.protocol import copy_state
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["Encoding", "add_batch", "add_trajectory", "add_vector", "count_families", "dimension_of", "family_of"]
+__all__ = [
+    "Encoding",
+    "add_batch",
+    "add_placed",
+    "add_placed_trajectory",
+    "add_trajectory",
+    "add_vector",
+    "count_families",
+    "dimension_of",
+    "family_of",
+]
 
 
 @lean_kernel
@@ -52,9 +64,40 @@ def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards
     totals.users[0] += 1
 
 
+@lean_kernel
+def add_placed_trajectory(
+    totals: CountStatistics, places: Places, states: Ints, actions: Ints, rewards: Floats
+) -> None:
+    """The same over a declared support: a step that it excludes is not counted, and sure rows follow from visits."""
+    if not places.declared:
+        add_trajectory(totals, states, actions, rewards)
+        return
+    horizon = actions.shape[0]
+    stages, S, A = totals.visits.shape
+    for h in range(horizon):
+        stage = h if stages > 1 else 0
+        s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
+        row = (stage * S + s) * A + a
+        if place_of(places.zeros, row) >= 0:
+            totals.visits[stage, s, a] += 1.0
+            if place_of(places.ones, row) >= 0:
+                totals.rewards[stage, s, a] += r
+                totals.squares[stage, s, a] += r * r
+            sure = place_of(places.sure_row, row)
+            if sure >= 0:
+                totals.transitions[stage, s, a, places.sure_cell[sure] % S] = totals.visits[stage, s, a]
+        if h < horizon - 1:
+            t = clipped_index(states[h + 1], S)
+            if place_of(places.moves, row * S + t) >= 0:
+                totals.transitions[stage, s, a, t] += 1.0
+    totals.users[0] += 1
+
+
 def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
     """New totals with a batch of exact counts added (rewards taken as binary: their squares are themselves)."""
     transitions, visits, rewards = _pooled(batch, shape)
+    if shape.support is not None:
+        return _add_placed_batch(totals, batch, shape, (transitions, visits, rewards))
     return CountStatistics(
         transitions=totals.transitions + transitions,
         visits=totals.visits + visits,
@@ -63,6 +106,18 @@ def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) ->
         variance=totals.variance.copy(),
         users=totals.users + batch.users,
     )
+
+
+def _add_placed_batch(
+    totals: CountStatistics, batch: ExactCounts, shape: CountShape, counts: tuple[Floats, Floats, Floats]
+) -> CountStatistics:
+    transitions, visits, rewards = counts
+    moved = transitions[: max(1, shape.stages - 1)] if shape.horizon > 1 else transitions[:0]
+    everything = np.concatenate([moved.ravel(), rewards.ravel(), (visits - rewards).ravel()])
+    after: CountStatistics = copy_state(totals)
+    add_placed(after, taken(shape, "complement", everything), places_of(shape), True)
+    after.users[0] += batch.users
+    return after
 
 
 def _pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Floats]:
@@ -87,10 +142,12 @@ def count_families(shape: CountShape, encoding: Encoding) -> tuple[Family, ...]:
     ([10.0, 12.0, 12.0], [10.0, 12.0])
     """
     H = shape.horizon
-    steps = {"transitions": H - 1, "visits": H, "rewards": H}
+    # Steps whose every row within reach is sure have no transitions: Lemma S9 (declared support)
+    moving = H - 1 if shape.support is None else len(places_of(shape).slots) - H
+    steps = {"transitions": moving, "visits": H, "rewards": H}
     if encoding == "complement":
         # r + (1 - r) = 1 in the visited cell: the worst case puts all of it into one of the two counters
-        steps = {"transitions": H - 1, "rewards and complements": H}
+        steps = {"transitions": moving, "rewards and complements": H}
     elif encoding == "squares":
         steps["squares"] = H
     return tuple(family_of(name, count, staged=shape.staged) for name, count in steps.items() if count > 0)
@@ -110,6 +167,9 @@ def dimension_of(shape: CountShape, *, squares: bool = False) -> int:
     256
     """
     stages, S, A = shape.stages, shape.num_states, shape.num_actions
+    if shape.support is not None:
+        places = places_of(shape)
+        return places.counters + (len(places.ones) if squares else 0)
     return int(transition_cells(shape.horizon, stages, S, A)) + (3 if squares else 2) * stages * S * A
 
 
@@ -137,3 +197,30 @@ def add_vector(released: CountStatistics, vector: Floats, complement: bool, hori
                 # Ñ = R̃ + (N - R)~
                 released.visits[h, s, a] += reward + other if complement else other
                 c += 1
+
+
+@lean_kernel
+def add_placed(released: CountStatistics, vector: Floats, places: Places, complement: bool) -> None:
+    """The analyzer over a declared support: what cannot happen stays an exact zero, sure rows follow from visits.
+
+    Without complements squares of rewards are released.
+    """
+    transitions, rewards = released.transitions.reshape(-1), released.rewards.reshape(-1)
+    visits, squares = released.visits.reshape(-1), released.squares.reshape(-1)
+    first = places.moves.shape[0]
+    other = first + places.ones.shape[0]
+    for c in range(first):
+        transitions[places.moves[c]] += vector[c]
+    one = 0
+    for c in range(places.zeros.shape[0]):
+        row, amount = places.zeros[c], vector[other + c]
+        if one < places.ones.shape[0] and places.ones[one] == row:
+            reward = vector[first + one]
+            rewards[row] += reward
+            squares[row] += reward if complement else vector[other + places.zeros.shape[0] + one]
+            # Ñ = R̃ + (N - R)~, and (N - R)~ alone where nothing can be earned
+            amount = reward + amount if complement else amount
+            one += 1
+        visits[row] += amount
+    for c in range(places.sure_row.shape[0]):
+        transitions[places.sure_cell[c]] = visits[places.sure_row[c]]

@@ -3,7 +3,7 @@
     trust     mechanisms (the default of `tight` first)               calibration `paper`: three families, and
     central   factorization, kary-tree, gaussian-tree, laplace-tree   laplace-tree of scale 3H⌈log₂K⌉/ε
               batched, batched-factorization
-    shuffle   binomial                                                τ = 96 ln(2/β)/ε'² noise bits
+    shuffle   binomial, mirrored-binomial (both: the less noisy)      τ = 96 ln(2/β)/ε'² noise bits
     local     subset, oue, laplace, gaussian, rr, bounded             as printed in [garcelon2021local]
 
 Without a mechanism, `tight` takes the first one that can give the requested delta: with delta = 0 (pure differential
@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
 from tacit.accounting.units import largest_report_epsilon
@@ -40,6 +40,8 @@ from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.returns import OneBitReturns
+from tacit.privatizers.shuffle.batches import batch_spec
+from tacit.privatizers.shuffle.noise import BitKind
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import ReleaseSpec
@@ -132,11 +134,11 @@ def _require_support(request: PrivacyRequest) -> None:
     if getattr(request.shape, "support", None) is None:
         return
     foreign = request.mechanism is not None and is_foreign(request.mechanism)
-    if foreign or request.calibrated == "paper" or (request.asks, request.trust) not in OVER_SUPPORT:
-        able = ", ".join(f"{asks.words()} under trust {trust}" for asks, trust in OVER_SUPPORT)
+    if foreign or request.calibrated == "paper" or request.asks not in OVER_SUPPORT:
+        able = " and ".join(asks.words() for asks in OVER_SUPPORT)
         raise NotSupported(
             f"a declared support is used for {able}, with built-in noise of the calibration 'tight', not for "
-            f"{request.asks.words()} under trust {request.trust} as asked; leave the support out, or use bucb"
+            f"{request.asks.words()} as asked; leave the support out, or use another learner, 'tight' or no mechanism"
         )
 
 
@@ -285,8 +287,8 @@ def _shuffled(request: PrivacyRequest) -> Shuffled:
         spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
         protocol = partial(Shuffle.paper, spec, variant=request.variant)
     else:
-        spec = ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H)
-        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS)
+        spec = batch_spec(shape, calibration, None)
+        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS, kind=_bit_kind(request))
 
     def made(epsilon: float) -> Shuffled:
         honest = request.honest_fraction
@@ -303,8 +305,19 @@ def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
         claim=claim,
         calibration=calibration,
         variant=request.variant,
+        kind=_bit_kind(request),
         honest=request.honest_fraction,
     )
+
+
+def _bit_kind(request: PrivacyRequest) -> BitKind | None:
+    """The noise bits that are named; None: the least noise of all (`tight`), or what is printed."""
+    if request.mechanism is None:
+        return None
+    row, name = mechanism_row("shuffle", request.mechanism), cast("BitKind", request.mechanism)
+    if request.calibrated == "paper" and not row.printed:
+        raise NotSupported(f"no paper prints {name} noise; use the calibration 'tight', or leave the mechanism out")
+    return name
 
 
 def _central_batches(request: PrivacyRequest) -> CentralBatches:
@@ -439,9 +452,5 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
 }
 """Who answers which query under which trust model."""
 
-OVER_SUPPORT: Final[tuple[tuple[type[Query], Trust], ...]] = (
-    (BatchQuery, "none"),
-    (BatchQuery, "central"),
-    (BatchQuery, "shuffle"),
-)
-"""Who releases only the counters that can move, where a support is declared; everybody else refuses."""
+OVER_SUPPORT: Final[tuple[type[Query], ...]] = (Totals, BatchQuery)
+"""What is released over the counters that can move only, where a support is declared; everything else refuses."""

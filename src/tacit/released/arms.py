@@ -70,7 +70,10 @@ class GaussianSum:
 
 @dataclass(frozen=True, slots=True)
 class BitNoiseSum:
-    """Half the difference of two centred sums of noise bits in the sum of an arm."""
+    """Half the difference of two centred sums of so many noise bits each in the sum of an arm.
+
+    A mirrored bit has the centred law of a bit that is subtracted, so mirrored noise is the same with twice the bits.
+    """
 
     bits: int
     probability: float

@@ -74,6 +74,8 @@ class BatchReport:
     messages_per_user: int
     """Messages of one device, padding included."""
     bytes_per_user: int
+    noise: str | None = None
+    """The name of the noise; None: written before version 0.6.0, which did not say."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; infinity is written "inf"."""
@@ -84,7 +86,8 @@ class BatchReport:
     def from_dict(cls, plain: Mapping[str, Any]) -> BatchReport:
         """The report that `to_dict` wrote."""
         names = set(cls.__dataclass_fields__)
-        require(set(plain) == names, f"a batch has the entries {', '.join(sorted(names))}", sorted(plain))
+        known = set(plain) in (names, names - {"noise"})
+        require(known, f"a batch has the entries {', '.join(sorted(names))}", sorted(plain))
         return cls(**{**plain, "epsilon": float(plain["epsilon"])})
 
 

@@ -68,6 +68,11 @@ class ReturnStatistics(NamedTuple):
     users: Ints
     """[1]: how many people answered in all."""
 
+    def first(self, groups: int) -> ReturnStatistics:
+        """The answers of so many groups: nobody was asked in others, whatever reports of a study say."""
+        require(len(self.ones) >= groups, f"answers must come from {groups} groups", len(self.ones))
+        return self._replace(ones=self.ones[:groups], groups=self.groups[:groups])
+
 
 class BitNoise(NamedTuple):
     """The public noise of one bit: E answer = flip + (1 − 2 flip) bit; de-biased, its noise has this variance."""

@@ -46,6 +46,13 @@ KINDS: Final[Mapping[type[Query], Kind]] = {
 }
 """How runs are put together, by what their learner asks for."""
 
+NO_COUNTERS: Final[Mapping[type[Query], str]] = {
+    ReturnQuery: "people say one bit about a return, and no counter that could be left out",
+    SoftmaxQuery: "a gradient has a number for every parameter, whatever can happen",
+    LossQuery: "a layered world has counters for moves to the next layer only: its layers are its public support",
+}
+"""Why there is nothing to declare a support for."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Assembled:
@@ -122,6 +129,8 @@ def assemble(config: RunConfig) -> Assembled:
     row.check(name, options)
     row.check_constants(name, config.constants)
     row.check_budget(name, config.budget)
+    if config.support is not None and row.asks in NO_COUNTERS:
+        raise NotSupported(f"{name} has no use for a declared support: {NO_COUNTERS[row.asks]}; leave the support out")
     kind = KINDS[row.asks]
     chosen = Chosen(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)

@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
+from tacit.runs.line_names import name_lines
 from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
 from tacit.runs.result import Result
 from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, style_of
@@ -42,6 +43,7 @@ __all__ = [
     "references",
     "save_figure",
     "series",
+    "slope_guide",
     "style_of",
     "values_of",
 ]
@@ -66,8 +68,6 @@ BAND_WORDS: Final[Mapping[Band, str]] = {
     "none": "no band",
 }
 SUFFIXES: Final = (".png", ".svg", ".pdf")
-LINE_POINTS: Final = 11.0
-"""The height of a label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ class FigureSpec:
     panel: Panel | None = None
     columns: int | None = None
     guide: bool = True
+    first: int = 1
 
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Draw the figure of these results; `title` serves if it has none of its own."""
@@ -98,6 +99,7 @@ class FigureSpec:
             panel=self.panel,
             columns=self.columns,
             guide=self.guide,
+            first=self.first,
         )
 
 
@@ -112,6 +114,7 @@ def plot(
     panel: Panel | None = None,
     columns: int | None = None,
     guide: bool = False,
+    first: int = 1,
 ) -> Figure:
     """Draw the regret of several runs in one figure (simulation only) and, given a path, save it there.
 
@@ -136,9 +139,10 @@ def plot(
         side by side, one legend below them names the lines; else each is named where it ends.
     guide
         Draw a line with the slope of √K beside them, where both axes are logarithmic.
+    first
+        The first episode that is shown.
     """
-    require(len(results) > 0, "a figure needs at least one result", len(results))
-    check_choices(band, log)
+    _require_drawable(results, band, log)
     target = None if path is None else _target(place_of(path))
     from matplotlib.figure import Figure
 
@@ -156,7 +160,7 @@ def plot(
     for empty in places[len(panels) :]:
         figure.delaxes(empty)
     ends = [
-        _panel(ax, name, members, styles, band=band, per_episode=per_episode, log=log)
+        _panel(ax, name, members, styles, band=band, per_episode=per_episode, log=log, first=first)
         for ax, (name, members) in zip(axes, panels.items(), strict=True)
     ]
     for i, ax in enumerate(axes):
@@ -165,7 +169,7 @@ def plot(
         if i % columns:
             ax.set_ylabel("")
         if guide and ax.get_xscale() == ax.get_yscale() == "log" and per_episode is not True:
-            _guide(ax, per_episode=per_episode)
+            slope_guide(ax, per_episode=per_episode)
     if title:
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     caption = _caption(results, band)
@@ -175,10 +179,15 @@ def plot(
         figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
         figure.draw_without_rendering()  # settles the layout, so that labels can be kept apart
         for ax, named in zip(axes, ends, strict=True):
-            _name_lines(ax, named)
+            name_lines(ax, named)
     if target is not None:
         save_figure(figure, target)
     return figure
+
+
+def _require_drawable(results: Sequence[Result], band: Band, log: LogAxes) -> None:
+    require(len(results) > 0, "a figure needs at least one result", len(results))
+    check_choices(band, log)
 
 
 def _caption(results: Sequence[Result], band: Band) -> str:
@@ -237,18 +246,23 @@ def _panel(
     band: Band,
     per_episode: PerEpisode,
     log: LogAxes,
+    first: int,
 ) -> list[tuple[float, float, str, str]]:
     """Draw one environment; returns where each line ends, its name and its colour."""
     ends: list[tuple[float, float, str, str]] = []
     last = max(members, key=lambda result: result.config.episodes)
-    lines = [(result, *series(result, band=band, per_episode=per_episode)) for result in members]
+    lines: list[tuple[Result, Floats, Floats, Floats, Floats]] = []
+    for result in members:
+        x, mean, low, high = _from(first, series(result, band=band, per_episode=per_episode))
+        lines.append((result, x, mean, low, high))
     live = any(result.returns for result in members)
     if live:  # returns may be negative, and nothing is to be read off their logarithm
         log = "x" if "x" in log else "none"
     floor = log_floor([line[2] for line in lines]) if "y" in log else -np.inf
     if not any(result.config.learner == "uniform" for result in members):
-        for words, style, x, values in references(last, per_episode=per_episode):
-            y = np.maximum(values, floor)
+        for words, style, episodes, values in references(last, per_episode=per_episode):
+            x, y = _from(first, (episodes, values))
+            y = np.maximum(y, floor)
             color, dash, _ = REFERENCE_STYLES[style]
             ax.plot(x, y, color=color, linewidth=1.0, linestyle=dash, zorder=1, label=words)
             ends.append((float(x[-1]), float(y[-1]), words, color))
@@ -268,25 +282,30 @@ def _panel(
     names = {False: "cumulative regret", True: "regret per episode", "so far": "regret per episode so far, $R_k/k$"}
     ax.set_ylabel("return per episode" if live else names[per_episode], color=GREY)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(colors=GREY, labelsize=8)
+    ax.tick_params(which="both", colors=GREY, labelsize=8)
     ax.grid(axis="y", color="#e4e4e4", linewidth=0.6, zorder=0)
     ax.set_axisbelow(True)
-    _scale(ax, log, floor, float(min(result.episodes[0] for result in members)), float(last.episodes[-1]), free=live)
+    _scale(ax, log, floor, float(min(line[1][0] for line in lines)), float(last.episodes[-1]), free=live)
     return ends
 
 
-def _guide(ax: Axes, *, per_episode: PerEpisode) -> None:
-    """A line with the slope of √K over the last decade and a half, or of 1/√K where regret is divided by episodes."""
-    power = -0.5 if per_episode else 0.5
+def _from(first: int, line: Sequence[Floats]) -> list[Floats]:
+    """A line from the episode `first` on: the first of its arrays are the episodes."""
+    return [values[line[0] >= first] for values in line]
+
+
+def slope_guide(ax: Axes, *, per_episode: PerEpisode) -> None:
+    """A line with the slope of √K, below on the right; or of 1/√K, below on the left, where regret is divided by K."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    ends = np.array([max(left, right / 30.0), right / 1.3])
-    # Its middle stands at a quarter of the height of the panel, where few lines pass.
-    middle = low ** (0.5 if per_episode else 0.78) * high ** (0.5 if per_episode else 0.22)
-    y = middle * (ends / np.sqrt(ends.prod())) ** power
+    # At most a decade and a half, and a third of the height of the panel; its middle stands where few lines pass.
+    span = min(25.0, right / left / 3.0, (high / low) ** (2.0 / 3.0))
+    power, share = (-0.5, 0.3) if per_episode else (0.5, 0.22)
+    ends = 1.5 * left * np.array([1.0, span]) if per_episode else right / 1.3 / np.array([span, 1.0])
+    y = low ** (1.0 - share) * high**share * (ends / np.sqrt(ends.prod())) ** power
     ax.plot(ends, y, color="#b0b0b0", linewidth=0.9, zorder=1)
-    name = "slope -1/2" if per_episode else "slope 1/2"
-    ax.annotate(name, (ends[0], y[0]), xytext=(-3, 0), textcoords="offset points", fontsize=7.5, color="#8a8a8a",
-                ha="right", va="center")  # fmt: skip
+    name, at, side = ("slope -1/2", 1, "left") if per_episode else ("slope 1/2", 0, "right")
+    ax.annotate(name, (ends[at], y[at]), xytext=(3 if at else -3, 0), textcoords="offset points", fontsize=7.5,
+                color="#8a8a8a", ha=side, va="center")  # fmt: skip
 
 
 def _legend(figure: Figure, axes: Sequence[Axes], caption: str) -> None:
@@ -351,52 +370,6 @@ def _scale(ax: Axes, log: LogAxes, floor: float, first: float, last: float, *, f
         if not free:
             ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
         ax.yaxis.set_major_formatter(thousands)
-
-
-def _name_lines(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write each name beside the end of its line, pushed apart just enough to be read."""
-    per_point = ax.get_figure(root=True).dpi / 72.0  # type: ignore[union-attr]
-    heights = [float(ax.transData.transform((x, y))[1]) / per_point for x, y, _, _ in ends]
-    bottom = float(ax.transAxes.transform((0.0, 0.0))[1]) / per_point
-    places = _apart(heights, LINE_POINTS, bottom)
-    for (x, y, name, color), height, place in zip(ends, heights, places, strict=True):
-        moved = place - height
-        line = {
-            "arrowstyle": "-",
-            "color": color,
-            "linewidth": 0.6,
-            "shrinkA": 0.0,
-            "shrinkB": 0.0,
-            "relpos": (0.0, 0.5),
-        }
-        ax.annotate(
-            name,
-            xy=(x, y),
-            xytext=(12.0, moved),
-            textcoords="offset points",
-            fontsize=8.5,
-            color=color,
-            va="center",
-            annotation_clip=False,
-            arrowprops=line,
-        )
-
-
-def _apart(heights: Sequence[float], gap: float, bottom: float) -> list[float]:
-    """The nearest heights that keep the order and are at least `gap` apart: blocks of names that touch stay centred."""
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    blocks: list[tuple[float, int]] = []  # centre of a block and how many names it holds
-    for i in order:
-        centre, count = heights[i], 1
-        while blocks and blocks[-1][0] + gap * (blocks[-1][1] + count) / 2.0 > centre:
-            other, size = blocks.pop()
-            centre, count = (other * size + centre * count) / (size + count), size + count
-        blocks.append((max(centre, bottom + gap * (count - 1) / 2.0), count))
-    places = [centre + gap * (k - (count - 1) / 2.0) for centre, count in blocks for k in range(count)]
-    placed = [0.0] * len(heights)
-    for i, place in zip(order, places, strict=True):
-        placed[i] = place
-    return placed
 
 
 def _target(path: Path) -> Path:

@@ -142,13 +142,12 @@ def declared_support(chosen: Chosen, mdp: Countable) -> Support | None:
     """What the environment declares, where the run says to use it; None: the run uses no declaration."""
     if chosen.config.support is None:
         return None
-    found = mdp.support if isinstance(mdp, TabularMDP | SeenMDP) else None
-    if found is None:
+    if mdp.support is None:
         raise InvalidInput(
             f"{mdp.name or 'this environment'} must declare its support before a run can use it, and declares none; "
-            "make it with TabularMDP(..., support=Support(...)), or leave support out"
+            "make it with TabularMDP(..., support=Support(...)) or live(..., support=...), or leave support out"
         )
-    return found
+    return mdp.support
 
 
 def privacy_request(chosen: Chosen, asks: type[Query], shape: Any) -> PrivacyRequest:

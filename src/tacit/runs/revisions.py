@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "WITH_MECHANISM", "learner_revision", "revision_of"]
+from tacit.ids import TITRATION_ID
+
+__all__ = [
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "WITH_MECHANISM", "WORLDS", "learner_revision", "revision_of",
+    "world_revision",
+]  # fmt: skip
 
 Changes = tuple[str, ...]
 
@@ -27,7 +32,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "psrl": (),
     "sdp-pe": (),
     "sdp-pe-plus": (),
-    "sdp-bucb": (),
+    "sdp-bucb": ("0.6.0: bucb by another name",),
     "bucb": (),
     "dp-pg": (),
     "dp-npg": (),
@@ -57,6 +62,7 @@ MECHANISMS: Final[Mapping[str, Changes]] = {
     "batched": (),
     "batched-factorization": (),
     "binomial": (),
+    "mirrored-binomial": (),
     "subset": (),
     "oue": (),
     "laplace": (),
@@ -94,6 +100,11 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
 
+WORLDS: Final[Mapping[str, Changes]] = {
+    TITRATION_ID: ("0.6.0: single precision, exact insulin, steps of Kutta; glucose within 0.01 mg/dL of what it was",),
+}
+"""Simulated worlds by Gymnasium id; those whose numbers never changed are not listed, and no fingerprint names them."""
+
 
 def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> str:
     """The revision of a learner with these options in a run with this mechanism, written behind its name.
@@ -106,6 +117,15 @@ def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> s
     names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
     own = tuple(change for known in names for change in WITH_MECHANISM.get((known, mechanism), ()))
     return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
+
+
+def world_revision(source: str) -> tuple[str, ...]:
+    """The revision of a simulated world, written behind its id; nothing for worlds whose numbers never changed.
+
+    >>> world_revision("tacit/Titration-v0"), world_revision("CartPole-v1")
+    (('tacit/Titration-v0 r2',), ())
+    """
+    return (revision_of(WORLDS, source),) if source in WORLDS else ()
 
 
 def revision_of(table: Mapping[str, Changes], name: str) -> str:

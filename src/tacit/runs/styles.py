@@ -102,9 +102,9 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def _name(label: str) -> str:
-    name = label.rpartition(", ")[0]
-    if name in NAMED:
-        return name
+    for name in (label, label.rpartition(", ")[0]):
+        if name in NAMED:
+            return name
     name = label.split(", ")[0]
     for noise in NOISES:
         name = name.removesuffix(noise)

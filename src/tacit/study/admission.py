@@ -27,6 +27,7 @@ def believed(bundle: bytes, design: Design, claim: PrivacyClaim, pinned: Path | 
     slot = asked["slot"]
     fits = slot < len(design.channels) and design.channels[slot] == asked["channel"]
     require(fits, "a bundle must ask by the channel of its design", "another channel")
+    require(asked.sees == design.sees, "a bundle must have the features of its design", "others")
     require(asked.claim == claim, "a bundle must make the claim of its design", "another claim")
     return asked
 

@@ -12,6 +12,8 @@
     fallback     the policy to use when `kill` is true, and when a device refuses a bundle
     head         the place in the collector's ledger that the learner has seen
     previous     the digest of the bundle before this one
+    sees         the public features of the states, only where the design declares some: policies and the channel are
+                 over features, and a device looks its states up before it acts or encodes
     signature    Ed25519; a bundle without one is "unsigned"
 
 B1  A bundle is the same for everybody, and the same bytes whenever it is asked for.
@@ -29,11 +31,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.released.counts import CountShape
+from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import Signed, canonical, digest, examine, sign
 from tacit.study.channels import channel_from_dict
 from tacit.study.contract import Channel
+from tacit.study.declared import Features, declared_features
 from tacit.study.parts import Head
 from tacit.study.queries import query_from_dict
 
@@ -49,6 +55,7 @@ ENTRIES: Final = frozenset(
         *("kill", "head", "previous"),
     )
 )
+OPTIONAL: Final = frozenset(("sees", "signature"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +69,8 @@ class Bundle:
     query: Any
     arms: tuple[tuple[AnyPolicy, Fraction], ...]
     fallback: AnyPolicy
+    sees: Features | None
+    """What policies and channel see of the states; None: the states themselves."""
 
     @classmethod
     def make(cls, content: Mapping[str, Any], key: Path | None) -> bytes:
@@ -81,7 +90,7 @@ class Bundle:
             raise InvalidInput("a bundle must be JSON as 'tacit study plan' writes it") from error
         known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
         require(known, f"a bundle must be a {FORMAT} of version {VERSION}", "something else")
-        unknown = sorted(set(content) - ENTRIES - {"signature"})
+        unknown = sorted(set(content) - ENTRIES - OPTIONAL)
         require(not unknown, "a bundle must have no unknown entries", f"{len(unknown)} of them", "update tacit")
         missing = sorted(ENTRIES - set(content))
         require(not missing, "a bundle must be complete", f"no {', '.join(missing)}")
@@ -106,11 +115,13 @@ class Bundle:
             require(bool(text) and len(set(names)) == len(names), f"{name} must be different names", "others")
         low, high = (require_real("bounds of rewards", bound) for bound in content["rewards"])
         require(low < high, "rewards must have two bounds, the lower one first", (low, high))
+        sees = declared_features(Features.from_dict(content["sees"]), content["states"]) if "sees" in content else None
         asked = content["query"] is not None
         for name in ("channel", "slot", "target", "least"):
             require((content[name] is not None) == asked, f"a bundle has a {name} where it has a query", "otherwise")
         require(isinstance(content["kill"], bool), "kill must be true or false", "something else")
         require(not (content["kill"] and asked), "a bundle that ends a study must ask nothing", "a query")
+        sizes = (horizon, len(content["states"] if sees is None else sees.names), len(content["actions"]))
         claim = PrivacyClaim.from_dict(content["claim"])
         query = query_from_dict(content["query"]) if asked else None
         channel = None
@@ -121,10 +132,13 @@ class Bundle:
             same = same and channel.questions == questions and type(channel.query) is type(query)
             require(same, "sizes and questions of a bundle must be those of its channel", "others")
             require(channel.claim == claim, "the claim of a bundle must be that of its channel", "another")
-        sizes = (horizon, len(content["states"]), len(content["actions"]))
+            _require_shape(channel, sizes)
         arms = tuple((_policy(plain, sizes), Fraction(*weight)) for plain, weight in content["policies"])
         whole = bool(arms) and all(weight > 0 for _, weight in arms) and sum(weight for _, weight in arms) == 1
         require(whole, "the weights of a bundle's policies must be positive and add up to 1", "others")
+        if isinstance(query, ReturnQuery):
+            groups = len(query.groups)
+            require(len(arms) == groups, "a question about groups must come with one policy for every group", len(arms))
         for name in ("study", "previous"):
             require(len(bytes.fromhex(content[name])) == 32, f"{name} must be a SHA-256 digest", "something else")
         return cls(
@@ -135,10 +149,20 @@ class Bundle:
             query=query,
             arms=arms,
             fallback=_policy(content["fallback"], sizes),
+            sees=sees,
         )
 
     def __getitem__(self, name: str) -> Any:
         return self.content[name]
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The names of what policies are tables over: features where they are declared, else states."""
+        return tuple(self.content["states"]) if self.sees is None else self.sees.names
+
+    def seen(self, states: Ints) -> Ints:
+        """What policies and the channel see of states: their features where some are declared, else the states."""
+        return states if self.sees is None else self.sees.seen(states)
 
     @property
     def study(self) -> bytes:
@@ -153,6 +177,14 @@ class Bundle:
     def examined(self, pinned: Path | None) -> Signed:
         """What the signature is worth to a reader who has pinned this public key, or none."""
         return examine(self.content, pinned)
+
+
+def _require_shape(channel: Channel, sizes: tuple[int, int, int]) -> None:
+    """The channel must count what policies see."""
+    shape = getattr(channel, "shape", None)
+    if isinstance(shape, CountShape):
+        found = (shape.horizon, shape.num_states, shape.num_actions)
+        require(found == sizes, f"the shape of a channel must be that of its bundle, {list(sizes)}", list(found))
 
 
 def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int]) -> AnyPolicy:

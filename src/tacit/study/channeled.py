@@ -31,7 +31,9 @@ from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
+from tacit.released.returns import BitNoise, ReturnQuery
 from tacit.study.channels.common import reports_of
+from tacit.study.channels.returns import ReturnChannel, groups_of
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Basis, Channel
 
@@ -121,6 +123,10 @@ class Channeled:
         """What the basis states about people who send a part only."""
         return _stated(self.basis, "sampling")  # type: ignore[no-any-return]
 
+    def bit_noise(self) -> BitNoise:
+        """What the basis states about one bit of a return."""
+        return _stated(self.basis, "bit_noise")  # type: ignore[no-any-return]
+
     def certificate(self) -> Certificate:
         """What the exact accountant finds for a person with all reports of the claim's unit."""
         std = self.noise_std()
@@ -159,7 +165,7 @@ class Channeled:
             people = users.users
             secret, payload = channel.simulate(state.secret, users, query, noise)
         else:
-            bodies = state.bodies if question else tuple(channel.encode(one, noise) for one in _people(users))
+            bodies = state.bodies if question else tuple(_encoded(channel, query, users, noise))
             people = len(bodies)
             secret, payload = channel.release(state.secret, bodies, query, noise)
         memory, private = channel.read(state.memory, payload, people)
@@ -188,6 +194,16 @@ def _released(memory: Any) -> Any:
     if not hasattr(memory, "released"):
         raise InvalidInput(f"the memory of a channel must have a field `released`, got {type(memory).__name__}")
     return memory.released
+
+
+def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
+    """What the devices of a batch send; bits about returns come one group after the other."""
+    if not isinstance(channel, ReturnChannel) or not isinstance(query, ReturnQuery):
+        yield from (channel.encode(one, noise) for one in _people(users))
+        return
+    require(len(users) == query.users, f"the groups of the query have {query.users} users", len(users))
+    for group, one in zip(groups_of(query), _people(users), strict=True):
+        yield channel.told(query, group).encode(one, noise)
 
 
 def _people(users: Any) -> Iterator[Trajectory]:

@@ -87,17 +87,18 @@ def run_demo(
         stages=STAGES,
         target=target,
     )
-    tell(f"designed: {len(design.channels)} stages of {target} people under trust {trust}, epsilon {epsilon:g}")
+    sizes = [int(channel["target"]) for channel in design.channels]
+    tell(f"designed: {len(sizes)} stages of {sum(sizes)} people in all under trust {trust}, epsilon {epsilon:g}")
     tell(str(design.choice))
     keys, signature = _keys(place)
     study = Study.new(place / "study", design, key=keys[0], collector=keys[3], seed=seed)
     collector = Collector.new(place / "collector", design, key=keys[2], learner=keys[1])
     rng, rows = np.random.default_rng(seed), []
-    for number in range(len(design.channels)):
+    for number, size in enumerate(sizes):
         bundle = study.plan()
         (place / f"bundle-{number}.json").write_bytes(bundle)
         collector.open(bundle)
-        names = [f"person {number}-{i}" for i in range(target)]
+        names = [f"person {number}-{i}" for i in range(size)]
         returns: list[float] = []
         answers = collector.add_many(_reports(place, bundle, names, world, rng, keys[1], returns))
         counted = collector.close()

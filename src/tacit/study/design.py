@@ -29,34 +29,41 @@ from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
-from tacit.learners.contract import StageRequest
+from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
 from tacit.privatizers.request import PrivacyRequest, make_claim
+from tacit.privatizers.table import OVER_SUPPORT
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_kind import GradientKind
 from tacit.runs.kind import Chosen, count_shape, privacy_request
 from tacit.runs.signature import canonical
+from tacit.study import lots
 from tacit.study.channeled import Channeled
 from tacit.study.channels import channel_from_dict
 from tacit.study.channels.batch_basis import CentralBatchBasis
 from tacit.study.channels.central_basis import CentralBasis
 from tacit.study.channels.gradient_basis import GradientBasis
 from tacit.study.channels.local_basis import LocalBasis
+from tacit.study.channels.return_basis import ReturnBasis
 from tacit.study.channels.shuffle_basis import ShuffleBasis
 from tacit.study.contract import Basis, Channel, StageSize
+from tacit.study.declared import Features, declared_features, declared_support, declared_words, seen_support
 from tacit.study.ladder import require_ladder
+from tacit.support import Support
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
 FORMAT: Final = "tacit-study"
 FORMAT_VERSION: Final = 1
-OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget"))
+OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget", "support", "sees"))
+DECLARED: Final[Mapping[str, Any]] = {"support": Support, "sees": Features}
 TRUSTS: Final = tuple(trust for trust in get_args(Trust) if trust != "none")
 
 
@@ -102,6 +109,10 @@ class StudyDesign:
     """How much mean return the people of the study may lose against it (`tacit.planning.loss_budget`)."""
     stage_loss_budget: float | None = None
     """The same for every single stage."""
+    support: Support | None = None
+    """The public declaration of what can happen, over the states: what cannot move is not released."""
+    sees: Features | None = None
+    """The public declaration of what a policy sees of a state; None: the state itself."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -109,6 +120,7 @@ class StudyDesign:
         plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "ladder", "channels")}
         plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
         plain["fallback"] = dict(self.fallback)
+        plain |= {name: None if plain[name] is None else plain[name].to_dict() for name in DECLARED}
         # Studies that know nothing of these are written as before there were any.
         plain = {name: value for name, value in plain.items() if name not in OPTIONAL or value is not None}
         return {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}
@@ -127,6 +139,7 @@ class StudyDesign:
             given["unit"] = PrivacyUnit(**given["unit"])
             given["rewards"] = _bounds(given["rewards"])
             given |= {name: tuple(given[name]) for name in ("states", "actions", "ladder", "channels")}
+            given |= {name: kind.from_dict(given[name]) for name, kind in DECLARED.items() if name in given}
             return cls(**given)
         except TypeError as error:
             raise InvalidInput("the entries of a design must have the types that 'tacit study new' writes") from error
@@ -145,6 +158,8 @@ class StudyDesign:
         plain = self.trust != "local" or not sizes
         require(plain, "a ladder must not be set where every message is public, and so is their number", "local trust")
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
+        declared_support(self.support, self.states, self.actions, self.horizon)
+        declared_features(self.sees, self.states)
         self.policy_of_last_resort()
         _ = self.budget
         require(self.loss_budget is None or self.baseline is not None, "a loss_budget needs a baseline", "none")
@@ -157,6 +172,16 @@ class StudyDesign:
             require(self.stage_loss_budget is None, must, "none", "give both")
             return None
         return LossBudget(total=self.loss_budget, stage=self.stage_loss_budget)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The names of what policies are tables over: features where they are declared, else states."""
+        return self.states if self.sees is None else self.sees.names
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        """What the design declares to be public about the world, in words; empty where it declares nothing."""
+        return declared_words(seen_support(self.support, self.sees), self.sees)
 
     @property
     def choice(self) -> str | None:
@@ -172,8 +197,9 @@ class StudyDesign:
         """The fallback policy."""
         policy = tabular(policy_from_dict(self.fallback))
         table = policy.probabilities(len(self.actions))
-        wanted = (self.horizon, len(self.states), len(self.actions))
-        require(table.shape == wanted, f"the fallback policy must have the shape {wanted}", table.shape)
+        wanted = (self.horizon, len(self.rows), len(self.actions))
+        what = "steps, states and actions" if self.sees is None else "steps, features and actions"
+        require(table.shape == wanted, f"the fallback policy must have the {what} {wanted}", table.shape)
         return policy
 
     def parts(self) -> StudyParts:
@@ -233,29 +259,30 @@ def plan_study(
     baseline: object = None,
     loss_budget: float | None = None,
     stage_loss_budget: float | None = None,
+    support: object = None,
+    sees: object = None,
 ) -> StudyDesign:
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
     States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
     target by default; one under local trust, where no noise depends on others). A `ladder` of sizes from `least` on
-    keeps the number of people who came from being known: reports above the highest rung reached are dropped by lot.
-    `stationary` declares in public that transitions and rewards do not depend on the step; `auto`, the default learner,
-    then pools the steps. A `baseline` is what people do already ('always ACTION', 'uniform', a policy or its table); it
-    is the fallback unless another one is given, and with a `loss_budget` the study explores conservatively: its people
-    lose no more mean return against the baseline than this share of the largest one, with probability 95%.
+    hides how many people came: reports above the highest rung reached are dropped by lot. `stationary` declares in
+    public that nothing depends on the step; `auto`, the default learner, then pools the steps. A `baseline` is what
+    people do already ('always ACTION', 'uniform', a policy or its table) and the fallback unless another one is given;
+    with a `loss_budget` people lose at most this share of the largest return against it, with probability 95%.
+    `support` and `sees` declare in public what can happen, and what policies see of a state (`tacit.study.declared`).
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
     >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
     ('bucb:pooled=true', 900, 10, True)
     """
-    H = require_count("horizon", horizon)
+    H, wanted = require_count("horizon", horizon), require_count("target", target)
     named = (_names("state", states), _names("action", actions))
-    wanted = require_count("target", target)
-    if least is None:
-        least = 1 if trust == "local" else max(min(2, wanted), math.ceil(0.9 * wanted))
+    seen, known = declared_features(sees, named[0]), declared_support(support, *named, H)
+    _require_over_states(seen, baseline, loss_budget)
     usual = None if baseline is None else baseline_policy(_nobody_knows(H, *named), baseline_table(baseline))
-    resort = fallback or usual or uniform_policy(H, len(named[0]), len(named[1]))
+    resort = fallback or usual or uniform_policy(H, len(named[0] if seen is None else seen.names), len(named[1]))
     draft = StudyDesign(
         name=name,
         states=named[0],
@@ -268,7 +295,7 @@ def plan_study(
         delta=require_real("delta", delta, low=0.0, high=1.0),
         stages=stages,
         target=wanted,
-        least=least,
+        least=_least(trust, wanted) if least is None else least,
         ladder=tuple(ladder),
         unit=PrivacyUnit(reports=require_count("reports_per_person", reports_per_person), per_stage=1),
         mechanism=mechanism,
@@ -283,11 +310,31 @@ def plan_study(
         baseline=None if usual is None else policy_to_dict(usual),
         loss_budget=loss_budget,
         stage_loss_budget=stage_loss_budget,
+        support=known,
+        sees=seen,
     )
-    draft = _resolved(draft)
+    return _calibrated(_resolved(draft))
+
+
+def _calibrated(draft: StudyDesign) -> StudyDesign:
+    """The design with the channels of its stages, if it keeps its claim."""
     parts = draft.parts()
     require(parts.certificate.holds, "a study must keep its claim", parts.certificate.verdict)
     return replace(draft, channels=tuple(channel.to_dict() for channel in parts.channels))
+
+
+def _least(trust: Trust, target: int) -> int:
+    """How many reports a stage needs where nobody says: nine tenths; one where no noise depends on others."""
+    return 1 if trust == "local" else max(min(2, target), math.ceil(0.9 * target))
+
+
+def _require_over_states(seen: Features | None, *given: object) -> None:
+    """Refuse what is over states in a study over features."""
+    if seen is not None and any(one is not None for one in given):
+        raise NotSupported(
+            "a baseline is over states: no loss budget and no start from it over features; leave sees out, or give "
+            "what people do already as the fallback, over features"
+        )
 
 
 def _resolved(draft: StudyDesign) -> StudyDesign:
@@ -301,7 +348,7 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
             trust=draft.trust,
             episodes=draft.stages * draft.target,
             horizon=draft.horizon,
-            states=len(draft.states),
+            states=len(draft.rows),
             actions=len(draft.actions),
             stationary=draft.stationary,
             epsilon=draft.epsilon,
@@ -336,15 +383,19 @@ class _Choices:
     baseline: Table | None
     loss_budget: float | None
     stage_loss_budget: float | None
+    support: Support | None
+    """Of what is seen."""
+    sees: Features | None
 
     @classmethod
     def of(cls, design: StudyDesign) -> _Choices:
-        own = ("sizes", "baseline")
+        own = ("sizes", "baseline", "support")
         shared = {item.name: getattr(design, item.name) for item in fields(cls) if item.name not in own}
         usual = None if design.baseline is None else baseline_table(policy_from_dict(design.baseline))
         table = None if isinstance(usual, str) else usual
-        sizes = (design.horizon, len(design.states), len(design.actions))
-        return cls(sizes=sizes, baseline=table, **shared)
+        sizes = (design.horizon, len(design.rows), len(design.actions))
+        support = seen_support(design.support, design.sees)
+        return cls(sizes=sizes, baseline=table, support=support, **shared)
 
     @property
     def share(self) -> Fraction:
@@ -369,8 +420,10 @@ def _parts(choices: _Choices) -> StudyParts:
             if able
             else f"{chosen.name} cannot learn in a study; under trust {choices.trust} use {known}"
         )
+    _require_declarations(chosen, choices)
     basis = BASES[asks, choices.trust](chosen, world, choices)
     learner = _learner(chosen, world, basis, choices)
+    require_over_support(learner, choices.support is not None)
     channels = basis.channels(_stages(learner, choices))
     _require_alike(channels, choices)
     own = {(channel.least, channel.target) for channel in channels} != {(choices.least, choices.target)}
@@ -380,7 +433,8 @@ def _parts(choices: _Choices) -> StudyParts:
     privatizer = Channeled(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
-    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder)})
+    told = declared_words(choices.support, choices.sees)
+    terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     return StudyParts(
         learner=learner,
         basis=basis,
@@ -389,6 +443,25 @@ def _parts(choices: _Choices) -> StudyParts:
         events=privatizer.events(),
         certificate=privatizer.certificate().under(terms),
     )
+
+
+def _require_declarations(chosen: Chosen, choices: _Choices) -> None:
+    """Refuse what a learner, or the channels of its queries, cannot use: a declaration is never ignored."""
+    asks, name = chosen.row.asks, chosen.name
+    if choices.support is not None and asks not in OVER_SUPPORT:
+        able = " and ".join(asked.words() for asked in OVER_SUPPORT)
+        raise NotSupported(
+            f"a study releases only the counters of a declared support for {able}, not {asks.words()} ({name}); leave "
+            "the support out, or use a learner of counts such as bucb"
+        )
+    if choices.sees is None:
+        return
+    if asks not in (Totals, BatchQuery, ReturnQuery):
+        raise NotSupported(f"{name} does not learn over features; leave sees out, or use a learner of counts")
+    if choices.constants == "valid":
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+    if chosen.options.get("start", "uniform") != "uniform":
+        raise NotSupported(f"{choices.learner} starts from a policy over states; leave start or sees out")
 
 
 def _require_alike(channels: Sequence[Channel], choices: _Choices) -> None:
@@ -404,7 +477,7 @@ def _require_alike(channels: Sequence[Channel], choices: _Choices) -> None:
         raise NotSupported(
             f"people with {choices.unit.reports} reports need shuffled stages that are all alike, and "
             f"{choices.learner} plans {len(kinds)} kinds of them; use a learner that takes the study's own stages "
-            "(bucb, sdp-bucb, sdp-pe-plus), or one report per person"
+            "(bucb, sdp-pe-plus), or one report per person"
         )
 
 
@@ -423,9 +496,9 @@ def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
 def _chosen(choices: _Choices) -> tuple[Chosen, TabularMDP]:
     """The learner's row and options, and a world of the public sizes about which nothing is known."""
     H, S, A = choices.sizes
-    world = _nobody_knows(H, [str(s) for s in range(S)], [str(a) for a in range(A)])
+    world = _nobody_knows(H, [str(s) for s in range(S)], [str(a) for a in range(A)], choices.support)
     name, options = parse_learner(choices.learner)
-    row = learner_row(name)
+    row = OWN[name] if name in OWN else learner_row(name)
     row.check(name, options)
     if row.reference:
         raise InvalidInput(f"{name} is a reference line of simulations and learns nothing; choose a learner")
@@ -440,33 +513,41 @@ def _chosen(choices: _Choices) -> tuple[Chosen, TabularMDP]:
         mechanism=choices.mechanism,
         constants=choices.constants,
         z=choices.z,
-        batch=None if row.asks is BatchQuery else choices.target,
+        batch=None if row.asks in (BatchQuery, ReturnQuery) else choices.target,
         honest_fraction=choices.honest_fraction,
         baseline=choices.baseline,
         loss_budget=choices.loss_budget,
         stage_loss_budget=choices.stage_loss_budget,
+        support=None if choices.support is None else "declared",
     )
     row.check_budget(name, config.budget)
     usual = None if choices.baseline is None else baseline_policy(world, choices.baseline)
     return Chosen(config=config, name=name, row=row, options=options, baseline=usual), world
 
 
-def _nobody_knows(H: int, states: Sequence[str], actions: Sequence[str]) -> TabularMDP:
-    """A world of these sizes about which nothing is known: every state follows every other alike."""
+def _nobody_knows(H: int, states: Sequence[str], actions: Sequence[str], support: Support | None = None) -> TabularMDP:
+    """A world of these sizes about which nothing is known but its support: whatever can happen is as likely."""
     S, A = len(states), len(actions)
+    moves = np.ones((S, A, S)) if support is None else support.moves.astype(np.float64)
+    starts = np.ones(S) if support is None else support.starts.astype(np.float64)
     return TabularMDP(
-        P=np.full((S, A, S), 1.0 / S),
+        P=moves / moves.sum(axis=-1, keepdims=True),
         r=np.zeros((S, A)),
-        rho=np.full(S, 1.0 / S),
+        rho=starts / starts.sum(),
         horizon=H,
         reward_kind="bernoulli",
         state_names=states,
         action_names=actions,
+        support=support,
     )
 
 
 def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: _Choices) -> Learner[Any, Any, Any]:
     """The learner, told what is public about the noise."""
+    if chosen.name == lots.NAME:
+        plain = choices.constants is None and choices.z is None and choices.baseline is None
+        require(plain, f"{lots.NAME} only compares: it takes no constants, z or baseline", "some")
+        return lots.FairLots(shape=basis.shape, noise=basis.bit_noise(), stages=choices.stages, users=choices.target)
     if chosen.row.asks is not BatchQuery:
         return KINDS[chosen.row.asks].learner(chosen, world, basis)
     config = chosen.config
@@ -491,6 +572,9 @@ def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: _Choices) -
 
 def _stages(learner: Any, choices: _Choices) -> list[StageSize]:
     """The stages that report."""
+    if learner.asks is ReturnQuery:
+        kind = ReturnQuery(groups=(1,), bit="mean", level=float(choices.sizes[0]))
+        return [StageSize(target=n, least=choices.least_of(n), query=kind) for n in learner.batch_sizes]
     planned = getattr(learner, "batches", None)
     if planned is not None:
         return [StageSize(target=b.users, least=choices.least_of(b.users), query=b.query) for b in planned]
@@ -536,6 +620,11 @@ def _gradient(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
     return GradientBasis.of(request, least=choices.share, claim=claim)
 
 
+def _returns(chosen: Chosen, world: TabularMDP, choices: _Choices) -> Basis:
+    request, claim = _claim(chosen, world, choices)
+    return ReturnBasis.of(request, claim=claim)
+
+
 BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, _Choices], Basis]]] = {
     (Totals, "central"): _central,
     (Totals, "shuffle"): _shuffle,
@@ -543,8 +632,19 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, _C
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffle,
     (SoftmaxQuery, "central"): _gradient,
+    (ReturnQuery, "local"): _returns,
 }
 """Which noise answers which query in a study."""
+
+
+def _no_request(request: object) -> Learner[Any, Any, Any]:
+    raise NotSupported(f"{lots.NAME} is known to studies alone; compare arms of a simulation by tacit.trial")
+
+
+OWN: Final[Mapping[str, LearnerRow]] = {
+    lots.NAME: LearnerRow(summary="fair lots between the arms of a trial", asks=ReturnQuery, build=_no_request),
+}
+"""Learners that only studies know."""
 
 
 def _fits(row: LearnerRow, trust: Trust) -> bool:

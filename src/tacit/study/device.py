@@ -8,6 +8,8 @@ D2  A report is frozen on the disk before it is returned: asked again, the devic
 D3  A cover report has the length of a real one; whoever sends one in every stage does not show when there was nothing
     to tell.
 D4  States, actions and rewards are clipped into the public sizes; nothing about them is ever raised or printed.
+D5  Where features are declared, a device acts by the feature of a state and encodes features: what else a state tells
+    does not leave it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from tacit.randomness import SecureNoise
 from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json, write_whole, writing_to
 from tacit.study.bundle import Bundle
+from tacit.study.channels.returns import ReturnChannel
 from tacit.study.parts import NOWHERE, Head
 from tacit.study.wire import ID, Report
 
@@ -107,8 +110,8 @@ class Device:
         assert s is not None  # noqa: S101 - for the types
         if isinstance(policy, LayeredPolicy | GaussianPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
-        named = NamedPolicy(policy=policy, states=tuple(bundle["states"]), actions=tuple(bundle["actions"]))
-        return named.act(h, s, self.coins)
+        named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
+        return named.act(h, int(bundle.seen(np.array(s))), self.coins)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
@@ -139,8 +142,11 @@ class Device:
         bundle = self.asked()
         if self.kept["report"] is not None:
             return base64.b64decode(self.kept["report"])
-        assert bundle.channel is not None  # noqa: S101 - for the types
-        body = bundle.channel.encode(trajectory, self.noise)
+        channel = bundle.channel
+        assert channel is not None  # noqa: S101 - for the types
+        # A bit about a return is about the stage's question and the policy that was drawn.
+        told = channel.told(bundle.query, self.kept["arm"]) if isinstance(channel, ReturnChannel) else channel
+        body = told.encode(trajectory, self.noise)
         made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
         self._keep({**self.kept, "report": base64.b64encode(made).decode()})
         return made
@@ -211,6 +217,7 @@ class Device:
 def trajectory_from(bundle: Bundle, given: Any) -> Trajectory:
     """A trajectory in the study's numbers: names become numbers, rewards go from their public bounds to [0, 1].
 
+    Where the bundle declares features, states become the features that are seen of them.
     Numbers out of range are clipped and NaN is the lowest reward (D4). What is no trajectory of this study at all
     (another length, a name that it does not have) is refused, without a word about what it was.
     """
@@ -228,7 +235,7 @@ def trajectory_from(bundle: Bundle, given: Any) -> Trajectory:
     rewards = np.array([_number(one) for one in found["rewards"]])
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
     return Trajectory(
-        states=np.array([_clipped(one, bundle["states"]) for one in found["states"]], dtype=np.int64),
+        states=bundle.seen(np.array([_clipped(one, bundle["states"]) for one in found["states"]], dtype=np.int64)),
         actions=np.array([_clipped(one, bundle["actions"]) for one in found["actions"]], dtype=np.int64),
         rewards=np.where(np.isnan(scaled), 0.0, scaled),
     )

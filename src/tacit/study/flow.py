@@ -12,11 +12,12 @@ report. One made-up trajectory per report keeps to all three: it is what a perso
 The false-alarm rate of the whole test is that of one test at four standard deviations, 6.3e-5, shared over its lines.
 A stage that asks about one step is tested by F3 alone, for there is nothing beside it. Nothing is tested where the
 statistics do not keep the steps apart, nor under local trust, where a person may send a random part of a trajectory and
-the sides belong to different people.
+the sides belong to different people. Over a declared support the laws are those of `tacit.study.declared_flow`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from scipy.special import ndtr, ndtri
 
 from tacit.arrays import Floats
 from tacit.released.counts import CountStatistics
+from tacit.study.declared_flow import supported_gaps
+from tacit.support import Support
 
 __all__ = ["IMPOSSIBLE", "SIGMAS", "FlowScore", "broken_flow", "flow_gaps", "flow_scores"]
 
@@ -33,10 +36,10 @@ IMPOSSIBLE: Final = "sums: so many people cannot have sent so many messages of o
 """What is wrong with a sealed batch whose histogram no reports of devices add up to: somebody sent other messages."""
 
 
-def broken_flow(statistics: Any, trust: str, layer: int | None = None) -> str | None:
+def broken_flow(statistics: Any, trust: str, layer: int | None = None, support: Support | None = None) -> str | None:
     """What is wrong with counts that contradict themselves, in words; None: nothing is, or nothing can be said.
 
-    `layer` is the step that a stage asks about, where it asks about one only.
+    `layer` is the step that a stage asks about, where it asks about one only; `support` is what its shape declares.
 
     >>> from tacit.released.counts import CountShape, empty_counts
     >>> counts = empty_counts(CountShape(horizon=2, num_states=2, num_actions=1, staged=True))
@@ -49,12 +52,15 @@ def broken_flow(statistics: Any, trust: str, layer: int | None = None) -> str | 
     """
     if not _tested(statistics, trust):
         return None
-    gaps = flow_gaps(statistics, layer)
+    gaps = flow_gaps(statistics, layer, support)
     lines = sum(gap.size for gap, _ in gaps)
     z = _allowed(lines)
     # Half a count for what rounding may do; a gap that is no number is no small one.
     broken = sum(int((~(gap <= z * sigma + 0.5)).sum()) for gap, sigma in gaps)
-    return None if broken == 0 else f"flow: counts contradict themselves in {broken} of {lines} lines"
+    if broken == 0:
+        return None
+    declared = "" if support is None else ", or the declared support"
+    return f"flow: counts contradict themselves{declared} in {broken} of {lines} lines"
 
 
 class FlowScore(NamedTuple):
@@ -67,7 +73,9 @@ class FlowScore(NamedTuple):
     """Beyond this (and half a count) a release is quarantined."""
 
 
-def flow_scores(statistics: Any, trust: str, layer: int | None = None) -> tuple[FlowScore, ...]:
+def flow_scores(
+    statistics: Any, trust: str, layer: int | None = None, support: Support | None = None
+) -> tuple[FlowScore, ...]:
     """The largest z-score of each law that is tested; none where nothing is (see above).
 
     >>> from tacit.released.counts import CountShape, empty_counts
@@ -79,7 +87,7 @@ def flow_scores(statistics: Any, trust: str, layer: int | None = None) -> tuple[
     """
     if not _tested(statistics, trust):
         return ()
-    gaps = flow_gaps(statistics, layer)
+    gaps = flow_gaps(statistics, layer, support)
     allowed = _allowed(sum(gap.size for gap, _ in gaps))
     laws = ("arrivals", "departures", "people")[-len(gaps) :]
     return tuple(
@@ -98,14 +106,19 @@ def _allowed(lines: int) -> float:
     return -float(ndtri(RATE / (2.0 * lines)))
 
 
-def _largest(gap: Floats, sigma: float) -> float:
+def _largest(gap: Floats, sigma: Floats | float) -> float:
     """Max gap / σ; without noise a gap of more than half a count is beyond every score."""
-    worst = float(np.max(gap))
-    return worst / sigma if sigma > 0.0 else 0.0 if worst <= 0.5 else float("inf")
+    silent = np.where(gap <= 0.5, 0.0, np.inf)
+    scores = np.divide(gap, sigma, out=silent, where=np.broadcast_to(np.asarray(sigma) > 0.0, gap.shape))
+    return float(np.max(scores, initial=-np.inf)) if gap.size else 0.0
 
 
-def flow_gaps(statistics: CountStatistics, layer: int | None = None) -> list[tuple[Floats, float]]:
+def flow_gaps(
+    statistics: CountStatistics, layer: int | None = None, support: Support | None = None
+) -> Sequence[tuple[Floats, Floats | float]]:
     """How far F1, F2 and F3 are from holding, line by line, with the standard deviation of their noise."""
+    if support is not None and layer is None:
+        return supported_gaps(statistics, support)
     _, S, A = statistics.visits.shape
     var_t, var_v = float(statistics.variance[0]), float(statistics.variance[1])
     steps = slice(None) if layer is None else slice(layer, layer + 1)

@@ -31,6 +31,7 @@ class Followed:
     asks: bool
     killed: bool
     states: tuple[str, ...]
+    """Features, where they are declared."""
     actions: tuple[str, ...]
     shares: NDArray[np.float64]
     """[H,S,A]"""
@@ -72,7 +73,7 @@ def changes(before: Followed, after: Followed) -> tuple[Change, ...]:
 
 
 def _followed(bundle: Bundle) -> Followed | None:
-    states, actions = tuple(bundle["states"]), tuple(bundle["actions"])
+    states, actions = bundle.rows, tuple(bundle["actions"])
     arms: Any = ((bundle.fallback, 1),) if bundle["kill"] else bundle.arms
     try:
         shares = sum(float(weight) * tabular(policy).probabilities(len(actions)) for policy, weight in arms)

@@ -39,6 +39,7 @@ def status_of(connection: Connection, design: Design, channels: Sequence[Channel
         "study": design.digest,
         "name": design.name,
         "trust": design.trust,
+        "declared": design.declarations,
         "noise": noise,
         "state": stages[-1]["state"] if stages else "new",
         "stages": stages,

@@ -45,6 +45,7 @@ def issue(
         "kill": False,
         "head": last_head(connection).text,
         "previous": NOWHERE.digest.hex() if before is None else before[0],
+        **({} if design.sees is None else {"sees": design.sees.to_dict()}),
         **content,
     }
     data = Bundle.make(whole, key)

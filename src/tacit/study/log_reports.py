@@ -6,8 +6,8 @@ data leave a device encoded or not at all, and a log of raw episodes is refused.
 
 R1  A log that fails its check adds nothing: everything is read and checked before the first report is made.
 R2  The log is of this stage: its names, horizon and bounds are those of the design, and every action that was taken
-    (padding apart) is possible under some policy of the stage's bundle. Whether people followed it is the curator's
-    word, as with any data.
+    (padding apart) is possible under some policy of the stage's bundle, and so is every step under the support that
+    the design declares. Whether people followed it is the curator's word, as with any data.
 R3  A person with several episodes is counted once per stage; the collector refuses the others as "twice".
 R4  Ids become pseudonyms in the collector and are kept nowhere else.
 """
@@ -27,11 +27,13 @@ from tacit.randomness import SecureNoise
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Channel
+from tacit.study.declared import support_of
 from tacit.study.episodes import Episodes, as_mapping, read_people
 from tacit.study.intake import LONGEST_NAME
 from tacit.study.mapping import EpisodeMapping
 from tacit.study.parts import Design
 from tacit.study.wire import ID, Report
+from tacit.support import Support
 
 __all__ = ["design_mapping", "log_reports"]
 
@@ -54,6 +56,7 @@ def log_reports(
     episodes, ids = read_people(path, known)
     _require_names(ids)
     _require_possible(episodes, bundle)
+    _require_support(episodes, bundle, support_of(channel))
     return _reports(bundle, channel, episodes, ids)
 
 
@@ -73,7 +76,8 @@ def design_mapping(design: Design) -> EpisodeMapping:
 def _reports(bundle: Bundle, channel: Channel, episodes: Episodes, ids: tuple[str, ...]) -> Iterator[tuple[bytes, str]]:
     noise = SecureNoise()
     for number in range(len(episodes)):
-        body = channel.encode(episodes.trajectory(number), noise)
+        lived = episodes.trajectory(number)
+        body = channel.encode(lived._replace(states=bundle.seen(np.asarray(lived.states))), noise)
         made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body)
         yield made.encode(), ids[int(episodes.persons[number])]
 
@@ -110,11 +114,28 @@ def _require_possible(episodes: Episodes, bundle: Bundle) -> None:
     policies: list[Policy] = [tabular(policy) for policy, _ in bundle.arms]
     table = np.max([policy.probabilities(len(bundle["actions"])) for policy in policies], axis=0)
     H = table.shape[0]
-    told = table[np.arange(H), episodes.trajectories.states, episodes.trajectories.actions] > 0.0
+    seen = bundle.seen(episodes.trajectories.states)
+    told = table[np.arange(H), seen, episodes.trajectories.actions] > 0.0
     real = np.arange(H) < episodes.lengths[:, None]
     strange = int((real & ~told).any(axis=1).sum())
     if strange:
         raise InvalidInput(
             f"the log must be of people who followed this stage's policies, got {strange} episodes with an action that "
             "none of them takes; learn from other logs with 'tacit learn'"
+        )
+
+
+def _require_support(episodes: Episodes, bundle: Bundle, support: Support | None) -> None:
+    """Every step, padding included, is declared to be possible (R2): whoever contradicts that would not be counted."""
+    if support is None:
+        return
+    H, states, actions = support.horizon, bundle.seen(episodes.trajectories.states), episodes.trajectories.actions
+    steps = np.minimum(np.arange(H), len(support.moves) - 1)
+    good = support.moves[steps[:-1], states[:, : H - 1], actions[:, :-1], states[:, 1:H]].all(axis=1)
+    good &= support.starts[states[:, 0]]
+    strange = int((~good).sum())
+    if strange:
+        raise InvalidInput(
+            f"the log must agree with the support that the design declares, got {strange} episodes with a step that "
+            "cannot be (padding included); mend the log, or plan a study whose declaration is true"
         )

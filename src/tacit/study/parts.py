@@ -12,10 +12,12 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
 from tacit.errors import InvalidInput, require, require_count
+from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
 from tacit.runs.signature import canonical, sign
 from tacit.study.channels import channel_from_dict
 from tacit.study.contract import Channel
+from tacit.study.declared import Features
 
 __all__ = [
     "NOWHERE",
@@ -135,6 +137,14 @@ class Design(Protocol):
     def fallback(self) -> Mapping[str, Any]: ...  # noqa: D102
     @property
     def channels(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102
+    @property
+    def sees(self) -> Features | None: ...  # noqa: D102
+    @property
+    def declarations(self) -> dict[str, str]: ...  # noqa: D102
+    @property
+    def baseline(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    @property
+    def budget(self) -> LossBudget | None: ...  # noqa: D102
     @property
     def digest(self) -> str: ...  # noqa: D102
 

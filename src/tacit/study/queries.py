@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tacit.protocol import Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import Bit, ReturnQuery
 
 __all__ = ["QUERIES", "query_from_dict", "query_to_dict"]
 
@@ -22,6 +23,7 @@ QUERIES: Final[Mapping[str, type[Any]]] = {
     "softmax": SoftmaxQuery,
     "doses": DoseQuery,
     "losses": LossQuery,
+    "returns": ReturnQuery,
 }
 """Queries by name."""
 
@@ -61,12 +63,17 @@ def _plain(value: Any) -> Any:
         require(value.dtype == np.float64, "arrays of a query must be of floats", value.dtype.name)
         require(bool(np.isfinite(value).all()), "arrays of a query must be finite", "other values")
         return {"shape": list(value.shape), "values": value.ravel().tolist()}
-    return value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _value(plain: Any) -> Any:
+    if isinstance(plain, list):
+        whole = all(type(one) is int for one in plain)
+        require(whole, "a list of a query must be made of whole numbers", "others")
+        return tuple(plain)
     if not isinstance(plain, Mapping):
-        require(plain is None or isinstance(plain, bool | int | float), "a query must be made of numbers", "others")
+        known = plain is None or isinstance(plain, bool | int | float) or plain in get_args(Bit)
+        require(known, "a query must be made of numbers", "others")
         return plain
     require(set(plain) == {"shape", "values"}, "an array of a query has a shape and values", len(plain))
     try:

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from tacit.errors import InvalidInput
-from tacit.privatizers.statistics import add_vector
+from tacit.mechanisms.noise.places import places_of
 from tacit.protocol import Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
@@ -31,6 +31,7 @@ from tacit.study.channels.central import CentralChannel
 from tacit.study.channels.local import LocalChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.channels.toeplitz import prefix_weights
+from tacit.study.declared import support_of
 from tacit.study.flow import FlowScore, flow_scores
 from tacit.study.parts import Design
 from tacit.study.study import Study
@@ -92,7 +93,8 @@ def readings(study: Study) -> tuple[Reading, ...]:
         except InvalidInput:
             why = "it cannot be read: no reports add up to it"
         else:
-            flow = flow_scores(released.statistics, study.design.trust, getattr(channel.query, "layer", None))
+            layer, support = getattr(channel.query, "layer", None), support_of(channel)
+            flow = flow_scores(released.statistics, study.design.trust, layer, support)
             if use == "used":
                 returned, why = return_of(
                     study.design, channel, memory, before, released.statistics, payload, given.people
@@ -140,7 +142,8 @@ def return_of(
         return None, NOT_HELD
     mean = total / people
     # Cσ²/n² + μ(H - μ)/n
-    noise = statistics.rewards.size * variance / people**2
+    noisy = statistics.rewards.size if support_of(channel) is None else len(places_of(channel.shape).ones)
+    noise = noisy * variance / people**2
     inside = min(max(mean, 0.0), float(H))
     half = Z * math.sqrt(noise + inside * (H - inside) / people)
     return _scaled(design, mean, half, math.sqrt(noise)), ""
@@ -174,7 +177,7 @@ def _of_messages(channel: LocalChannel, payload: bytes) -> tuple[float, float]:
 
 def _rewards(channel: LocalChannel, bodies: Sequence[bytes]) -> float:
     counts = empty_counts(channel.shape)
-    add_vector(counts, channel.wire.total(bodies), channel.encoding == "complement", channel.shape.horizon)
+    channel.add(counts, channel.wire.total(bodies))
     return float(counts.rewards.sum())
 
 

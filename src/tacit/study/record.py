@@ -76,12 +76,15 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
 
 def _named(study: Study) -> NamedPolicy:
     """The learned policy by name; killed if the study was."""
-    design = study.design
+    design, learned = study.design, (study.policy(), policy_from_dict(study.design.fallback))
+    # A policy over features is exported as the policy over states that it is.
+    actions, seen = len(design.actions), design.sees
+    policy, fallback = (tabular(one) if seen is None else seen.lift(one, actions) for one in learned)
     return NamedPolicy(
-        policy=tabular(study.policy()),
+        policy=policy,
         states=tuple(design.states),
         actions=tuple(design.actions),
-        fallback=tabular(policy_from_dict(design.fallback)),
+        fallback=fallback,
         killed=study.status()["state"] == "ended",
     )
 

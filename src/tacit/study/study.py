@@ -25,11 +25,14 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
+from tacit.learners.contract import PlanningLearner
+from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.databases import database_at
+from tacit.study.declared import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
 from tacit.study.issuing import issue, kept_bundle, last_head, weighted
 from tacit.study.mind import Mind, keep
@@ -175,7 +178,8 @@ class Study:
                     raise
                 finding: str | None = IMPOSSIBLE
             else:
-                finding = broken_flow(found.statistics, self.design.trust, getattr(channel.query, "layer", None))
+                layer, support = getattr(channel.query, "layer", None), support_of(channel)
+                finding = broken_flow(found.statistics, self.design.trust, layer, support)
             if finding is not None and not inspected:
                 connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", (*place, finding))
                 return "quarantined"
@@ -243,6 +247,7 @@ class Study:
             "study": self.design.digest,
             "name": self.design.name,
             "trust": self.design.trust,
+            "declared": self.design.declarations,
             "state": state,
             "slots": len(self.design.channels),
             "stages": stages,
@@ -258,6 +263,14 @@ class Study:
         require(mind.plan is not None, "a study must have planned a stage to have a policy", "none", "plan first")
         planned = None if mind.plan is None else mind.plan.policy
         return self.parts.learner.policy(mind.belief, planned)
+
+    def standing(self) -> Standing | None:
+        """What the releases prove against the baseline; None without a loss budget."""
+        learner = self.parts.learner
+        if self.design.budget is None or not isinstance(learner, PlanningLearner):
+            return None
+        with self.store.reading() as connection:
+            return learner.standing(self._mind(connection).belief)
 
     def certificate(self) -> Certificate:
         """What the accountant finds; its noise is secure if that of every release was."""

@@ -5,15 +5,17 @@
     read_trial     the difference of the arms with its interval and verdict, from the public release alone
 
 A device acts once: it names the arm, its person follows the policy of that arm for a whole episode, and reports one
-bit. Lots are fair and of everybody's own, so how many are in an arm is not known, and need not be: Lemma B5 (exact
-arms). Whoever cannot report stays away; a cover report would count as half a success and half a failure. People are
-fresh: a person who was in another study has spent a budget there, and this one adds to it.
+bit. Lots are fair and of everybody's own. Under central and shuffle trust how many are in an arm is not known, and need
+not be: Lemma B5 (exact arms). Under local trust a report names its arm, which says nothing about its person, and one
+flipped bit: arms are compared as in a simulated trial, given how many drew which. Whoever cannot report stays away; a
+cover report would count as half a success and half a failure. People are fresh: a person who was in another study has
+spent a budget there, and this one adds to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +23,16 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.data.arms import require_bounds
-from tacit.errors import InvalidInput, NotSupported, require, require_real
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
-from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, GaussianSum
+from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
+from tacit.released.returns import ReturnStatistics
+from tacit.study import lots
 from tacit.study.channels.batches import CentralBatchChannel
 from tacit.study.channels.fixed_point import total_variation
+from tacit.study.channels.returns import ReturnChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
 from tacit.study.design import StudyDesign, plan_study
@@ -39,8 +44,8 @@ __all__ = ["EVERYBODY", "StudyTrial", "is_trial", "plan_trial", "read_trial", "t
 
 EVERYBODY: Final = ("everybody",)
 """The one state of a trial."""
-LEARNER: Final = "bucb"
-"""Its first stage is uniform play, which is all of a trial: fair lots between the arms."""
+LEARNERS: Final[Mapping[str, str]] = {"central": "bucb", "shuffle": "bucb", "local": lots.NAME}
+"""The first stage of bucb is uniform play, which is all of a trial; local devices name the arm that they drew."""
 TAKEN: Final = """SELECT bytes, opened FROM release
     WHERE EXISTS (SELECT 1 FROM belief WHERE kind = 'take' AND belief.stage = release.stage)"""
 
@@ -63,17 +68,14 @@ def plan_trial(
     (('careful', 'new'), 1, True)
     """
     require(len(arms) == 2, "a trial has two arms, the baseline and the policy", list(arms))
-    if trust == "local":
-        raise NotSupported(
-            "studies have no channel for one-bit returns, so local trials are simulated only ('tacit trial run'); "
-            "choose trust shuffle or central"
-        )
+    if trust not in LEARNERS:
+        raise UnknownName("trust model of a trial", str(trust), LEARNERS)
     return plan_study(
         name=name,
         states=EVERYBODY,
         actions=tuple(arms),
         horizon=1,
-        learner=LEARNER,
+        learner=LEARNERS[trust],
         trust=trust,
         epsilon=epsilon,
         delta=delta,
@@ -89,8 +91,8 @@ def is_trial(design: Any) -> bool:
     if not isinstance(design, StudyDesign):
         return False
     sizes = (len(design.states), len(design.actions), design.horizon, len(design.channels))
-    plain = design.states == EVERYBODY and design.learner == LEARNER and design.rewards == (0.0, 1.0)
-    return sizes == (1, 2, 1, 1) and plain and design.trust in ("central", "shuffle")
+    planned = design.learner == LEARNERS.get(design.trust)
+    return sizes == (1, 2, 1, 1) and planned and design.states == EVERYBODY and design.rewards == (0.0, 1.0)
 
 
 def trial_bit(total: float, bounds: Sequence[float], coins: np.random.Generator) -> float:
@@ -112,7 +114,7 @@ class StudyTrial:
     people: int
     bounds: tuple[float, float]
     released: ArmStatistics
-    """How many people spoke for the policy: ones in its arm and zeros in the other one."""
+    """How many people spoke for the policy: ones in its arm and zeros in the other one; locally ones of each arm."""
     interval: ArmInterval
     certificate: Certificate
 
@@ -164,6 +166,45 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
     if found is None:
         return None
     channel, statistics, people = found
+    interval, released = (
+        _of_bits(channel, statistics, alpha) if isinstance(statistics, ReturnStatistics)
+        else _of_counts(channel, statistics, people, alpha)
+    )  # fmt: skip
+    arms = (study.design.actions[0], study.design.actions[1])
+    return StudyTrial(
+        arms=arms,
+        people=people,
+        bounds=(low, high),
+        released=released,
+        interval=replace(
+            interval,
+            estimate=(high - low) * interval.estimate,
+            low=(high - low) * interval.low,
+            high=(high - low) * interval.high,
+        ),
+        certificate=study.certificate(),
+    )
+
+
+def _of_bits(channel: Channel, statistics: ReturnStatistics, alpha: float) -> tuple[ArmInterval, ArmStatistics]:
+    """The difference of two arms whose people are known, from flipped bits."""
+    if not isinstance(channel, ReturnChannel):
+        raise NotSupported(f"bits about returns come from their own channel, not from {channel.name}")
+    found = statistics.first(2)
+    both = bool((found.groups > 0).all())
+    require(both, "both arms of a trial must have people", "one without", "ask more people")
+    released = ArmStatistics(
+        sums=(float(found.ones[0]), float(found.ones[1])),
+        users=(int(found.groups[0]), int(found.groups[1])),
+        noise=FlippedBits(flip=channel.privatizer.bit_noise().flip),
+    )
+    return interval_of(released, alpha), released
+
+
+def _of_counts(
+    channel: Channel, statistics: CountStatistics, people: int, alpha: float
+) -> tuple[ArmInterval, ArmStatistics]:
+    """The difference of two arms by own lots: how many speak for the policy."""
     ones, visits = statistics.rewards[0, 0], statistics.visits[0, 0]
     # (n + R₁ − M₁ − R₀ + M₀)/2 with M = N − R: how many speak for the policy
     contrast = (2.0 * ones[1] - visits[1]) - (2.0 * ones[0] - visits[0])
@@ -171,24 +212,16 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
     share = interval_of(released, alpha, null=0.5)
     # d = 2π − 1
     interval = ArmInterval(
-        estimate=(high - low) * (2.0 * share.estimate - 1.0),
-        low=(high - low) * (2.0 * share.low - 1.0),
-        high=(high - low) * (2.0 * share.high - 1.0),
+        estimate=2.0 * share.estimate - 1.0,
+        low=2.0 * share.low - 1.0,
+        high=2.0 * share.high - 1.0,
         alpha=share.alpha,
         p_value=share.p_value,
     )
-    arms = (study.design.actions[0], study.design.actions[1])
-    return StudyTrial(
-        arms=arms,
-        people=people,
-        bounds=(low, high),
-        released=released,
-        interval=interval,
-        certificate=study.certificate(),
-    )
+    return interval, released
 
 
-def _release(study: Study) -> tuple[Channel, CountStatistics, int] | None:
+def _release(study: Study) -> tuple[Channel, CountStatistics | ReturnStatistics, int] | None:
     """The one release of a trial, read as anybody reads it; None where there is none that was taken."""
     with study.store.reading() as connection:
         row = connection.execute(TAKEN).fetchone()
@@ -197,8 +230,8 @@ def _release(study: Study) -> tuple[Channel, CountStatistics, int] | None:
     given, channel = Release.parse(bytes(row[0])), study.parts.channels[0]
     payload = given.payload if row[1] is None else bytes(row[1])
     _, released = channel.read(channel.begin_memory(), payload, given.people)
-    if not isinstance(released.statistics, CountStatistics):
-        raise InvalidInput("a trial releases counts; this study released something else")
+    if not isinstance(released.statistics, CountStatistics | ReturnStatistics):
+        raise InvalidInput("a trial releases counts or bits; this study released something else")
     return channel, released.statistics, given.people
 
 
@@ -210,6 +243,6 @@ def _noise(channel: Channel, people: int) -> ArmNoise:
         return GaussianSum(std=channel.std, rounding=1.0 / channel.unit, distance=distance)
     if plain and isinstance(channel, ShuffleChannel):
         total = channel.bit_noise(people).total
-        # (B₁ + B₄ − B₂ − B₃)/2, each Binomial(N, q)
-        return BitNoiseSum(bits=2 * total.bits, probability=total.probability)
+        # (B₁ + B₄ − B₂ − B₃)/2, each Binomial(N, q), or where bits are mirrored the difference of two of these
+        return BitNoiseSum(bits=2 * total.biases * total.bits, probability=total.probability)
     raise NotSupported(f"trials are released by batches under central or shuffle trust, not by {channel.name}")

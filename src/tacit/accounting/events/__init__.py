@@ -16,6 +16,7 @@ from tacit.accounting.events.binomial import BinomialEvent
 from tacit.accounting.events.bounded import BoundedEvent
 from tacit.accounting.events.gaussian import GaussianEvent
 from tacit.accounting.events.laplace import LaplaceEvent
+from tacit.accounting.events.mirrored import MirroredEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
 from tacit.accounting.events.pure import PureEvent
 from tacit.accounting.events.sampled import SampledGaussianEvent
@@ -32,6 +33,7 @@ __all__ = [
     "Events",
     "GaussianEvent",
     "LaplaceEvent",
+    "MirroredEvent",
     "PureEvent",
     "SampledGaussianEvent",
     "Slack",
@@ -47,6 +49,7 @@ EVENTS: Final[Mapping[str, type[Event]]] = {
     "bounded": BoundedEvent,
     "gaussian": GaussianEvent,
     "laplace": LaplaceEvent,
+    "mirrored-binomial": MirroredEvent,
     "pure": PureEvent,
     "sampled-gaussian": SampledGaussianEvent,
     "slack": Slack,

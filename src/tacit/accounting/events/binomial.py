@@ -137,7 +137,7 @@ def hoeffding_bits(epsilon: float, delta: float) -> int:
     return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16384)
 def least_bits(epsilon: float, delta: float, up: int, down: int, users: int = 1) -> int:
     """The fewest fair noise bits per counter, over all users together, that are (epsilon, delta)-private.
 
@@ -166,7 +166,7 @@ def gaussian_bits(epsilon: float, delta: float, up: int, down: int) -> float:
     return 4.0 * require_count("up + down", differing) / mu**2
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16384)
 def least_probability(epsilon: float, delta: float, up: int, down: int, users: int) -> float:
     """The least probability of one noise bit per user and counter that is (epsilon, delta)-private, rounded up.
 

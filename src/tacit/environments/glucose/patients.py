@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.arrays import Floats, Ints
-from tacit.environments.glucose.physiology import CONSTANTS, LANES, ROWS, SHARES, STATES
+from tacit.arrays import Floats, Ints, Singles
+from tacit.environments.glucose.day import BASAL, SHOWN, VOLUME
+from tacit.environments.glucose.physiology import CONSTANTS, LANES, MOVES, ROWS, STATES, STOMACH
+from tacit.environments.glucose.sensor import LEAST, MOST
 
 __all__ = ["PERSON", "laid_out", "patient_names", "patients", "persons"]
 
@@ -48,28 +50,54 @@ def persons(who: Ints) -> Floats:
     return np.stack([basal, p["CR"], p["CF"], UNIT / p["BW"], p["Vg"]], axis=1)[who]
 
 
-def laid_out(who: Ints) -> Floats:
+def laid_out(who: Ints) -> Singles:
     """[group, row x lane]: these patients in groups of sixteen, in their initial states; the last one is filled up."""
     table = _rows()
     groups = -(-len(who) // LANES)
     filled = np.zeros(groups * LANES, dtype=np.int64)
     filled[: len(who)] = who
     lanes = table[:, filled].reshape(ROWS, groups, LANES).transpose(1, 0, 2)
-    return np.ascontiguousarray(lanes).reshape(groups, ROWS * LANES)
+    return np.ascontiguousarray(lanes, dtype=np.float32).reshape(groups, ROWS * LANES)
 
 
 @cache
 def _rows() -> Any:
-    """[row, patient]: states, no input, and the constants in the order in which the equations take them."""
+    """[row, patient]: states, no input, an empty stomach, and constants in the order of the equations."""
     p = patients()[1]
+    eighth = np.exp(-p["kmax"] / 8.0)
     constants = (
-        p["kmin"], (p["kmax"] - p["kmin"]) / 2.0, p["kmax"], p["kabs"], p["f"] * p["kabs"] / p["BW"], p["kp1"],
-        p["kp2"], p["kp3"], p["Fsnc"], p["ke1"], p["ke2"], p["k1"], p["k2"], p["Vm0"], p["Vmx"], p["Km0"],
-        p["m2"] + p["m4"], p["m1"], p["ka1"], p["ka2"], 1.0 / p["Vi"], p["p2u"], p["Ib"], p["ki"], p["m1"] + p["m30"],
-        p["m2"], p["ka1"] + p["kd"], p["kd"], p["ksc"],
+        p["kmax"], p["kmax"] - p["kmin"], 5.0 / (1.0 - p["b"]), 5.0 * p["b"] / (1.0 - p["b"]), 5.0 / p["d"],
+        np.full(len(eighth), 5.0), eighth, 1000.0 * (1.0 - eighth) / p["kmax"], p["kabs"], p["f"] * p["kabs"] / p["BW"],
+        p["kp1"], p["kp2"], p["kp3"], p["Fsnc"], p["ke1"], p["ke2"], p["k1"], p["k2"], p["Vm0"], p["Vmx"], p["Km0"],
+        p["ksc"],
     )  # fmt: skip
     table = np.zeros((ROWS, len(p["BW"])))
     table[:STATES] = [p[f"x{i}"] for i in range(STATES)]
+    table[STOMACH] = 1.0
     table[CONSTANTS : CONSTANTS + len(constants)] = constants
-    table[SHARES], table[SHARES + 1] = p["b"], p["d"]
+    moves = _moves(p)
+    table[MOVES : MOVES + moves.shape[1]] = moves.T
+    table[BASAL], table[VOLUME] = p["u2ss"], p["Vg"]
+    table[SHOWN : SHOWN + 2] = np.clip(p[f"x{STATES - 1}"] / p["Vg"], LEAST, MOST)
     return table
+
+
+def _moves(p: dict[str, Floats]) -> Floats:
+    """[patient, number]: how insulin moves, x(t) = exp(A t) x(0), with x = (s1, s2, Ip, Il, X, X1, X2, u, 1)."""
+    from scipy.linalg import expm
+
+    a = np.zeros((len(p["BW"]), 9, 9))
+    a[:, 0, 0], a[:, 0, 7] = -(p["ka1"] + p["kd"]), 1.0
+    a[:, 1, 0], a[:, 1, 1] = p["kd"], -p["ka2"]
+    a[:, 2, 0], a[:, 2, 1], a[:, 2, 2], a[:, 2, 3] = p["ka1"], p["ka2"], -(p["m2"] + p["m4"]), p["m1"]
+    a[:, 3, 2], a[:, 3, 3] = p["m2"], -(p["m1"] + p["m30"])
+    a[:, 4, 2], a[:, 4, 4], a[:, 4, 8] = p["p2u"] / p["Vi"], -p["p2u"], p["p2u"] * p["Ib"]
+    a[:, 5, 2], a[:, 5, 5] = p["ki"] / p["Vi"], -p["ki"]
+    a[:, 6, 5], a[:, 6, 6] = p["ki"], -p["ki"]
+    half, whole = expm(a / 2.0), expm(a)
+    five = [0, 1, 2, 3, 7]
+    kept = (
+        (half, 4, [*five, 4, 8]), (half, 6, [*five, 5, 6]), (whole, 0, [0, 7]), (whole, 1, [0, 1, 7]), (whole, 2, five),
+        (whole, 3, five), (whole, 4, [*five, 4, 8]), (whole, 5, [*five, 5]), (whole, 6, [*five, 5, 6]),
+    )  # fmt: skip
+    return np.concatenate([moves[:, row, columns] for moves, row, columns in kept], axis=1)

@@ -1,7 +1,7 @@
 """Glucose and insulin of people with type 1 diabetes: the UVA/Padova equations, sixteen people at a time.
 
 The published model (Dalla Man, Rizza and Cobelli, 2007; Kovatchev, Breton, Dalla Man and Cobelli, 2009) as in the
-package simglucose: thirteen states, a classical Runge-Kutta step, inputs constant over a minute. With q = q1 + q2:
+package simglucose: thirteen states, inputs constant over a minute. With q = q1 + q2:
 
     stomach       q1' = -kmax q1 + D                      q2' = kmax q1 - kgut(q) q2        (mg)
     gut           q3' = kgut(q) q2 - kabs q3              Ra = f kabs q3 / BW
@@ -15,9 +15,14 @@ package simglucose: thirteen states, a classical Runge-Kutta step, inputs consta
                   s1' = u - (ka1 + kd) s1                 s2' = kd s1 - ka2 s2
     its action    X' = p2u (I - Ib - X)                   X1' = ki (I - X1)                 X2' = ki (X1 - X2)
 
-Glucose and insulin that would become negative stay where they are. Sixteen people lie side by side in one array with
-constant distances, so the compiler handles several of them with every instruction; nothing is reordered within a
-person, so results do not depend on who lies beside whom. tanh is computed by exp(y) = exp(y/64)^64 for the same reason.
+Insulin and q1 are linear, so they are exact (`patients` has the exponentials); the rest takes steps of Kutta's third
+order, a quarter of a minute long for q2 and q3 (emptying is steep while somebody eats) and a minute long for glucose.
+Glucose that would become negative stays where it is.
+
+Sixteen people lie side by side in one array of single precision with constant distances, so the compiler handles eight
+of them with every instruction; nothing is reordered within a person and everybody takes the same steps, so results do
+not depend on who lies beside whom. tanh is computed by exp(y) = exp(y/32)^32 for the same reason.
+Loops are short, so that the processor works on both halves of sixteen people at once.
 """
 
 from __future__ import annotations
@@ -25,44 +30,56 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numba
+import numpy as np
 
-from tacit.arrays import Floats
+from tacit.arrays import Singles
 from tacit.kernels import lean_kernel
 
-__all__ = ["CONSTANTS", "INTAKE", "LANES", "PUMPED", "QUEUE", "ROWS", "SHARES", "STATES", "eat", "minute"]
+__all__ = ["CONSTANTS", "LANES", "MEAL", "MOVES", "PUMPED", "QUEUE", "ROWS", "STATES", "STOMACH", "minute"]
 
 LANES: Final = 16
 STATES: Final = 13
 """q1, q2, q3, Gp, Gt, Ip, X, X1, X2, Il, s1, s2, Gs, in the order of the parameter table."""
-INTAKE: Final = 13
-"""Carbohydrate that is eaten in this minute, mg."""
+MEAL: Final = 13
+"""Grams that are announced in this minute."""
 PUMPED: Final = 14
 """Insulin that is pumped in this minute, pmol/kg."""
-CONSTANTS: Final = 15
-"""The first of the 29 rows of constants."""
-GUT: Final = 44
-"""The first of the four rows a, b Q, c, d Q."""
-QUEUE: Final = 48
-"""Rows of a meal: grams left to eat, grams eaten a minute ago, stomach when it began (mg), grams eaten of it."""
-SHARES: Final = 52
-"""b and d, of emptying."""
-APPEARS: Final = 54
-"""The appearance of glucose from the gut at the beginning, in the middle and at the end of a minute."""
-KEPT: Final = 57
-"""Two of these, between steps."""
-ROWS: Final = 59
-EATEN_PER_MINUTE: Final = 5.0
+QUEUE: Final = 15
+"""Grams left to eat, and grams eaten a minute ago."""
+STOMACH: Final = 17
+"""Q, mg."""
+APPEARS: Final = 18
+"""Ra at the beginning, in the middle and at the end of a minute."""
+ACTION: Final = 21
+"""X at the beginning and in the middle of a minute, and X2."""
+CONSTANTS: Final = 25
+"""Ten of stomach and gut, then twelve of glucose."""
+MOVES: Final = 47
+"""How insulin moves in half a minute (X, X2) and in a minute (s1, s2, Ip, Il, X, X1, X2), without zeros."""
+EATS: Final = 96
+"""What is eaten in this minute (D, mg), what an eighth of it adds to q1, and 5/(Q (1 - b)) and 5/(Q d)."""
+EMPTIED: Final = 100
+"""kgut(q) q2 at the beginning and in the middle of a step."""
+FREE: Final = 102
+"""The first of thirteen rows for whoever lets people live (`day`)."""
+ROWS: Final = 115
+
+MOST_EATEN, MILLIGRAMS = np.float32(5.0), np.float32(1000.0)
+"""Grams per minute; of a gram."""
+FAR: Final = np.float32(24.0)
+"""Beyond this 1/(exp(y) + 1) is 0 or 1 to the last digit."""
+ZERO, EIGHTH, QUARTER, HALF, ONE, FOUR = (np.float32(number) for number in (0.0, 0.125, 0.25, 0.5, 1.0, 4.0))
+PART, SIXTH, TWENTY_FOURTH = (np.float32(number) for number in (1 / 32, 1 / 6, 1 / 24))
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _exp(y: float) -> float:
-    """exp(y) for |y| <= 40, exactly enough for tanh(y/2), which is off by less than 1e-10.
+def _exp(y: Any) -> Any:
+    """exp(y) for |y| <= 24, exactly enough for 1/(exp(y) + 1), which is off by less than 1e-6.
 
-    A Taylor polynomial of y/64, squared six times.
+    A Taylor polynomial of y/32, squared five times.
     """
-    z = y * 0.015625
-    e = 1.0 + z * (1.0 + z * (1.0 / 2 + z * (1.0 / 6 + z * (1.0 / 24 + z * (1.0 / 120 + z * (1.0 / 720))))))
-    e = e * e
+    z = y * PART
+    e = ONE + z * (ONE + z * (HALF + z * (SIXTH + z * TWENTY_FOURTH)))
     e = e * e
     e = e * e
     e = e * e
@@ -71,210 +88,177 @@ def _exp(y: float) -> float:
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _twice_within(x: float) -> float:
-    """2x, kept between -40 and 40, beyond which tanh is 1 to the last digit."""
-    y = 2.0 * x
-    y = y if y < 40.0 else 40.0
-    return y if y > -40.0 else -40.0
+def _kutta(k1: Any, k2: Any, k3: Any) -> Any:
+    """The slope of Kutta's third order: (k1 + 4 k2 + k3)/6, k2 in the middle, k3 at the end after 2 k2 - k1."""
+    return (k1 + FOUR * k2 + k3) * SIXTH
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _gut_slopes(now: Any, given: Any) -> Any:
-    """Stomach and gut: q1, q2, q3."""
-    q1, q2, q3 = now
-    intake, kmin, half, kmax, kabs, a, bq, c, dq = given
-    q = q1 + q2
-    # tanh(u) - tanh(v) = 2/(exp(2v) + 1) - 2/(exp(2u) + 1)
-    u, v = _exp(_twice_within(a * (q - bq))) + 1.0, _exp(_twice_within(c * (q - dq))) + 1.0
-    emptied = (kmin + half * (2.0 + 2.0 * (u - v) / (u * v))) * q2
-    solid = kmax * q1
-    return intake - solid, solid - emptied, emptied - kabs * q3
+def _emptying(q: Any, given: Any) -> Any:
+    """Kgut(q)."""
+    kmax, span, b_slope, b_place, d_slope, d_place = given
+    # tanh(a (q - bQ)) - tanh(c (q - dQ)) = 2/(v + 1) - 2/(u + 1), u = exp(5 (q/Q - b)/(1 - b)), v = exp(5 (q/Q - d)/d);
+    # as 0 <= q <= Q, u is never very large and v never very small.
+    low, high = b_slope * q - b_place, d_slope * q - d_place
+    u = _exp(low if low > -FAR else -FAR) + ONE
+    v = _exp(high if high < FAR else FAR) + ONE
+    return kmax + span * ((u - v) / (u * v))
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _insulin_slopes(now: Any, given: Any) -> Any:
-    """Insulin and its action: Ip, X, X1, X2, Il, s1, s2."""
-    ip, x, x1, x2, il, s1, s2 = now
-    pumped, m24, m1, ka1, ka2, vi, p2u, ib, ki, m130, m2, ka1d, kd = given
-    i = ip * vi
+def _emptied(lanes: Any, j: int, q: Any, q1: Any) -> Any:
+    """What leaves the stomach in a minute: kgut(q) q2."""
+    c = CONSTANTS * LANES + j
+    given = (
+        lanes[c], lanes[c + LANES], lanes[(EATS + 2) * LANES + j], lanes[c + 3 * LANES], lanes[(EATS + 3) * LANES + j],
+        lanes[c + 5 * LANES],
+    )  # fmt: skip
+    return _emptying(q, given) * (q - q1)
+
+
+@lean_kernel
+def eat(lanes: Singles) -> None:
+    """Everybody eats at most 5 g of what was announced and is left, over a minute.
+
+    A meal begins when somebody eats who did not eat a minute ago; emptying follows what was in the stomach then plus
+    what was eaten since (Q).
+    """
+    for j in range(LANES):
+        left, before = lanes[QUEUE * LANES + j] + lanes[MEAL * LANES + j], lanes[(QUEUE + 1) * LANES + j]
+        grams = left if left < MOST_EATEN else MOST_EATEN
+        lanes[MEAL * LANES + j] = ZERO
+        lanes[QUEUE * LANES + j], lanes[(QUEUE + 1) * LANES + j] = left - grams, grams
+        q1, q = lanes[j], lanes[j] + lanes[LANES + j]
+        Q = (q if grams > ZERO and before <= ZERO else lanes[STOMACH * LANES + j]) + MILLIGRAMS * grams
+        c = CONSTANTS * LANES + j
+        lanes[STOMACH * LANES + j], lanes[EATS * LANES + j] = Q, MILLIGRAMS * grams
+        lanes[(EATS + 1) * LANES + j] = lanes[c + 7 * LANES] * grams
+        lanes[(EATS + 2) * LANES + j] = lanes[c + 2 * LANES] / Q
+        lanes[(EATS + 3) * LANES + j] = lanes[c + 4 * LANES] / Q
+        lanes[EMPTIED * LANES + j] = _emptied(lanes, j, q, q1)
+
+
+@lean_kernel
+def digest(lanes: Singles) -> None:
+    """A quarter of a minute of everybody's stomach and gut: q' = D - e, q3' = e - kabs q3, with e = kgut(q) q2.
+
+    q1 is exact. The e at the end, before q is corrected, serves as the first one of the next step.
+    """
+    c = CONSTANTS * LANES
+    for j in range(LANES):
+        q1, e1 = lanes[j], lanes[EMPTIED * LANES + j]
+        q = q1 + lanes[LANES + j] + EIGHTH * (lanes[EATS * LANES + j] - e1)
+        q1 = lanes[c + 6 * LANES + j] * q1 + lanes[(EATS + 1) * LANES + j]
+        lanes[(EMPTIED + 1) * LANES + j] = _emptied(lanes, j, q, q1)
+    for j in range(LANES):
+        q1, q, q3 = lanes[j], lanes[j] + lanes[LANES + j], lanes[2 * LANES + j]
+        decay, kabs = lanes[c + 6 * LANES + j], lanes[c + 8 * LANES + j]
+        eaten, e1, e2 = lanes[EATS * LANES + j], lanes[EMPTIED * LANES + j], lanes[(EMPTIED + 1) * LANES + j]
+        q1 = decay * q1 + lanes[(EATS + 1) * LANES + j]
+        q1 = decay * q1 + lanes[(EATS + 1) * LANES + j]
+        e3 = _emptied(lanes, j, q + QUARTER * (eaten - e2 - e2 + e1), q1)
+        k1 = e1 - kabs * q3
+        k2 = e2 - kabs * (q3 + EIGHTH * k1)
+        k3 = e3 - kabs * (q3 + QUARTER * (k2 + k2 - k1))
+        lanes[j], lanes[LANES + j] = q1, q + QUARTER * (eaten - _kutta(e1, e2, e3)) - q1
+        lanes[2 * LANES + j], lanes[EMPTIED * LANES + j] = q3 + QUARTER * _kutta(k1, k2, k3), e3
+
+
+@lean_kernel
+def appear(lanes: Singles) -> None:
+    """Ra = f kabs q3 / BW of everybody, beside the last two."""
+    for j in range(LANES):
+        lanes[APPEARS * LANES + j] = lanes[(APPEARS + 1) * LANES + j]
+        lanes[(APPEARS + 1) * LANES + j] = lanes[(APPEARS + 2) * LANES + j]
+        lanes[(APPEARS + 2) * LANES + j] = lanes[(CONSTANTS + 9) * LANES + j] * lanes[2 * LANES + j]
+
+
+@numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
+def _from_five(lanes: Any, at: int, now: Any) -> Any:
+    """What s1, s2, Ip, Il and u add to a state, with the five constants from row `at` on."""
+    s1, s2, ip, il, u = now
     return (
-        m1 * il + ka1 * s1 + ka2 * s2 - m24 * ip if ip >= 0.0 else 0.0,
-        p2u * (i - ib - x),
-        ki * (i - x1),
-        ki * (x1 - x2),
-        m2 * ip - m130 * il if il >= 0.0 else 0.0,
-        pumped - ka1d * s1 if s1 >= 0.0 else 0.0,
-        kd * s1 - ka2 * s2 if s2 >= 0.0 else 0.0,
-    )
+        lanes[at] * s1 + lanes[at + LANES] * s2 + lanes[at + 2 * LANES] * ip + lanes[at + 3 * LANES] * il
+        + lanes[at + 4 * LANES] * u
+    )  # fmt: skip
+
+
+@lean_kernel
+def infuse(lanes: Singles) -> None:
+    """One minute of the insulin of sixteen people, x <- exp(A) x; X and X2 of its beginning and middle are kept."""
+    for j in range(LANES):
+        x, x1, x2 = lanes[6 * LANES + j], lanes[7 * LANES + j], lanes[8 * LANES + j]
+        s1, s2, u = lanes[10 * LANES + j], lanes[11 * LANES + j], lanes[PUMPED * LANES + j]
+        now = (s1, s2, lanes[5 * LANES + j], lanes[9 * LANES + j], u)
+        m = MOVES * LANES + j
+        lanes[ACTION * LANES + j], lanes[(ACTION + 2) * LANES + j] = x, x2
+        lanes[(ACTION + 1) * LANES + j] = _from_five(lanes, m, now) + lanes[m + 5 * LANES] * x - lanes[m + 6 * LANES]
+        lanes[(ACTION + 3) * LANES + j] = (
+            _from_five(lanes, m + 7 * LANES, now) + lanes[m + 12 * LANES] * x1 + lanes[m + 13 * LANES] * x2
+        )
+        lanes[10 * LANES + j] = lanes[m + 14 * LANES] * s1 + lanes[m + 15 * LANES] * u
+        lanes[11 * LANES + j] = lanes[m + 16 * LANES] * s1 + lanes[m + 17 * LANES] * s2 + lanes[m + 18 * LANES] * u
+        lanes[5 * LANES + j] = _from_five(lanes, m + 19 * LANES, now)
+        lanes[9 * LANES + j] = _from_five(lanes, m + 24 * LANES, now)
+        lanes[6 * LANES + j] = (
+            _from_five(lanes, m + 29 * LANES, now) + lanes[m + 34 * LANES] * x - lanes[m + 35 * LANES]
+        )
+        lanes[7 * LANES + j] = _from_five(lanes, m + 36 * LANES, now) + lanes[m + 41 * LANES] * x1
+        lanes[8 * LANES + j] = (
+            _from_five(lanes, m + 42 * LANES, now) + lanes[m + 47 * LANES] * x1 + lanes[m + 48 * LANES] * x2
+        )
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _glucose_slopes(now: Any, ra: float, x: float, x2: float, given: Any) -> Any:
+def _glucose_slopes(now: Any, ra: Any, x: Any, x2: Any, given: Any) -> Any:
     """Glucose in plasma, in tissue and under the skin (Gp, Gt, Gs), driven by gut and insulin."""
     gp, gt, gs = now
     kp1, kp2, kp3, fsnc, ke1, ke2, k1, k2, vm0, vmx, km0, ksc = given
     produced = kp1 - kp2 * gp - kp3 * x2
-    produced = produced if produced > 0.0 else 0.0
+    produced = produced if produced > ZERO else ZERO
     lost = gp - ke2
-    lost = ke1 * lost if lost > 0.0 else 0.0
+    lost = ke1 * lost if lost > ZERO else ZERO
     exchange = k1 * gp - k2 * gt
     dgp = produced + ra - fsnc - lost - exchange
     dgt = exchange - (vm0 + vmx * x) * gt / (km0 + gt)
     return (
-        dgp if gp >= 0.0 else 0.0,
-        dgt if gt >= 0.0 else 0.0,
-        ksc * (gp - gs) if gs >= 0.0 else 0.0,
+        dgp if gp >= ZERO else ZERO,
+        dgt if gt >= ZERO else ZERO,
+        ksc * (gp - gs) if gs >= ZERO else ZERO,
     )
 
 
-@numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _three(x: Any, k: Any, h: float) -> Any:
-    """X + h k of three states."""
-    return x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2]
-
-
-@numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _seven(x: Any, k: Any, h: float) -> Any:
-    """X + h k of seven states."""
-    return (
-        x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2], x[3] + h * k[3], x[4] + h * k[4], x[5] + h * k[5],
-        x[6] + h * k[6],
-    )  # fmt: skip
-
-
-@numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _mean(k1: float, k2: float, k3: float, k4: float) -> float:
-    """The slope of Runge and Kutta: (k1 + 2 k2 + 2 k3 + k4)/6."""
-    return (k1 + 2.0 * (k2 + k3) + k4) * (1.0 / 6.0)
-
-
-@numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _halfway(k1: float, k2: float, k3: float, k4: float) -> float:
-    """How far a state has come in the middle of a step: the third-order interpolant of the same four slopes."""
-    return (5.0 * k1 + 4.0 * (k2 + k3) - k4) * (1.0 / 24.0)
-
-
 @lean_kernel
-def digest(lanes: Floats, h: float) -> None:
-    """One Runge-Kutta step of sixteen stomachs, h minutes long.
-
-    The appearance of glucose Ra at its beginning, in its middle and at its end is left in three rows.
-    """
+def circulate(lanes: Singles) -> None:
+    """One minute of the glucose of sixteen people."""
     for j in range(LANES):
-        x = (lanes[j], lanes[LANES + j], lanes[2 * LANES + j])
+        c = (CONSTANTS + 10) * LANES + j
         given = (
-            lanes[13 * LANES + j], lanes[15 * LANES + j], lanes[16 * LANES + j], lanes[17 * LANES + j],
-            lanes[18 * LANES + j], lanes[44 * LANES + j], lanes[45 * LANES + j], lanes[46 * LANES + j],
-            lanes[47 * LANES + j],
+            lanes[c], lanes[c + LANES], lanes[c + 2 * LANES], lanes[c + 3 * LANES], lanes[c + 4 * LANES],
+            lanes[c + 5 * LANES], lanes[c + 6 * LANES], lanes[c + 7 * LANES], lanes[c + 8 * LANES],
+            lanes[c + 9 * LANES], lanes[c + 10 * LANES], lanes[c + 11 * LANES],
         )  # fmt: skip
-        k1 = _gut_slopes(x, given)
-        k2 = _gut_slopes(_three(x, k1, 0.5 * h), given)
-        k3 = _gut_slopes(_three(x, k2, 0.5 * h), given)
-        k4 = _gut_slopes(_three(x, k3, h), given)
-        ra, q3 = lanes[19 * LANES + j], x[2] + h * _mean(k1[2], k2[2], k3[2], k4[2])
-        lanes[j] = x[0] + h * _mean(k1[0], k2[0], k3[0], k4[0])
-        lanes[LANES + j] = x[1] + h * _mean(k1[1], k2[1], k3[1], k4[1])
-        lanes[2 * LANES + j] = q3
-        lanes[APPEARS * LANES + j] = ra * x[2]
-        lanes[(APPEARS + 1) * LANES + j] = ra * (x[2] + h * _halfway(k1[2], k2[2], k3[2], k4[2]))
-        lanes[(APPEARS + 2) * LANES + j] = ra * q3
+        ra, x = APPEARS * LANES + j, ACTION * LANES + j
+        gp, gt, gs = lanes[3 * LANES + j], lanes[4 * LANES + j], lanes[12 * LANES + j]
+        a = _glucose_slopes((gp, gt, gs), lanes[ra], lanes[x], lanes[x + 2 * LANES], given)
+        middle = (gp + HALF * a[0], gt + HALF * a[1], gs + HALF * a[2])
+        b = _glucose_slopes(middle, lanes[ra + LANES], lanes[x + LANES], lanes[x + 3 * LANES], given)
+        end = (gp + (b[0] + b[0] - a[0]), gt + (b[1] + b[1] - a[1]), gs + (b[2] + b[2] - a[2]))
+        c3 = _glucose_slopes(end, lanes[ra + 2 * LANES], lanes[6 * LANES + j], lanes[8 * LANES + j], given)
+        lanes[3 * LANES + j] = gp + _kutta(a[0], b[0], c3[0])
+        lanes[4 * LANES + j] = gt + _kutta(a[1], b[1], c3[1])
+        lanes[12 * LANES + j] = gs + _kutta(a[2], b[2], c3[2])
 
 
 @lean_kernel
-def digest_finely(lanes: Floats) -> None:
-    """One minute of sixteen stomachs in four steps."""
-    digest(lanes, 0.25)
-    for j in range(LANES):
-        lanes[KEPT * LANES + j] = lanes[APPEARS * LANES + j]
-    digest(lanes, 0.25)
-    for j in range(LANES):
-        lanes[(KEPT + 1) * LANES + j] = lanes[(APPEARS + 2) * LANES + j]
-    digest(lanes, 0.25)
-    digest(lanes, 0.25)
-    for j in range(LANES):
-        lanes[APPEARS * LANES + j] = lanes[KEPT * LANES + j]
-        lanes[(APPEARS + 1) * LANES + j] = lanes[(KEPT + 1) * LANES + j]
-
-
-@lean_kernel
-def circulate(lanes: Floats) -> None:
-    """One minute of the insulin and glucose of sixteen people, in one Runge-Kutta step."""
-    for j in range(LANES):
-        x = (
-            lanes[5 * LANES + j], lanes[6 * LANES + j], lanes[7 * LANES + j], lanes[8 * LANES + j],
-            lanes[9 * LANES + j], lanes[10 * LANES + j], lanes[11 * LANES + j],
-        )  # fmt: skip
-        given = (
-            lanes[14 * LANES + j], lanes[31 * LANES + j], lanes[32 * LANES + j], lanes[33 * LANES + j],
-            lanes[34 * LANES + j], lanes[35 * LANES + j], lanes[36 * LANES + j], lanes[37 * LANES + j],
-            lanes[38 * LANES + j], lanes[39 * LANES + j], lanes[40 * LANES + j], lanes[41 * LANES + j],
-            lanes[42 * LANES + j],
-        )  # fmt: skip
-        k1 = _insulin_slopes(x, given)
-        k2 = _insulin_slopes(_seven(x, k1, 0.5), given)
-        k3 = _insulin_slopes(_seven(x, k2, 0.5), given)
-        k4 = _insulin_slopes(_seven(x, k3, 1.0), given)
-        action = x[1] + _halfway(k1[1], k2[1], k3[1], k4[1])
-        brake = x[3] + _halfway(k1[3], k2[3], k3[3], k4[3])
-        lanes[5 * LANES + j] = x[0] + _mean(k1[0], k2[0], k3[0], k4[0])
-        lanes[6 * LANES + j] = x[1] + _mean(k1[1], k2[1], k3[1], k4[1])
-        lanes[7 * LANES + j] = x[2] + _mean(k1[2], k2[2], k3[2], k4[2])
-        lanes[8 * LANES + j] = x[3] + _mean(k1[3], k2[3], k3[3], k4[3])
-        lanes[9 * LANES + j] = x[4] + _mean(k1[4], k2[4], k3[4], k4[4])
-        lanes[10 * LANES + j] = x[5] + _mean(k1[5], k2[5], k3[5], k4[5])
-        lanes[11 * LANES + j] = x[6] + _mean(k1[6], k2[6], k3[6], k4[6])
-        constants = (
-            lanes[20 * LANES + j], lanes[21 * LANES + j], lanes[22 * LANES + j], lanes[23 * LANES + j],
-            lanes[24 * LANES + j], lanes[25 * LANES + j], lanes[26 * LANES + j], lanes[27 * LANES + j],
-            lanes[28 * LANES + j], lanes[29 * LANES + j], lanes[30 * LANES + j], lanes[43 * LANES + j],
-        )  # fmt: skip
-        begin, middle = lanes[APPEARS * LANES + j], lanes[(APPEARS + 1) * LANES + j]
-        g = (lanes[3 * LANES + j], lanes[4 * LANES + j], lanes[12 * LANES + j])
-        d1 = _glucose_slopes(g, begin, x[1], x[3], constants)
-        d2 = _glucose_slopes(_three(g, d1, 0.5), middle, action, brake, constants)
-        d3 = _glucose_slopes(_three(g, d2, 0.5), middle, action, brake, constants)
-        end, x_end, x2_end = lanes[(APPEARS + 2) * LANES + j], lanes[6 * LANES + j], lanes[8 * LANES + j]
-        d4 = _glucose_slopes(_three(g, d3, 1.0), end, x_end, x2_end, constants)
-        lanes[3 * LANES + j] = g[0] + _mean(d1[0], d2[0], d3[0], d4[0])
-        lanes[4 * LANES + j] = g[1] + _mean(d1[1], d2[1], d3[1], d4[1])
-        lanes[12 * LANES + j] = g[2] + _mean(d1[2], d2[2], d3[2], d4[2])
-
-
-@lean_kernel
-def minute(lanes: Floats, eating: bool) -> None:
-    """One minute of sixteen people; while one of them eats, stomachs change fast and all take finer steps.
-
-    So somebody's numbers depend on those beside them by the error of a step, and by nothing else.
-    """
-    if eating:
-        digest_finely(lanes)
-    else:
-        digest(lanes, 1.0)
+def minute(lanes: Singles) -> None:
+    """One minute of sixteen people."""
+    eat(lanes)
+    digest(lanes)
+    digest(lanes)
+    appear(lanes)
+    digest(lanes)
+    digest(lanes)
+    appear(lanes)
+    infuse(lanes)
     circulate(lanes)
-
-
-@lean_kernel
-def eat(lanes: Floats, j: int, announced: float) -> None:
-    """What a person eats in this minute: at most 5 g of what was announced and is left.
-
-    A meal begins when somebody eats who did not eat a minute ago; emptying follows what was in the stomach then plus
-    what was eaten since.
-    """
-    left = lanes[QUEUE * LANES + j] + announced
-    before = lanes[(QUEUE + 1) * LANES + j]
-    eaten = min(EATEN_PER_MINUTE, left)
-    lanes[QUEUE * LANES + j] = left - eaten
-    lanes[(QUEUE + 1) * LANES + j] = eaten
-    lanes[INTAKE * LANES + j] = 1000.0 * eaten
-    if eaten <= 0.0:
-        return
-    if before <= 0.0:
-        lanes[(QUEUE + 2) * LANES + j] = lanes[j] + lanes[LANES + j]
-        lanes[(QUEUE + 3) * LANES + j] = 0.0
-    lanes[(QUEUE + 3) * LANES + j] += eaten
-    Q = lanes[(QUEUE + 2) * LANES + j] + 1000.0 * lanes[(QUEUE + 3) * LANES + j]
-    b, d = lanes[SHARES * LANES + j], lanes[(SHARES + 1) * LANES + j]
-    lanes[GUT * LANES + j] = 5.0 / (2.0 * Q * (1.0 - b))
-    lanes[(GUT + 1) * LANES + j] = b * Q
-    lanes[(GUT + 2) * LANES + j] = 5.0 / (2.0 * Q * d)
-    lanes[(GUT + 3) * LANES + j] = d * Q

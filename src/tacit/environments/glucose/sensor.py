@@ -54,13 +54,15 @@ def draw_noise(weights: Floats, coins: np.random.Generator, process: Floats, hav
     """Extend noise [person, reading] beyond the first `have` readings, spline by spline, as far as it has room."""
     blocks: int = (noise.shape[1] - have) // BLOCK
     for n in range(process.shape[0]):
+        e, value = process[n, 0], process[n, 1]
         for block in range(blocks):
-            first = have + block * BLOCK
+            row = noise[n, have + block * BLOCK :]
             for i in range(BLOCK):
-                noise[n, first + i] = weights[0, i] * process[n, 1]
+                row[i] = weights[0, i] * value
             for k in range(1, NODES + 1):
-                process[n, 0] = CARRY * (process[n, 0] + coins.standard_normal())
-                process[n, 1] = johnson(process[n, 0])
+                e = CARRY * (e + coins.standard_normal())
+                value = johnson(e)
                 for i in range(BLOCK):
-                    noise[n, first + i] += weights[k, i] * process[n, 1]
+                    row[i] += weights[k, i] * value
+        process[n, 0], process[n, 1] = e, value
     return have + blocks * BLOCK

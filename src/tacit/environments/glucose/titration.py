@@ -26,9 +26,7 @@ from tacit.arrays import Floats, Ints
 from tacit.environments.glucose.day import MEASURES, READINGS, People, live_a_day, risk_table
 from tacit.environments.glucose.meals import MEALS, draw_meals
 from tacit.environments.glucose.patients import laid_out, patient_names, persons
-from tacit.environments.glucose.physiology import LANES
-from tacit.environments.glucose.physiology import STATES as EQUATIONS
-from tacit.environments.glucose.sensor import BLOCK, LEAST, MOST, draw_noise, first_noise, spline
+from tacit.environments.glucose.sensor import BLOCK, draw_noise, first_noise, spline
 
 __all__ = ["ACTIONS", "FACTORS", "TEXTBOOK", "YESTERDAY", "TitrationEnv", "TitrationVectorEnv", "Ward"]
 
@@ -63,9 +61,7 @@ class Ward:
         """New people, each with a patient and a dose at random, after a day at that dose; their states."""
         patients = coins.integers(len(patient_names()), size=count)
         self.levels = coins.integers(len(FACTORS), size=count)
-        lanes, person = laid_out(patients), persons(patients)
-        shown = np.repeat(np.clip(_glucose(lanes, person), LEAST, MOST)[:, np.newaxis], 2, axis=1)
-        self.people = People(lanes, person, shown, np.zeros(count), np.zeros(count))
+        self.people = People(laid_out(patients), persons(patients))
         self._times, self._grams = np.zeros((count, len(MEALS))), np.zeros((count, len(MEALS)))
         self._noise, self._have = np.zeros((count, READINGS + 2 * BLOCK)), 0
         self._process, self.measures = np.zeros((count, 2)), np.zeros((count, len(MEASURES)))
@@ -99,11 +95,6 @@ class Ward:
     def aside(self) -> dict[str, Floats]:
         """Simulation only: shares of the last day that true glucose spent too low or too high."""
         return {name: self.measures[:, i].copy() for i, name in enumerate(MEASURES) if i >= 3}
-
-
-def _glucose(lanes: Floats, person: Floats) -> Floats:
-    last = lanes.reshape(len(lanes), -1, LANES)[:, EQUATIONS - 1].reshape(-1)[: len(person)]
-    return np.asarray(last / person[:, 4])
 
 
 class TitrationEnv(gymnasium.Env[Any, Any]):

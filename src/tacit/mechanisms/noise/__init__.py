@@ -1,1 +1,1 @@
-"""Noise for one release: laplace, gaussian, bounded, bits of randomized response, one slot in two codes, binomial."""
+"""Noise for one release: laplace, gaussian, bounded, randomized response, one slot in two codes, noise bits."""

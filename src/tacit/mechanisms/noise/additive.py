@@ -22,14 +22,9 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each
-from tacit.mechanisms.noise.layout import (
-    exact_vector,
-    flattened,
-    rounded_rewards,
-    rounded_vector,
-    slot_counts,
-    transition_cells,
-)
+from tacit.mechanisms.noise.layout import exact_vector, flattened, rounded_rewards, slot_counts, transition_cells
+from tacit.mechanisms.noise.places import places_of, taken
+from tacit.mechanisms.noise.user_vector import message_parts, user_vector
 from tacit.mechanisms.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -56,13 +51,12 @@ def additive_encoder(unit: Callable[[np.random.Generator], float]) -> Callable[.
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
-        stages, S, A = parameters.stages, parameters.S, parameters.A
-        first = transition_cells(actions.shape[0], stages, S, A)
+        first, size = message_parts(parameters, message, actions.shape[0])
         for c in range(first):
             message[c] = parameters.transition.scale * unit(generator)
-        for c in range(first, message.shape[0]):
+        for c in range(first, size):
             message[c] = parameters.outcome.scale * unit(generator)
-        exact_vector(message, stages, S, A, parameters.complement, states, actions, rewards)
+        user_vector(parameters, message, states, actions, rewards, False, generator)
 
     return encode
 
@@ -80,11 +74,10 @@ def lattice_encoder(draw: Callable[[float, np.random.Generator], float]) -> Call
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
-        stages, S, A = parameters.stages, parameters.S, parameters.A
-        first = transition_cells(actions.shape[0], stages, S, A)
-        for c in range(message.shape[0]):
+        first, size = message_parts(parameters, message, actions.shape[0])
+        for c in range(size):
             message[c] = draw(parameters.transition.scale if c < first else parameters.outcome.scale, generator)
-        rounded_vector(message, stages, S, A, parameters.complement, states, actions, rewards, generator)
+        user_vector(parameters, message, states, actions, rewards, True, generator)
 
     return encode
 
@@ -198,6 +191,8 @@ class Additive(WholeMessage):
             # All visits of a cell earn the same reward, whose squares add up to R²/N, or 0 and 1.
             squares = rewards if counts.binary or self.whole else rewards**2 / np.maximum(counts.visits, 1)
             blocks = np.concatenate([blocks, (squares if shape.staged else squares.sum(axis=0)).ravel()])
+        blocks = taken(shape, encoding, blocks)
+        first = len(places_of(shape).moves) if shape.support is not None else first
         blocks[:first] += transition.summed(first, counts.users, noise)
         blocks[first:] += self.summed(len(blocks) - first, counts.users, noise)
         return blocks
@@ -213,6 +208,9 @@ class Additive(WholeMessage):
         ones = bernoulli_each(rewards, noise).astype(np.float64)
         vector = np.zeros(first + rest)
         exact_vector(vector, stages, S, A, encoding == "complement", states, actions, ones)
+        vector = taken(shape, encoding, vector)
+        first = len(places_of(shape).moves) if shape.support is not None else first
+        rest = len(vector) - first
         drawn = np.concatenate([transition.integers(first, noise), self.integers(rest, noise)])
         return np.asarray(vector.astype(np.int64) + drawn)
 

@@ -46,6 +46,7 @@ class Binomial:
     NAME: ClassVar[str] = "binomial"
     SUMMARY: ClassVar[str] = "noise bits of all users of a shuffled batch"
     PURE: ClassVar[bool] = False
+    biases: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         require_count("bits", self.bits, most=2**63 - 1)

@@ -40,7 +40,7 @@ from tacit.gammas import MANY, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.exact import discrete_laplace
 from tacit.mechanisms.noise.additive import Additive, Amount, lattice_encoder
-from tacit.mechanisms.noise.layout import exact_vector, transition_cells
+from tacit.mechanisms.noise.user_vector import message_parts, user_vector
 from tacit.mechanisms.protocol import EncoderParameters, Shape, require_failure_prob, require_simulation, require_whole
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -162,8 +162,7 @@ def laplace_encoder(
     generator: np.random.Generator,
 ) -> None:
     """Independent Laplace noise in every counter, as exponential variates with random signs: no logarithms."""
-    stages, S, A = parameters.stages, parameters.S, parameters.A
-    first, size = transition_cells(actions.shape[0], stages, S, A), message.shape[0]
+    first, size = message_parts(parameters, message, actions.shape[0])
     for start in range(0, size, SIGNS):
         coins = int(generator.random() * COINS)
         for c in range(start, min(size, start + SIGNS)):
@@ -171,7 +170,7 @@ def laplace_encoder(
             # Lap(b) = ± b Exp(1)
             message[c] = (1.0 - 2.0 * (coins & 1)) * scale * generator.standard_exponential()
             coins >>= 1
-    exact_vector(message, stages, S, A, parameters.complement, states, actions, rewards)
+    user_vector(parameters, message, states, actions, rewards, False, generator)
 
 
 @kernel

@@ -28,6 +28,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel, lean_kernel
+from tacit.mechanisms.noise.places import places_of, slot_places, true_category
 from tacit.mechanisms.protocol import Counts, EncoderParameters, Encoding, Shape
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "rounded_rewards",
     "rounded_vector",
     "send_bits",
+    "slot_bits",
     "slot_cells",
     "slot_counts",
     "slot_sender",
@@ -142,6 +144,8 @@ def rounded_vector(
 
 def slot_cells(encoding: Encoding, shape: Shape, slot: int) -> list[Ints]:
     """Where the cells of each one-hot vector of a slot stand in a message."""
+    if shape.support is not None:
+        return [slot_places(places_of(shape), slot, shape.stages)]
     S, A, stage = shape.num_states, shape.num_actions, min(slot // 2, shape.stages - 1)
     if slot % 2 == 1:
         return [transition_cell(stage, 0, 0, 0, S, A) + np.arange(S * A * S)]
@@ -156,11 +160,23 @@ def hot_cells(encoding: Encoding, shape: Shape, slot: int, states: Ints, actions
     S, A, h = shape.num_states, shape.num_actions, slot // 2
     s, a = clipped_index(int(states[h]), S), clipped_index(int(actions[h]), A)
     cell = s * A + a
+    if shape.support is not None:
+        row, stage = min(h, shape.stages - 1) * S * A + cell, min(h, shape.stages - 1)
+        following = row * S + clipped_index(int(states[h + 1]), S) if slot % 2 else -1
+        return [true_category(places_of(shape), slot, stage, row, following, bool(ones[h]))]
     if slot % 2 == 1:
         return [cell * S + clipped_index(int(states[h + 1]), S)]
     if encoding == "complement":
         return [cell if ones[h] else S * A + cell]
     return [cell if ones[h] else -1, cell]
+
+
+def slot_bits(encoding: Encoding, shape: Shape, slot: int) -> list[int]:
+    """How many bits each one-hot vector of a slot has: those of `slot_cells`, and categories that nobody reads."""
+    places = places_of(shape)
+    if places.declared:
+        return [places.moved if slot % 2 else places.outcomes]
+    return [len(cells) for cells in slot_cells(encoding, shape, slot)]
 
 
 def slot_counts(encoding: Encoding, counts: Counts, rewards: Floats) -> list[Floats]:
@@ -224,6 +240,42 @@ def slot_sender(send: Callable[..., None]) -> Callable[..., None]:
     """The kernel that writes one slot of a trajectory into a message; `send` sends one vector, as `send_bits` does."""
 
     @lean_kernel
+    def send_category(
+        parameters: EncoderParameters,
+        message: Floats,
+        slot: int,
+        stage: int,
+        s: int,
+        a: int,
+        states: Ints,
+        rewards: Floats,
+        generator: np.random.Generator,
+    ) -> None:
+        places, h, S = parameters.places, slot // 2, parameters.S
+        scratch = message.shape[0] - max(places.moved, places.outcomes)
+        row = outcome_cell(stage, s, a, S, parameters.A)
+        if slot % 2 == 1:
+            hot = true_category(places, slot, stage, row, row * S + clipped_index(states[h + 1], S), False)
+            send(parameters.transition, message, scratch, places.moved, 0, places.moved, hot, generator)
+            first, count = places.first_move[stage], places.first_move[stage + 1] - places.first_move[stage]
+            for i in range(count):
+                message[first + i] += message[scratch + i]
+        else:
+            one = generator.random() < rewards[h]
+            hot = true_category(places, slot, stage, row, -1, one)
+            send(parameters.outcome, message, scratch, places.outcomes, 0, places.outcomes, hot, generator)
+            first = places.moves.shape[0] + places.first_one[stage]
+            ones = places.first_one[stage + 1] - places.first_one[stage]
+            for i in range(ones):
+                message[first + i] += message[scratch + i]
+            first = places.moves.shape[0] + places.ones.shape[0] + places.first_zero[stage]
+            count = places.first_zero[stage + 1] - places.first_zero[stage]
+            for i in range(count):
+                message[first + i] += message[scratch + ones + i]
+        for c in range(scratch, message.shape[0]):
+            message[c] = 0.0
+
+    @lean_kernel
     def send_slot(
         parameters: EncoderParameters,
         message: Floats,
@@ -238,6 +290,9 @@ def slot_sender(send: Callable[..., None]) -> Callable[..., None]:
         h = slot // 2
         stage = min(h, stages - 1)
         s, a = clipped_index(states[h], S), clipped_index(actions[h], A)
+        if parameters.places.declared:
+            send_category(parameters, message, slot, stage, s, a, states, rewards, generator)
+            return
         base = transition_cells(horizon, stages, S, A)
         block = stages * S * A
         if slot % 2 == 1:

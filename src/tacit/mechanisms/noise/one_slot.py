@@ -34,7 +34,8 @@ from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, uniform_integers
 from tacit.mechanisms.noise.dealt import shared_slots
-from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_cells, slot_sender
+from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_bits, slot_cells, slot_sender
+from tacit.mechanisms.noise.places import category_counts, gathered, slots_of
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -68,7 +69,11 @@ def one_slot_encoder(send: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         message[:] = 0.0
         # Slots: 0, 2, 4, ... the outcomes (s,a,r) of the H steps; 1, 3, ... their H-1 transitions.
-        slot = int(generator.random() * (2 * actions.shape[0] - 1))
+        places = parameters.places
+        if places.declared:
+            slot = places.slots[int(generator.random() * places.slots.shape[0])]
+        else:
+            slot = int(generator.random() * (2 * actions.shape[0] - 1))
         send_slot(parameters, message, slot, states, actions, rewards, generator)
 
     return encode
@@ -257,33 +262,37 @@ class OneSlot(ABC):
         """Users choose their slot multinomially; what each group holds is hypergeometric, layer by layer, or dealt."""
         del encoding
         generator = noise.generator
-        rewards, slots = rounded_rewards(counts, generator), 2 * shape.horizon - 1
-        senders = generator.multinomial(counts.users, np.full(slots, 1.0 / slots))
+        rewards, slots = rounded_rewards(counts, generator), slots_of(shape)
+        senders = np.zeros(2 * shape.horizon - 1, dtype=np.int64)
+        senders[slots] = generator.multinomial(counts.users, np.full(len(slots), 1.0 / len(slots)))
         held = shared_slots(counts, rewards, senders, generator)
-        kinds = [transition if slot % 2 else self for slot in range(slots)]
-        sent = zip(kinds, held, senders, strict=True)
-        return flattened(shape, [kind.arrived(ones, int(count), generator) for kind, ones, count in sent])
+        arrived: list[Floats] = []
+        for slot in slots:
+            ones = category_counts(shape, int(slot), held[slot], int(senders[slot]))
+            arrived.append((transition if slot % 2 else self).arrived(ones, int(senders[slot]), generator))
+        return flattened(shape, arrived) if shape.support is None else gathered(shape, slots, arrived)
 
     def secure(
         self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
     ) -> Ints:
         """The number of the slot, drawn without looking at the data, and its bits."""
         states, actions, rewards = user
-        slot = int(uniform_integers(1, noise, below=2 * shape.horizon - 1)[0])
+        slots = slots_of(shape)
+        slot = int(slots[uniform_integers(1, noise, below=len(slots))[0]])
         ones = bernoulli_each(rewards, noise).astype(np.int64)
         [hot] = hot_cells(encoding, shape, slot, states, actions, ones)
-        [cells] = slot_cells(encoding, shape, slot)
-        bits = (transition if slot % 2 else self).sent_bits(len(cells), hot, noise)
+        [count] = slot_bits(encoding, shape, slot)
+        bits = (transition if slot % 2 else self).sent_bits(count, hot, noise)
         return np.concatenate([[slot], bits]).astype(np.int64)
 
     def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
         """De-biased bits in the cells of the slot, zeros elsewhere."""
         slot = int(sent[0])
-        require(0 <= slot < 2 * shape.horizon - 1, f"a slot is a number below {2 * shape.horizon - 1}", slot)
-        [cells] = slot_cells(encoding, shape, slot)
-        require(len(sent) == 1 + len(cells), f"slot {slot} has {len(cells)} bits", len(sent) - 1)
+        require(slot in slots_of(shape), f"a slot is a number below {2 * shape.horizon - 1} that has counters", slot)
+        [cells], [count] = slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot)
+        require(len(sent) == 1 + count, f"slot {slot} has {count} bits", len(sent) - 1)
         message = np.zeros(1 + int(slot_cells(encoding, shape, 2 * shape.horizon - 2)[0][-1]))
-        message[cells] = (transition if slot % 2 else self).debias(sent[1:])
+        message[cells] = (transition if slot % 2 else self).debias(sent[1 : 1 + len(cells)])
         return message
 
     @property

@@ -38,11 +38,13 @@ from tacit.mechanisms.noise.layout import (
     hot_cells,
     rounded_rewards,
     send_bits,
+    slot_bits,
     slot_cells,
     slot_counts,
     slot_sender,
 )
 from tacit.mechanisms.noise.one_slot import bit_ratio
+from tacit.mechanisms.noise.places import category_counts, gathered, slots_of
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -77,6 +79,10 @@ def response_encoder(
     """Every bit of every step is sent, each kept with probability `keep` and flipped otherwise."""
     horizon = actions.shape[0]
     message[:] = 0.0
+    if parameters.places.declared:
+        for slot in parameters.places.slots:
+            send_slot(parameters, message, slot, states, actions, rewards, generator)
+        return
     for h in range(horizon):
         send_slot(parameters, message, 2 * h, states, actions, rewards, generator)
         if h < horizon - 1:
@@ -187,10 +193,12 @@ class RandomizedResponse(WholeMessage):
     ) -> Floats:
         """What `arrived` of every slot."""
         generator = noise.generator
-        slots = slot_counts(encoding, counts, rounded_rewards(counts, generator))
-        kinds = [transition if slot % 2 else self for slot in range(len(slots))]
-        sent = zip(kinds, slots, strict=True)
-        return flattened(shape, [kind.arrived(ones.astype(np.int64), counts.users, generator) for kind, ones in sent])
+        held = slot_counts(encoding, counts, rounded_rewards(counts, generator))
+        slots, arrived = slots_of(shape), list[Floats]()
+        for slot in slots:
+            ones = category_counts(shape, int(slot), held[slot], counts.users)
+            arrived.append((transition if slot % 2 else self).arrived(ones, counts.users, generator))
+        return flattened(shape, arrived) if shape.support is None else gathered(shape, slots, arrived)
 
     def secure(
         self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
@@ -199,26 +207,26 @@ class RandomizedResponse(WholeMessage):
         states, actions, rewards = user
         ones = bernoulli_each(rewards, noise).astype(np.int64)
         sent: list[Ints] = []
-        for slot in range(2 * shape.horizon - 1):
+        for slot in map(int, slots_of(shape)):
             own, hot = transition if slot % 2 else self, hot_cells(encoding, shape, slot, states, actions, ones)
-            for true, cells in zip(hot, slot_cells(encoding, shape, slot), strict=True):
-                bits = np.arange(len(cells)) == true
-                sent.append((bits ^ bernoulli_logistic(len(cells), noise, gamma=own.epsilon)).astype(np.int64))
+            for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
+                bits = np.arange(count) == true
+                sent.append((bits ^ bernoulli_logistic(count, noise, gamma=own.epsilon)).astype(np.int64))
         return np.concatenate(sent)
 
     def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
         """De-biased bits, added up where steps are pooled."""
         vectors = [
-            (transition if slot % 2 else self, cells)
-            for slot in range(2 * shape.horizon - 1)
-            for cells in slot_cells(encoding, shape, slot)
+            (transition if slot % 2 else self, cells, count)
+            for slot in map(int, slots_of(shape))
+            for cells, count in zip(slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot), strict=True)
         ]
-        expected = sum(len(cells) for _, cells in vectors)
+        expected = sum(count for _, _, count in vectors)
         require(len(sent) == expected, f"a message has {expected} bits", len(sent))
-        message, used = np.zeros(1 + max(int(cells[-1]) for _, cells in vectors)), 0
-        for own, cells in vectors:
+        message, used = np.zeros(1 + max(int(cells[-1]) for _, cells, _ in vectors)), 0
+        for own, cells, count in vectors:
             message[cells] += own.debias(sent[used : used + len(cells)])
-            used += len(cells)
+            used += count
         return message
 
     def quiet(self) -> Self:

@@ -35,6 +35,7 @@ from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.mechanisms.exact import bernoulli_logistic, permutation
 from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
+from tacit.mechanisms.noise.places import places_of, slots_of
 from tacit.mechanisms.noise.randomized_response import LEAST, private_keep
 from tacit.mechanisms.protocol import Shape, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -120,8 +121,7 @@ class SubsetSelection(OneSlot):
         """The sent subsets [users, cells] of users whose true cells these are."""
         truths, generator = np.asarray(hot, dtype=np.int64), require_simulation(noise)
         sent = np.zeros((len(truths), self.cells))
-        for row, truth in zip(sent, truths, strict=True):
-            add_subset(row, 0, self.cells, 0, self.cells, truth, self.size, self.sampled_keep, 1.0, generator)
+        _each_subset(sent, truths, self.size, self.sampled_keep, generator)
         return sent.astype(np.int64)
 
     @property
@@ -155,11 +155,13 @@ class SubsetSelection(OneSlot):
     def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
         """All of ε for the one slot, in subsets of the best size."""
         del families, delta
-        rows = shape.num_states * shape.num_actions
-        sized = zip(feeding_slots(shape), (2 * rows, rows * shape.num_states), strict=True)
+        places, rows = places_of(shape), shape.num_states * shape.num_actions
+        categories = (2 * rows, rows * shape.num_states)
+        if places.declared:
+            categories = places.outcomes, max(1, places.moved)
         outcome, moved = (
-            cls(epsilon=epsilon, slots=2 * shape.horizon - 1, feeding=n, cells=d, size=best_size(d, epsilon))
-            for n, d in sized
+            cls(epsilon=epsilon, slots=len(slots_of(shape)), feeding=n, cells=d, size=best_size(d, epsilon))
+            for n, d in zip(feeding_slots(shape), categories, strict=True)
         )
         return outcome, moved
 
@@ -251,6 +253,14 @@ def send_subset(
     for i in range(cells):
         message[first + i + (jump if i >= half else 0)] += bits.gain * (0.0 - bits.rise)
     add_subset(message, first, half, jump, cells, hot, bits.size, bits.keep, bits.gain, generator)
+
+
+@kernel
+def _each_subset(sent: Floats, truths: Ints, size: int, keep: float, generator: np.random.Generator) -> None:
+    """The subset of every sender in a row of its own."""
+    cells = sent.shape[1]
+    for i in range(len(truths)):
+        add_subset(sent[i], 0, cells, 0, cells, truths[i], size, keep, 1.0, generator)
 
 
 @kernel

@@ -31,6 +31,7 @@ from tacit.arrays import Floats, Ints
 from tacit.mechanisms.exact import bernoulli_logistic, fair_bits
 from tacit.mechanisms.noise.layout import Bits, send_bits
 from tacit.mechanisms.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
+from tacit.mechanisms.noise.places import slots_of
 from tacit.mechanisms.noise.randomized_response import LEAST, debiasing_variance, flip_probability
 from tacit.mechanisms.protocol import Shape, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -106,7 +107,7 @@ class UnaryEncoding(OneSlot):
     def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
         """All of ε for the one slot."""
         del families, delta
-        slots = 2 * shape.horizon - 1
+        slots = len(slots_of(shape))
         outcome, moved = (cls(epsilon=epsilon, slots=slots, feeding=n) for n in feeding_slots(shape))
         return outcome, moved
 

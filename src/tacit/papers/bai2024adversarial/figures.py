@@ -13,7 +13,7 @@ from tacit.arrays import Floats
 from tacit.papers.bai2024adversarial.experiments import LEARNERS, PREDICTED, WORLDS
 from tacit.papers.fitting import finite, fit_exponent
 from tacit.papers.panels import save_titled
-from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH
+from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH, slope_guide, style_of
 from tacit.runs.loss_report import losses_json
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["EpsilonFigure", "GrowthFigure", "SupportFigure", "curves_of", "epsilon_curves", "support_curves"]
 
 
+SPREAD: Final = "band: ± one standard deviation"
 WORLD_NAMES: Final = {environment: name for name, environment in WORLDS.items()}
 FEEDBACK: Final = {learner: name for name, learner in LEARNERS.items()}
 
@@ -133,27 +134,30 @@ class GrowthFigure:
         rows = list(dict.fromkeys((curve["feedback"], curve["adversary"]) for curve in curves))
         columns = list(dict.fromkeys(curve["world"] for curve in curves))
         figure, axes = _canvas(len(rows), len(columns))
-        styles = {label: STYLES[i % len(STYLES)] for i, label in enumerate(_names(curves))}
+        names = _names(curves)
         for row, (feedback, adversary) in enumerate(rows):
             for column, world in enumerate(columns):
                 ax = axes[row, column]
                 where = (feedback, adversary, world)
                 shown = [c for c in curves if (c["feedback"], c["adversary"], c["world"]) == where]
                 for curve in shown:
-                    color, dash, marker = styles[_name(curve)]
+                    color, dash, marker = style_of(_name(curve), names)
                     slope = curve["exponent_last"]
                     words = f"{_name(curve)}: " + ("not positive" if slope is None else f"K^{slope:.2f}")
-                    mean = np.array(curve["regret"])
+                    mean, std = np.array(curve["regret"]), np.array(curve["std"])
                     theory = curve["constants"] == "theory"
+                    low, high = (np.where(edge > 0.0, edge, np.nan) for edge in (mean - std, mean + std))
+                    ax.fill_between(curve["episodes"], low, high, color=color, alpha=0.16, linewidth=0)
                     ax.plot(
                         curve["episodes"], np.where(mean > 0.0, mean, np.nan), color=color, linestyle=dash,
                         marker=marker, markersize=4, label=words, markerfacecolor="white" if theory else color,
                     )  # fmt: skip
                 _references(ax, shown[0])
                 _finish(ax, f"{world} world, {feedback}, {adversary} losses", shown[0]["episodes"])
+                slope_guide(ax, per_episode=False)
                 ax.set_xlabel("episodes K", color=GREY)
                 ax.set_ylabel("regret", color=GREY)
-        return _save(figure, path, title, told["seeds"], "exponents over the last two K; predicted: K^0.50")
+        return _save(figure, path, title, told["seeds"], f"{SPREAD}; exponents over the last two K; predicted: K^0.50")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +264,12 @@ def _names(curves: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _name(curve: dict[str, Any]) -> str:
+    """The label without its feedback; the trust model first, which has a colour of its own in all figures."""
     label = str(curve["label"])
-    return label.partition(", ")[2] if label.startswith(("full, ", "bandit, ")) else label
+    name = label.partition(", ")[2] if label.startswith(("full, ", "bandit, ")) else label
+    for trust in ("central", "local"):
+        name = name.replace(f"{trust} ε", f"{trust}, ε")
+    return f"no privacy{name.removeprefix('none')}" if name.startswith("none") else name
 
 
 def _canvas(rows: int, columns: int) -> tuple[Figure, Any]:
@@ -289,7 +297,10 @@ def _finish(ax: Axes, title: str, x: Sequence[float]) -> None:
         ax.set_yscale("log", nonpositive="mask")
         ax.set_ylim(float(shown[shown > 0.0].min()) / 2.0, float(np.nanmax(shown)) * 2.0)
     ax.set_title(title, loc="left", fontsize=10)
-    ax.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
+    ax.legend(
+        fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(-0.12, -0.14), ncols=2, columnspacing=1.0,
+        handlelength=3.0,
+    )  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tacit.papers.bai2024adversarial.experiments import WORLDS
 from tacit.papers.bai2024adversarial.pure import BASE, CASES, LEARNERS, POWER_CASES, SWEEPS
 from tacit.papers.fitting import finite, fit_exponent
 from tacit.papers.panels import save_titled
-from tacit.runs.figures import GREY, STYLES, WIDTH
+from tacit.runs.figures import GREY, STYLES, WIDTH, save_figure, slope_guide, style_of
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["PowersFigure", "PureFigure", "power_curves", "pure_curves"]
+
+
+LEAST: Final = 4e-3
+"""The least share that is drawn."""
 
 
 def pure_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -108,18 +112,20 @@ class PureFigure:
         curves = told["curves"]
         figure = Figure(figsize=(WIDTH, 12.0), layout="constrained")
         axes = figure.subplots(len(LEARNERS), len(WORLDS), sharex=True, sharey=True, squeeze=False)
-        styles = dict(zip(CASES, STYLES, strict=False))
+        names = [_shown(case) for case in CASES]
         for column, world in enumerate(WORLDS):
             for row, kind in enumerate(LEARNERS):
                 ax = axes[row, column]
                 shown = [c for c in curves if (c["world"], c["kind"]) == (world, kind)]
                 largest = max((c["epsilon"] for c in shown if c["epsilon"] is not None), default=0.0)
                 for curve in shown:
-                    color, dash, marker = styles[curve["case"]]
+                    color, dash, marker = style_of(_shown(curve["case"]), names)
+                    low, high = _edges(curve)
+                    ax.fill_between(curve["episodes"], low, high, color=color, alpha=0.16, linewidth=0)
                     second = curve["epsilon"] is not None and curve["epsilon"] < largest
                     ax.plot(
                         curve["episodes"], _positive(curve["share"]), color=color, linestyle=dash, marker=marker,
-                        markersize=5, markerfacecolor="white" if second else color, label=curve["case"],
+                        markersize=5, markerfacecolor="white" if second else color, label=_shown(curve["case"]),
                     )  # fmt: skip
                 ax.axhline(1.0, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.0)
                 ax.set_xscale("log")
@@ -127,14 +133,26 @@ class PureFigure:
                 ax.xaxis.set_minor_formatter("")
                 ax.set_title(f"{world}: {kind}, ε = {largest:g}", loc="left", fontsize=9)
                 ax.spines[["top", "right"]].set_visible(False)
+                ax.tick_params(labelsize=8)
+        for ax in axes.ravel():  # the axes are shared: their limits are known when all lines are drawn
+            slope_guide(ax, per_episode="so far")
         for ax in axes[-1]:
             ax.set_xlabel("episodes K", color=GREY)
         for ax in axes[:, 0]:
-            ax.set_ylabel("regret / that of the uniform policy", color=GREY)
+            ax.set_ylabel("share of uniform", color=GREY, fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=len(CASES), fontsize=8, frameon=False)
-        words = "rows: feedback and what is known of the transitions; hollow: ε = 1; below 0: not shown"
-        return save_titled(figure, path, title, f"sinusoidal losses; {words}")
+        figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        words = (
+            "sinusoidal losses; regret as a share of the uniform policy's, mean of 3 seeds (2 at 10⁶), band: least to "
+            "greatest; hollow: ε = 1;\nbelow 0: not shown; simulation only"
+        )
+        legend = figure.legend(
+            handles, labels, loc="outside lower left", ncols=len(CASES), fontsize=8, frameon=False, title=words,
+            title_fontsize=8, alignment="left", columnspacing=1.0,
+        )  # fmt: skip
+        legend.get_title().set_color(GREY)
+        save_figure(figure, path)
+        return figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +238,19 @@ def _privacy_term(result: Result, feedback: str, trust: str) -> float:
     if feedback == "full":
         return X**2 * A * H**2  # X² A H²/ε, with √K under local trust
     return A * H * X**1.5 if trust == "central" else X**4 * A * H**2
+
+
+def _shown(case: str) -> str:
+    return "no privacy" if case == "none" else case
+
+
+def _edges(curve: Mapping[str, Any]) -> tuple[Floats, Floats]:
+    """The least and the greatest share of the seeds, where their mean is positive."""
+    chance = np.array(curve["regret"]) / np.array(curve["share"])
+    raw = [np.array(seeds) for seeds in curve["raw"]]
+    low, high = (np.array([edge(seeds) for seeds in raw]) / chance for edge in (np.min, np.max))
+    shown = np.array(curve["share"]) > 0.0
+    return np.where(shown, np.maximum(low, LEAST), np.nan), np.where(shown, high, np.nan)
 
 
 def _positive(values: Sequence[float]) -> Floats:

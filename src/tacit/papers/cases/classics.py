@@ -38,7 +38,9 @@ SIZES: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
     "paper": (20_000, (10, 11, 12, 13)),
 }
 """Episodes and seeds."""
-FIGURES: Final = (FigureSpec(name="classics", band="minmax", log="x", title="Return per user, without tables"),)
+FIGURES: Final = (
+    FigureSpec(name="classics", band="minmax", log="x", title="Return per user, without tables", first=100),
+)
 
 
 def runs(scale: Scale) -> tuple[Run, ...]:

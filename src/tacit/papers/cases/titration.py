@@ -3,12 +3,12 @@
 The design, fixed before any run of it (its reasons stand on the page of the case):
 
     world       tacit/Titration-v0: one person is one week of one of thirty virtual patients
-    people      20,000 under every trust model and epsilon 0.5, 1, 3; 200,000 under central and shuffle trust, epsilon 1
-    seeds       40 to 42, and 60 to 62 for 200,000 people, used for nothing before
+    people      20,000 and 200,000 under every trust model and epsilon 0.5, 1, 3; without privacy 20,000
+    seeds       twenty each, 200 to 219, and 220 to 239 for 200,000 people, used for nothing before
     learners    auto (delta 1e-6 under central and shuffle trust, 0 and batches of 250 under local); without privacy
                 bucb, pooled, which takes its people in batches as well
-    budgets     0.02 of the largest return per person, epsilon 1, central and shuffle trust: 20,000 people with seeds 80
-                to 99, and 200,000 with 100 to 102
+    budgets     0.02 of the largest return per person, epsilon 1, central and shuffle trust: 20,000 people with seeds
+                240 to 259, and 200,000 with 260 to 279
     measured    return per person during the run; the final policy against the textbook rule on the same fresh people,
                 meals and sensors (`titration_measures`), with the time that true glucose spends below 70 mg/dL
 """
@@ -43,7 +43,7 @@ Scale = Literal["smoke", "paper"]
 SUMMARY: Final = (
     "insulin titration on virtual patients: every trust model, epsilon 0.5, 1 and 3, against the textbook rule"
 )
-LARGE_SUMMARY: Final = "the same with 200,000 patient-weeks: central and shuffle trust, epsilon 1"
+LARGE_SUMMARY: Final = "the same with 200,000 patient-weeks: every trust model, epsilon 1, 3 and 0.5"
 BUDGET_SUMMARY: Final = (
     "the same with a loss budget of 0.02 against the textbook rule: central and shuffle trust, epsilon 1"
 )
@@ -56,19 +56,22 @@ DELTA: Final = 1e-6
 LOCAL_BATCH: Final = 250
 FEW: Final = 10_000
 """With fewer people policies are measured with fewer as well: a smoke run is over in less than two minutes."""
-SMALL: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {"smoke": (500, (40,)), "paper": (20_000, (40, 41, 42))}
+SMALL: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
+    "smoke": (500, (200,)),
+    "paper": (20_000, tuple(range(200, 220))),
+}
 """People and seeds."""
 LARGE: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
-    "smoke": (1_000, (60,)),
-    "paper": (200_000, (60, 61, 62)),
+    "smoke": (1_000, (220,)),
+    "paper": (200_000, tuple(range(220, 240))),
 }
 BUDGET: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
-    "smoke": (1_000, (80,)),
-    "paper": (20_000, tuple(range(80, 100))),
+    "smoke": (1_000, (240,)),
+    "paper": (20_000, tuple(range(240, 260))),
 }
 BUDGET_LARGE: Final[dict[Scale, tuple[int, tuple[int, ...]]]] = {
-    "smoke": (1_000, (100,)),
-    "paper": (200_000, (100, 101, 102)),
+    "smoke": (1_000, (260,)),
+    "paper": (200_000, tuple(range(260, 280))),
 }
 FIGURES: Final = (FigureSpec(name="titration", band="minmax", log="x", title="Return per patient-week"),)
 
@@ -79,14 +82,15 @@ def runs(scale: Scale) -> tuple[Run, ...]:
     found = [_run("without privacy", size, learner="bucb:pooled=true")]
     for epsilon in EPSILONS if scale == "paper" else (1.0,):
         found += [_private(trust, epsilon, size) for trust in ("central", "shuffle")]
-        options: dict[str, Any] = {"trust": "local", "epsilon": epsilon, "delta": 0.0, "batch": LOCAL_BATCH}
-        found.append(_run(f"local, ε={epsilon:g}", size, **options))
+        found.append(_local(epsilon, size))
     return tuple(found)
 
 
 def large_runs(scale: Scale) -> tuple[Run, ...]:
-    """Central and shuffle trust at epsilon 1."""
-    return tuple(_private(trust, 1.0, LARGE[scale]) for trust in ("central", "shuffle"))
+    """What the targets speak of comes first, local trust last."""
+    size, order = LARGE[scale], (1.0, 3.0, 0.5) if scale == "paper" else (1.0,)
+    found = [_private(trust, epsilon, size) for epsilon in order for trust in ("central", "shuffle")]
+    return (*found, *(_local(epsilon, size) for epsilon in order))
 
 
 def budget_runs(scale: Scale) -> tuple[Run, ...]:
@@ -97,6 +101,10 @@ def budget_runs(scale: Scale) -> tuple[Run, ...]:
 def budget_large_runs(scale: Scale) -> tuple[Run, ...]:
     """The same with ten times the people."""
     return tuple(_private(trust, 1.0, BUDGET_LARGE[scale], loss_budget=LOSS_BUDGET) for trust in ("central", "shuffle"))
+
+
+def _local(epsilon: float, size: tuple[int, tuple[int, ...]]) -> Run:
+    return _run(f"local, ε={epsilon:g}", size, trust="local", epsilon=epsilon, delta=0.0, batch=LOCAL_BATCH)
 
 
 def _private(trust: str, epsilon: float, size: tuple[int, tuple[int, ...]], **options: Any) -> Run:

@@ -109,6 +109,21 @@ def _printed(card: Card, results: Results) -> None:
         "with {}, {} and {} times less regret than the next one",
         *(min(behind) / least for behind, least in zip(others, first, strict=True)),
     )
+    means = {
+        (one, epsilon): result.mean(f"LDP-OBI-{one}, ε={epsilon}, printed")
+        for one in ("L", "G10", "RR", "BND")
+        for epsilon in RISING
+    }
+    orders = {e: [one for _, one in sorted((m, one) for (one, at), m in means.items() if at == e)] for e in RISING}
+    if list(orders.values()) != [["RR", "BND", "L", "G10"]] * 2 + [["BND", "L", "G10", "RR"]]:
+        card.errors.append(f"the order of the mechanisms with printed radii is {orders}")
+
+    def away(letter: str) -> tuple[float, float]:
+        mean, low, high = result.spread(f"LDP-OBI-{letter}, ε=20, printed")
+        return 100 * (1 - low / mean), 100 * (high / mean - 1)
+
+    part.says("({}% below to {}% above its mean; Laplace {}% and {}%)", *away("BND"), *away("L"))
+    part.says("spreads most ({}% and {}%)", *away("G"))
 
 
 def _covering(card: Card, results: Results) -> None:

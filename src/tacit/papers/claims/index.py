@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
+from tacit.papers.claims import proofs
 from tacit.papers.claims.bai2024shuffle import VERSIONS, lost_with_theory
 from tacit.papers.claims.measured import Results
 from tacit.papers.claims.reading import About, Card, Section
@@ -28,6 +29,7 @@ def claims(card: Card, results: Results) -> None:
     _policy(parts["he2025policy"], results)
     _adversarial(parts["bai2024adversarial"], results)
     _local(parts["garcelon2021local"], results)
+    proofs.claims(parts)
 
 
 def _shuffle(first: Section, second: Section, results: Results) -> None:

@@ -12,7 +12,7 @@ no noise would. Printed central trees take hours at these sizes; they stand in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -35,6 +35,7 @@ __all__ = [
     "bootstrap_interval",
     "runs",
     "share_interval",
+    "share_rows",
     "summary_table",
 ]
 
@@ -51,6 +52,8 @@ WORLDS: Final = (
     "treatment",
 )
 """All of them are declared stationary, so steps may be pooled."""
+NAMES: Final = ("riverswim", "random-mdp S=5 A=3 H=5", "random-mdp S=8 A=3 H=6", "treatment")
+"""How the page calls them."""
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "central": {"learner": "bucb", "trust": "central"},
@@ -61,7 +64,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "local, counts": {"learner": "ldp-obi:staged=false", "trust": "local"},
     "central, running totals": {"learner": "dp-ucbvi", "trust": "central", "mechanism": "batched-factorization"},
     "shuffle, SDP-PE+": {"learner": "sdp-pe-plus", "trust": "shuffle"},
-    "shuffle, printed": {"learner": "sdp-bucb", "trust": "shuffle", "calibration": "paper"},
+    "shuffle, printed": {"learner": "bucb", "trust": "shuffle", "calibration": "paper"},
     "local, printed": {"learner": "ldp-obi", "trust": "local", "mechanism": "laplace", "calibration": "paper"},
 }
 """The first six are what to choose from; the others are what there was before, and what is printed."""
@@ -130,6 +133,19 @@ def summary_table(results: Sequence[Result]) -> str:
             f"| {mean:.3f} | {low:.3f} to {high:.3f} |"
         )
     return "\n".join(lines)
+
+
+def share_rows(shares: Mapping[tuple[str, str], tuple[float, float, float]], users: int) -> tuple[str, ...]:
+    """A row of the page's table per world: shares without privacy, then of every learner to choose from at 0.1/1/10."""
+    rows = []
+    for world, name in zip(WORLDS, NAMES, strict=True):
+        cells = [f"{shares[world, f'no privacy, K={users:,}'][0]:.3f}"]
+        cells += [
+            " / ".join(f"{shares[world, f'{kind}, ε={epsilon:g}, K={users:,}'][0]:.2f}" for epsilon in (0.1, 1.0, 10.0))
+            for kind in CHOICE
+        ]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return tuple(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,20 @@
 
 The same learners, guarantee (epsilon 1, delta 1e-6; pure under local trust) and seeds; nothing is tuned:
 
-    riverswim   declares its support; bucb with steps apart and pooled, central and shuffle
-    treatment   declares its support, and side effects as what a policy may see; the same, and ldp-obi under local trust
+    riverswim   declares its support; bucb with steps apart and pooled, central and shuffle, and ldp-obi under local
+                trust; a river of 3 places and steps for sdp-pe, whose set of policies is explicit
+    treatment   declares its support, and side effects as what a policy may see; the same, under local trust without it
     taxi        Gymnasium's, 500 states, declares its support and the next goal; rides of 4 steps, 20,000 people,
                 central, pooled; not without any declaration: 4.5 million counters in every batch
+
+Other learners of counts on rivers with 20,000 people, with and without the support (`OTHERS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -56,6 +60,15 @@ LEARNERS: Final = {
     "shuffle, pooled": ("shuffle", "bucb:pooled=true"),
     "local, pooled": ("local", "ldp-obi:staged=false"),
 }
+SMALL_RIVER: Final = "riverswim:states=3,horizon=3"
+OTHERS: Final[Mapping[str, tuple[str, str, float, tuple[str, ...]]]] = {
+    "local, pooled": ("local", "ldp-obi:staged=false", 1.0, ("riverswim",)),
+    "local, pooled, epsilon 10": ("local", "ldp-obi:staged=false", 10.0, ("riverswim",)),
+    "dp-ucbvi, central": ("central", "dp-ucbvi:replan=rarely", 1.0, ("riverswim",)),
+    "sdp-pe-plus, shuffle": ("shuffle", "sdp-pe-plus", 1.0, ("riverswim",)),
+    "sdp-pe, shuffle": ("shuffle", "sdp-pe", 1.0, (SMALL_RIVER,)),
+}
+"""Other learners: trust, learner, epsilon and where; dp-ucbvi with the mechanism whose totals come on a schedule."""
 DECLARED: Final = ("nothing", "support", "features", "support, features")
 EPISODES: Final = {"smoke": (2_000,), "paper": (20_000, 200_000)}
 SEEDS: Final = {"smoke": 2, "paper": 20}
@@ -75,7 +88,6 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
                     continue
                 for declared in DECLARED:
                     support, sees = "support" in declared, "features" in declared
-                    # ldp-obi takes no support: its one report is a choice among all counters of a step.
                     if (sees and features is None) or (support and trust == "local"):
                         continue
                     if environment == TAXI and declared == "nothing":
@@ -95,7 +107,29 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
                         checkpoints=20,
                     )
                     found.append(Run(label=f"{label}, K={episodes:,}: {declared}", config=config))
-    return tuple(found)
+    return (*found, *_others(scale))
+
+
+def _others(scale: Literal["smoke", "paper"]) -> Iterator[Run]:
+    """The other learners, with and without the support."""
+    episodes = EPISODES[scale][0]
+    for label, (trust, learner, epsilon, places) in OTHERS.items():
+        for environment, declared in product(places, DECLARED[:2]):
+            config = RunConfig(
+                environment=environment,
+                learner=learner,
+                episodes=episodes,
+                seeds=as_seeds(SEEDS[scale]),
+                constants="practical",
+                trust=trust,  # type: ignore[arg-type]
+                epsilon=epsilon,
+                delta=0.0 if trust == "local" else DELTA,
+                mechanism="batched-factorization" if trust == "central" else None,
+                batch=100 if trust == "local" else None,
+                support="declared" if declared == "support" else None,
+                checkpoints=20,
+            )
+            yield Run(label=f"{label}, K={episodes:,}: {declared}", config=config)
 
 
 def kind_of(label: str) -> tuple[str, str]:
@@ -127,7 +161,9 @@ def summary_table(shares: Mapping[tuple[str, str], tuple[float, float, float]]) 
     """Share of the uniform policy's regret with its 95% interval, by environment and label, as a Markdown table."""
     lines = ["| environment | learner | " + " | ".join(DECLARED) + " |", "|---" * (2 + len(DECLARED)) + "|"]
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for (environment, label), (mean, low, high) in shares.items():
+    order = [(run.config.environment_name, run.label) for run in runs("paper")]
+    for environment, label in sorted(shares, key=order.index):
+        mean, low, high = shares[environment, label]
         learner, declared = kind_of(label)
         rows.setdefault((environment, learner), {})[declared] = f"{mean:.3f} ({low:.3f}-{high:.3f})"
     for (environment, learner), cells in rows.items():

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from tacit.papers.frontier.page import share_interval
+from tacit.papers.panels import PanelFigure
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 from tacit.runs.result import Result
 
 __all__ = ["FIGURES", "SUMMARY", "runs", "summary_table"]
@@ -76,11 +76,19 @@ def summary_table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
+def _panels(result: Result) -> tuple[str, ...]:
+    """A panel per trust and size, with the runs whose regret is compared."""
+    if result.label.startswith("coverage") or "without" in result.label:
+        return ()
+    return (f"{result.config.trust}, K = {result.config.episodes:,}",)
+
+
 FIGURES: Final = (
-    FigureSpec(
+    PanelFigure(
         name="regret",
         band="bootstrap",
-        select=lambda result: not result.label.startswith("coverage") and "without" not in result.label,
-        panel=lambda result: f"{result.config.trust}, K = {result.config.episodes:,}",
+        panels=_panels,
+        line=lambda result: ", ".join(result.label.split(", ")[:2]),
+        columns=2,
     ),
 )

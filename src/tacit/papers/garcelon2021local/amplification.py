@@ -28,7 +28,7 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
+from tacit.runs.figures import GREY, WIDTH, save_figure, slope_guide, style_of
 from tacit.runs.places import write_json
 from tacit.runs.result import Result
 
@@ -143,6 +143,8 @@ class ReshuffledFigure:
         labels = [r.label for r in results]
         for r in results:
             color, dash, marker = style_of(r.label, labels)
+            low, high = r.regret.min(axis=0), r.regret.max(axis=0)
+            right.fill_between(r.episodes, low, high, color=color, alpha=0.16, linewidth=0)
             right.plot(r.episodes, r.regret.mean(axis=0), color=color, linestyle=dash, marker=marker, markersize=3,
                        markevery=5, label=r.label)  # fmt: skip
         left.set_ylabel("central epsilon", color=GREY)
@@ -154,8 +156,10 @@ class ReshuffledFigure:
             ax.set_xlabel("episode", color=GREY)
             ax.spines[["top", "right"]].set_visible(False)
             ax.legend(frameon=False, fontsize=8)
+        right.set_ylim(bottom=min(float(r.regret.mean(axis=0).min()) for r in results) / 2.0)
+        slope_guide(right, per_episode=False)
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-        caption = f"mean of {len(results[0].seeds)} seeds; regret is simulation-only"
+        caption = f"mean of {len(results[0].seeds)} seeds; band: least to greatest; regret is simulation-only"
         figure.supxlabel(caption, fontsize=8, color=GREY, x=0.01, ha="left")
         save_figure(figure, path)
         return figure

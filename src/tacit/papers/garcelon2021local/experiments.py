@@ -57,6 +57,7 @@ PRINTED: Final = {
 """The mechanisms with the printed radii; G10 is Prop. 10 as it is stated."""
 SIZES: Final = {"smoke": (300_000, 2), "paper": (100_000_000, 20)}
 """Episodes and seeds."""
+FIRST_SHOWN: Final = 10_000
 
 Scale = Literal["smoke", "paper"]
 
@@ -128,12 +129,13 @@ def figures(name: str) -> tuple[PanelFigure, PanelFigure]:
     rising = sorted(EPSILONS)
     order = (*(f"ε = {epsilon:g}, {words}" for epsilon in rising for words in PANELS.values()),)
     order += (*(f"ε = {epsilon:g}, {AS_PRINTED}" for epsilon in rising),)
-    columns = 3 if name == "fig2-printed" else 2
+    shape: dict[str, Any] = {"panels": panels, "line": line, "order": order}
+    shape["columns"] = 3 if name == "fig2-printed" else 2
+    if panels is not _by_calibration:  # no mechanism has learned anything before, so all lines are one
+        shape["first"] = FIRST_SHOWN
     return (
-        PanelFigure(name=name, panels=panels, line=line, columns=columns, order=order),
-        PanelFigure(
-            name=f"{name}-per-episode", panels=panels, line=line, columns=columns, order=order, per_episode="so far"
-        ),
+        PanelFigure(name=name, **shape),
+        PanelFigure(name=f"{name}-per-episode", per_episode="so far", **shape),
     )
 
 

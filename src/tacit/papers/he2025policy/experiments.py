@@ -25,10 +25,10 @@ from tacit.arrays import Floats
 from tacit.learners.gradient_rates import theory_batch
 from tacit.papers.fitting import fit_exponent
 from tacit.papers.he2025policy.powers import DEVIATIONS, alpha_bias, clipping_bias, powers_of
-from tacit.papers.panels import save_titled
+from tacit.papers.panels import PanelFigure, save_titled
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, STYLES, WIDTH, FigureSpec, save_figure
+from tacit.runs.figures import GREY, STYLES, WIDTH, save_figure
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 
@@ -304,10 +304,14 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-BEYOND: Final = FigureSpec(
+BEYOND: Final = PanelFigure(
     name="regret-per-episode",
+    band="std",
     per_episode=True,
-    panel=lambda result: f"{result.config.environment_name}, ε = {result.config.epsilon:g}",
+    panels=lambda result: (f"{result.config.environment_name}, ε = {result.config.epsilon:g}",),
+    line=lambda result: result.label.rpartition(", ")[0],
+    columns=3,
+    first=1_000,
 )
 """One panel per environment and epsilon: the learners at equal guarantees."""
 FIGURES: Final[Mapping[str, tuple[RateFigure, ...]]] = {name: (RateFigure(theorem=name),) for name in SIZES}

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.papers.panels import PanelFigure
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 from tacit.runs.result import Result
 
 __all__ = ["FIGURES", "LEARNERS", "WORLD", "final_returns", "runs"]
@@ -70,12 +70,13 @@ def final_returns(results: Sequence[Result]) -> dict[str, tuple[float, float]]:
 
 
 FIGURES: Final = (
-    FigureSpec(
+    PanelFigure(
         name="returns",
         band="std",
         log="none",
         title="CartPole in private: a network and a table",
-        panel=lambda result: "no privacy" if result.config.epsilon is None else f"ε = {result.config.epsilon:g}",
+        panels=lambda result: ("no privacy" if result.config.epsilon is None else f"ε = {result.config.epsilon:g}",),
+        line=lambda result: result.label.rpartition(", ")[0],
         columns=4,
     ),
 )

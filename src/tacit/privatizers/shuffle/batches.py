@@ -11,7 +11,7 @@ from tacit.data.counts import ExactCounts
 from tacit.errors import BudgetSpent, NotSupported, require
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
-from tacit.privatizers.shuffle.supported import SupportedSpec, supported_spec
+from tacit.privatizers.shuffle.supported import SupportedLayer, SupportedSpec, layer_spec, supported_spec, total_terms
 from tacit.protocol import Calibration
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.consistency import consistent_counts, repair_visits
@@ -52,12 +52,14 @@ def batch_spec(shape: CountShape, calibration: Calibration, layer: int | None) -
     """The counters of a batch: as few as the statistics need (`tight`), or as printed."""
     H, S, A = shape.horizon, shape.num_states, shape.num_actions
     if shape.support is not None:
-        if layer is not None or calibration == "paper":
+        if calibration == "paper":
             raise NotSupported(
-                "over a declared support all layers are released, with noise of the calibration 'tight'; leave the "
-                "support out for single layers (sdp-pe) or printed noise"
+                "printed noise has counters for everything; leave the declared support out, or use 'tight'"
             )
-        return supported_spec(shape.support)
+        if layer is None:
+            return supported_spec(shape.support)
+        require(layer < H, f"layer must be one of 0..{H - 1}", layer)
+        return layer_spec(shape.support, layer)
     if layer is None:
         complete = ReleaseSpec.fine if calibration == "paper" else ReleaseSpec.one_hot
         return complete(num_states=S, num_actions=A, horizon=H)
@@ -77,7 +79,7 @@ def batch_kind(shape: CountShape, request: BatchQuery) -> str:
 
 def exact_statistics(counts: ExactCounts, spec: ReleaseSpec) -> NoisyCounts:
     """The statistics that the specification releases, without noise; nothing is rounded."""
-    if isinstance(spec, SupportedSpec):
+    if isinstance(spec, SupportedSpec | SupportedLayer):
         return spec.arrays(np.asarray(spec.counters(counts.transitions, counts.visits, counts.rewards), np.float64))  # type: ignore[arg-type]
     rewards = np.rint(counts.rewards).astype(np.int64)
     arrays = spec.arrays(spec.counters(counts.transitions, counts.visits, rewards).astype(np.float64))
@@ -92,8 +94,6 @@ def batch_statistics(
     H = spec.horizon
     transitions[-1] = 0.0  # nobody uses the successors of the last step
     if request.failure_prob is not None:
-        if isinstance(spec, SupportedSpec):
-            raise NotSupported("consistent counts (sdp-pe) are not made over a declared support; leave it out")
         for h in sorted({*spec.transitions, *spec.visits, *spec.outcomes}):
             if h == H - 1:
                 visits[h] = repair_visits(visits[h], precision=E)
@@ -119,6 +119,9 @@ def statistic_std(protocol: Shuffle) -> dict[str, float]:
 def total_std(protocol: Shuffle, shape: CountShape) -> dict[str, float]:
     """The deviation of the noise that one batch adds to running totals."""
     std, H = statistic_std(protocol), shape.horizon
+    if shape.support is not None and not shape.staged:
+        each = protocol.bit_noise.total.std
+        return {name: each * terms**0.5 for name, terms in zip(STATISTICS, total_terms(shape.support), strict=True)}
     # How many layers add up; transitions of the last one are never part of the totals.
     layers = (min(1, H - 1), 1, 1) if shape.staged else (H - 1, H, H)
     return {name: std[name] * count**0.5 for name, count in zip(STATISTICS, layers, strict=True)}

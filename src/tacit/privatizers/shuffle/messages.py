@@ -90,6 +90,8 @@ class Transport:
     bits_per_user: int
     probability: float
     overflow_prob: float
+    mirrored: bool = False
+    """Whether a device draws m bits of probability 1 - q for every counter, too."""
     fixed_block: int | None = None
     """B where it is written down; it must hold all noise ones of all users but for `overflow_prob`. None: the least."""
 
@@ -107,7 +109,7 @@ class Transport:
         if self.fixed_block is not None:
             block = require_count("block", self.fixed_block)
             require(block <= self.noise_bits, f"a block holds at most all {self.noise_bits} noise bits", block)
-            missing = self.users * binomial_tail(block, self.noise_bits, self.probability)
+            missing = self.users * binomial_tail(block - self._sure, self.rare_bits, self.probability)
             # The tail is a float, right to about twelve digits.
             fits = missing <= self.overflow_prob * (1.0 + 1e-9)
             require(fits, f"a block of {block} must not overflow with more than the stated probability", missing)
@@ -120,7 +122,17 @@ class Transport:
     @property
     def noise_bits(self) -> int:
         """Noise bits that one device draws."""
+        return self.rare_bits + self._sure
+
+    @property
+    def rare_bits(self) -> int:
+        """Those of probability q."""
         return self.num_counters * self.bits_per_user
+
+    @property
+    def _sure(self) -> int:
+        """Those of probability 1 - q: room for all of them is always kept."""
+        return self.rare_bits if self.mirrored else 0
 
     @property
     def block(self) -> int:
@@ -129,7 +141,7 @@ class Transport:
             return self.fixed_block
         if self.overflow_prob == 0.0:
             return self.noise_bits
-        return _least_block(self.users, self.noise_bits, self.probability, self.overflow_prob)
+        return self._sure + _least_block(self.users, self.rare_bits, self.probability, self.overflow_prob)
 
     @property
     def report_size(self) -> int:

@@ -41,6 +41,7 @@ from tacit.accounting.units import in_stages, largest_report_epsilon, other_expo
 from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require
+from tacit.mechanisms.noise.binomial import Binomial
 from tacit.privatizers.contract import Batch, certificate_of, certified_families, require_answer, require_shape
 from tacit.privatizers.shuffle.batches import (
     STATISTICS,
@@ -53,7 +54,7 @@ from tacit.privatizers.shuffle.batches import (
     statistic_std,
     total_std,
 )
-from tacit.privatizers.shuffle.noise import PaperVariant
+from tacit.privatizers.shuffle.noise import BitKind, PaperVariant
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.protocol import Calibration, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
@@ -92,6 +93,8 @@ class Shuffled:
     """Whose printed noise `calibration="paper"` means for single batches."""
     batches: tuple[PlannedBatch, ...] = ()
     """The schedule of single batches, empty until it is `planned`."""
+    kind: BitKind | None = None
+    """Which noise bits single batches have; None: the least noise. Running totals take that of their protocol."""
     honest: float = 1.0
     """The share of devices of single batches whose noise is counted on; running totals take that of their protocol."""
 
@@ -129,7 +132,9 @@ class Shuffled:
     @property
     def name(self) -> str:
         """For tables."""
-        return "shuffle/binomial batches" if self.protocol is None else "shuffle/binomial"
+        if self.protocol is None:
+            return f"shuffle/{self._worst_law() if self.batches else self.kind or Binomial.NAME} batches"
+        return f"shuffle/{self._worst_law()}"
 
     @property
     def users_per_batch(self) -> int | None:
@@ -145,7 +150,9 @@ class Shuffled:
 
     def protocol_of(self, users: int, query: BatchQuery) -> Shuffle:
         """The shuffle protocol of one batch."""
-        return _protocol(self.shape, self.claim, self.calibration, self.variant, self.honest, users, query.layer)
+        return _protocol(
+            self.shape, self.claim, self.calibration, self.variant, self.kind, self.honest, users, query.layer
+        )
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter of such a batch."""
@@ -200,7 +207,7 @@ class Shuffled:
             printed = f"({self.claim.epsilon:g}, {self.claim.delta:g})-SDP by tau = 96 ln(2/beta')/eps'^2 noise bits"
         return certificate_of(
             self,
-            noise="binomial",
+            noise=self._worst_law(),
             std=self._stated_std(),
             paper_says=printed,
             several=True,
@@ -209,7 +216,7 @@ class Shuffled:
 
     def certified_families(self) -> tuple[CertifiedFamily, ...]:
         """The families of the certificate, without its accounting."""
-        return certified_families(self, noise="binomial", std=self._stated_std())
+        return certified_families(self, noise=self._worst_law(), std=self._stated_std())
 
     def _stated_std(self) -> dict[str, float]:
         # Every counter of one batch has the same noise.
@@ -230,6 +237,7 @@ class Shuffled:
                     batches=count,
                     epsilon=_epsilon(protocol, self.claim.delta),
                     delta=self.claim.delta,
+                    noise=protocol.bit_noise.total.NAME,
                     std=protocol.bit_noise.total.std,
                     bits_per_user=protocol.bit_noise.bits_per_user,
                     messages_per_user=cost.messages_per_user,
@@ -279,6 +287,10 @@ class Shuffled:
         schedule = [self.protocol_of(batch.users, batch.query).events() for batch in self._planned()]
         return other_exposures(schedule, self.claim.unit.reports, self.claim.delta, CURVE_DELTAS)
 
+    def _worst_law(self) -> str:
+        """The name of the noise of the batch that tells most."""
+        return self._worst().bit_noise.total.NAME
+
     def _worst(self) -> Shuffle:
         """The protocol of the batch that tells most."""
         if self.protocol is not None:
@@ -293,6 +305,7 @@ def _protocol(
     claim: PrivacyClaim,
     calibration: Calibration,
     variant: PaperVariant,
+    kind: BitKind | None,
     honest: float,
     users: int,
     layer: int | None,
@@ -304,11 +317,11 @@ def _protocol(
         )
     if layer is not None and layer > 0 and shape.horizon > 2:
         # Every layer but the last one needs the same noise: calibrate once.
-        first = _protocol(shape, claim, calibration, variant, honest, users, 0)
+        first = _protocol(shape, claim, calibration, variant, kind, honest, users, 0)
         return replace(first, spec=spec)
 
     def one_report(epsilon: float) -> Shuffle:
-        return Shuffle.tight(spec, epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
+        return Shuffle.tight(spec, epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest, kind=kind)
 
     if claim.unit.one:
         return one_report(claim.epsilon)

@@ -3,8 +3,9 @@
     encode (device) -> shuffle (trusted, in between) -> analyze (server, untrusted)
 
 Guarantees (each has a test of its name):
-G1  The analyzer's view is equivalent to, per counter, exact sum + Binomial(n·m, q): every bit is its own message, all
-    messages are permuted together, each user's number of messages is constant (Lemma M1 (sum view)).
+G1  The analyzer's view is equivalent to, per counter, exact sum + Binomial(n·m, q), where bits are mirrored plus
+    Binomial(n·m, 1 - q): every bit is its own message, all messages are permuted together, each user's number of
+    messages is constant (Lemma M1 (sum view), Lemma M11 (mirrored bits)).
 G2  `events()` describes the worst replacement of one trajectory, honest devices only; `tight` meets (epsilon, delta).
 G3  `aggregate` has exactly the distribution of the three roles run one after the other.
 G4  A batch with fewer reports than planned is never released.
@@ -33,7 +34,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, require, require_real
 from tacit.mechanisms.protocol import require_simulation
 from tacit.privatizers.shuffle.messages import MessageCost, MessageKind, Messages, Transport, overflow_slack
-from tacit.privatizers.shuffle.noise import BitNoise, PaperVariant, least_bit_noise, paper_bit_noise
+from tacit.privatizers.shuffle.noise import BitKind, BitNoise, PaperVariant, least_bit_noise, paper_bit_noise
 from tacit.privatizers.shuffle.roles import Trajectory, TrajectoryLike, analyze, encode, require_complete, shuffle
 from tacit.privatizers.shuffle.spec import NoisyCounts, ReleaseSpec
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -71,8 +72,12 @@ class Shuffle:
         max_bits_per_user: int | None = None,
         messages: MessageKind = "ones",
         overflow_prob: float = 0.0,
+        kind: BitKind | None = None,
     ) -> Self:
-        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first."""
+        """The least noise for (epsilon, delta); what visible extra blocks cost is taken off delta first.
+
+        `kind` names the noise bits; without a name mirrored ones are used where they are worth their messages.
+        """
         epsilon = require_real("epsilon", epsilon, low=0.0, open_low=True)
         overflow_prob = require_real("overflow_prob", overflow_prob, low=0.0, high=0.5)
         slack = overflow_slack(epsilon, overflow_prob)
@@ -89,6 +94,7 @@ class Shuffle:
             users=users,
             honest_fraction=honest_fraction,
             max_bits_per_user=max_bits_per_user,
+            kind=kind,
         )
         return cls(spec=spec, bit_noise=bit_noise, messages=messages, overflow_prob=overflow_prob)
 
@@ -173,7 +179,7 @@ class Shuffle:
         return self.analyze(self.shuffle(reports, noise))
 
     def aggregate(self, exact: ExactCounts, noise: SimulationNoise, *, constant_rewards: bool = False) -> NoisyCounts:
-        """The same release from exact counts, for simulations: one Binomial(n·m, q) per counter.
+        """The same release from exact counts, for simulations: one Binomial(n·m, q) per counter (two where mirrored).
 
         Rewards must be counts of ones, rounded as the encoder does. With `constant_rewards` (every visit of a cell
         earned the same reward R/N) the rounding happens here: Binomial(N, R/N) is its exact law.
@@ -207,5 +213,6 @@ def _transport(kind: MessageKind, spec: ReleaseSpec, bit_noise: BitNoise, overfl
         users=bit_noise.users,
         bits_per_user=bit_noise.bits_per_user,
         probability=bit_noise.probability,
+        mirrored=bit_noise.mirrored,
         overflow_prob=overflow_prob,
     )

@@ -41,6 +41,7 @@ __all__ = [
     "analyze",
     "coins",
     "encode",
+    "noise_coins",
     "pack",
     "require_complete",
     "rounded_rewards",
@@ -86,12 +87,14 @@ def encode(
     s = np.minimum(np.maximum(states.astype(np.int64), 0), S - 1)
     a = np.minimum(np.maximum(actions.astype(np.int64), 0), A - 1)
     ones = spec.labels(s, a, rounded_rewards(rewards, noise).astype(np.int64))
-    return pack(transport, ones, coins(transport.noise_bits, transport.probability, noise))
+    return pack(transport, ones, noise_coins(transport, noise))
 
 
 def pack(transport: Transport, ones: NDArray[np.uint32], noise_bits: NDArray[np.uint8]) -> Messages:
     """Data ones (labels) and noise bits (m for counter 0, m for counter 1, ...) as single-bit messages."""
     owners = np.repeat(np.arange(transport.num_counters, dtype=np.uint32), transport.bits_per_user)
+    if transport.mirrored:  # the bits of the opposite bias follow in the same order
+        owners = np.tile(owners, 2)
     if transport.kind == "every-bit":
         data = np.zeros(transport.num_counters, dtype=np.uint8)
         data[ones] = 1
@@ -115,6 +118,14 @@ def rounded_rewards(rewards: NDArray[np.float64], noise: SimulationNoise | Secur
         # A comparison with NaN is false, and random() < 1 is certain.
         return np.asarray(noise.generator.random(rewards.shape) < rewards, dtype=np.bool_)
     return bernoulli_each(rewards, noise)
+
+
+def noise_coins(transport: Transport, noise: SimulationNoise | SecureNoise) -> NDArray[np.uint8]:
+    """The noise bits of one device: those of probability q, then those of 1 - q where there are any."""
+    rare = coins(transport.rare_bits, transport.probability, noise)
+    if not transport.mirrored:
+        return rare
+    return np.concatenate([rare, 1 - coins(transport.rare_bits, transport.probability, noise)])
 
 
 def coins(count: int, probability: float, noise: SimulationNoise | SecureNoise) -> NDArray[np.uint8]:

@@ -1,4 +1,6 @@
-"""What a learner's page shows: the return of every stage, the policy by name, and what changed since the last stage."""
+"""What a learner's page shows: the return of every stage, the standing against the baseline, the policy by name, and
+what changed since the last stage.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tacit.study.readings import Reading
 from tacit.study.study import Study
 from tacit.study.trial import is_trial, read_trial
 
-__all__ = ["changed", "policy_table", "returns", "trial"]
+__all__ = ["changed", "policy_table", "returns", "standing", "trial"]
 
 STATES: Final = 60
 STEPS: Final = 24
@@ -27,6 +29,26 @@ def trial(study: Study) -> dict[str, Any] | None:
     if found is None:
         return {"arms": list(study.design.actions), "line": None}
     return {"arms": list(found.arms), "line": found.line}
+
+
+def standing(study: Study) -> dict[str, Any] | None:
+    """What the releases prove against what people do already, in the world's unit; None: there is no baseline."""
+    design = study.design
+    if design.baseline is None:
+        return None
+    found = study.standing()
+    if found is None:
+        return {"proven": None}
+    low, high = (float(bound) for bound in design.rewards)
+    least, largest = design.horizon * low, design.horizon * (high - low)
+    proven = {
+        "baseline": [least + largest * share for share in found.baseline],
+        "gain": None if found.gain is None else [largest * share for share in found.gain],
+        "lost": largest * max(0.0, found.lost),
+        "budget": largest * found.budget,
+        "spent": max(0.0, found.lost) / found.budget,
+    }
+    return {"proven": proven}
 
 
 def returns(found: Sequence[Reading]) -> list[dict[str, Any]]:

@@ -146,6 +146,7 @@ class Live:
             if study is None
             else {
                 "trial": self._fresh("trial", self._seen(), lambda: learned.trial(study)),
+                "standing": self._fresh("standing", self._seen(), lambda: learned.standing(study)),
                 "returns": learned.returns(read),
                 "policy": learned.policy_table(policies),
                 "changed": learned.changed(policies),
@@ -161,6 +162,7 @@ class Live:
             "name": design.name,
             "digest": design.digest,
             "trust": design.trust,
+            "declared": design.declarations,
             "noise": None if watched.collector is None else watched.collector.noise,
             "state": learner if learner in ("served", "quarantined", "ended") else state,
             "slots": len(design.channels),

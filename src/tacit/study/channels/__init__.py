@@ -11,6 +11,7 @@ from tacit.study.channels.central import CentralChannel
 from tacit.study.channels.gradient import GradientChannel
 from tacit.study.channels.local import LocalChannel
 from tacit.study.channels.losses import LossChannel
+from tacit.study.channels.returns import ReturnChannel
 from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.contract import Channel
 
@@ -22,6 +23,7 @@ CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-losses": LossChannel,
     "central-totals": CentralChannel,
     "local": LocalChannel,
+    "local-returns": ReturnChannel,
     "shuffle": ShuffleChannel,
 }
 """Channels by kind."""

@@ -36,8 +36,9 @@ from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent, InvalidInput, require, require_count
+from tacit.mechanisms.noise.places import places_of, taken
 from tacit.privatizers.shuffle.roles import TrajectoryLike
-from tacit.privatizers.statistics import add_vector, count_families, dimension_of
+from tacit.privatizers.statistics import add_placed, add_vector, count_families, dimension_of
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -203,7 +204,9 @@ class CentralChannel:
     def noise_std(self) -> dict[str, float]:
         """The largest standard deviation of any totals of the study: that of the last, a sum of the most squares."""
         std = math.sqrt(self.variance_at(self.releases))
-        return {"transitions": std if self.shape.horizon > 1 else 0.0, "visits": std * math.sqrt(2.0), "rewards": std}
+        visits = std * math.sqrt(2.0)
+        moved = visits if places_of(self.shape).all_sure else std
+        return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
 
     def variance_at(self, release: int) -> float:
         """The exact noise variance of one number of the totals after so many releases (G2)."""
@@ -271,10 +274,14 @@ class CentralChannel:
 
     def _statistics(self, totals: Floats, release: int, people: int) -> CountStatistics:
         found = empty_counts(self.shape)
-        add_vector(found, totals, True, self.shape.horizon)
+        if self.shape.support is None:
+            add_vector(found, totals, True, self.shape.horizon)
+        else:
+            add_placed(found, totals, places_of(self.shape), True)
         each = self.variance_at(release)
-        # N = R + (N - R) carries two noises.
-        found.variance[:] = [each if self.shape.horizon > 1 else 0.0, 2.0 * each, each]
+        # N = R + (N - R) carries two noises; where no transition has a counter, all of them follow from visits.
+        moved = 2.0 * each if places_of(self.shape).all_sure else each
+        found.variance[:] = [moved if self.shape.horizon > 1 else 0.0, 2.0 * each, each]
         found.users[0] = people
         return found
 
@@ -302,7 +309,9 @@ class CentralChannel:
         """The vector [transitions | rewards | complements] of a stage, pooled over the steps unless staged."""
         parts = (counts.transitions[:-1], counts.rewards, counts.visits - counts.rewards)
         pooled = not self.shape.staged and self.shape.horizon > 1
-        return np.concatenate([(part.sum(axis=0) if pooled else part).ravel() for part in parts])
+        everything = np.concatenate([(part.sum(axis=0) if pooled else part).ravel() for part in parts])
+        # Over a declared support, the counters that can move: Lemma S9 (declared support)
+        return np.asarray(taken(self.shape, "complement", everything), dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; every number is exact."""

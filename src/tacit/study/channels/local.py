@@ -32,6 +32,7 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.mechanisms.noise.gaussian import Gaussian
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.mechanisms.noise.one_slot import OneSlot, feeding_slots
+from tacit.mechanisms.noise.places import places_of, slots_of
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.mechanisms.noise.subset_selection import SubsetSelection
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
@@ -39,7 +40,7 @@ from tacit.mechanisms.protocol import Encoding, Randomizer
 from tacit.privatizers.contract import Batch, require_shape
 from tacit.privatizers.local import Local
 from tacit.privatizers.shuffle.roles import TrajectoryLike
-from tacit.privatizers.statistics import add_vector
+from tacit.privatizers.statistics import add_placed, add_vector
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -213,10 +214,18 @@ class LocalChannel:
             self.check(body)
         require(bodies == sorted(bodies), "the messages of a payload must be sorted", "another order")
         released = copy_state(memory.released)
-        add_vector(released, self.wire.total(bodies), self.encoding == "complement", self.shape.horizon)
+        self.add(released, self.wire.total(bodies))
         released.variance[:] += people * local.parameters.variance
         released.users[0] += people
         return CountMemory(released=released), Private(released, self.claim)
+
+    def add(self, counts: CountStatistics, vector: Floats) -> None:
+        """Add the de-biased counters of some messages to counts, in place."""
+        complement = self.encoding == "complement"
+        if self.shape.support is None:
+            add_vector(counts, vector, complement, self.shape.horizon)
+        else:
+            add_placed(counts, vector, places_of(self.shape), complement)
 
     def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
         """Nothing is missed: a stage that is not added up leaves the others as they are."""
@@ -261,12 +270,10 @@ def _user(trajectory: TrajectoryLike, shape: CountShape) -> tuple[Ints, Ints, Fl
 
 def _require_fitting(shape: CountShape, outcome: Randomizer, transition: Randomizer) -> None:
     """Raise unless the sizes that a mechanism was given are those of the statistics."""
-    rows = shape.num_states * shape.num_actions
-    for kind, feeding, cells in zip(
-        (outcome, transition), feeding_slots(shape), (2 * rows, rows * shape.num_states), strict=True
-    ):
+    rows, places, slots = shape.num_states * shape.num_actions, places_of(shape), len(slots_of(shape))
+    sizes = (places.outcomes, max(1, places.moved)) if places.declared else (2 * rows, rows * shape.num_states)
+    for kind, feeding, cells in zip((outcome, transition), feeding_slots(shape), sizes, strict=True):
         if isinstance(kind, OneSlot):
-            slots = 2 * shape.horizon - 1
             fits = kind.slots == slots and kind.feeding == feeding
             require(fits, f"this shape has {slots} slots, {feeding} of them for a counter", (kind.slots, kind.feeding))
         if isinstance(kind, SubsetSelection):

@@ -37,7 +37,7 @@ from tacit.privatizers.shuffle.batches import added_totals, batch_spec, batch_st
 from tacit.privatizers.shuffle.messages import Transport
 from tacit.privatizers.shuffle.noise import BitNoise
 from tacit.privatizers.shuffle.protocol import Shuffle
-from tacit.privatizers.shuffle.roles import Trajectory, TrajectoryLike, coins, encode, pack
+from tacit.privatizers.shuffle.roles import Trajectory, TrajectoryLike, encode, noise_coins, pack
 from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.protocol import Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
@@ -63,6 +63,8 @@ ENTRIES: Final = (
     *("kind", "claim", "shape", "query", "target", "least", "honest"),
     *("messages", "bits_per_user", "probability", "block", "overflow"),
 )
+MIRRORED: Final = "mirrored"
+"""The entry of a channel whose bits are mirrored; it is true, or it is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ class ShuffleChannel:
     """m: noise bits of one device per counter."""
     probability: Fraction
     """q: of each of them; a double, exactly."""
+    mirrored: bool = False
+    """Whether as many bits of probability 1 - q are added."""
     block: int
     """B: room for noise ones in a body."""
     overflow: Fraction
@@ -102,12 +106,13 @@ class ShuffleChannel:
         for name in ("probability", "overflow"):
             value = getattr(self, name)
             require(Fraction(float(value)) == value, f"{name} must be a double", value)
+        require(isinstance(self.mirrored, bool), "mirrored must be true or false", type(self.mirrored).__name__)
         _ = self.transport, self.bit_noise(least)  # their checks are ours
 
     @property
     def name(self) -> str:
         """Trust model and mechanism."""
-        return "shuffle/binomial"
+        return f"shuffle/{self.bit_noise(self.least).total.NAME}"
 
     @property
     def spec(self) -> ReleaseSpec:
@@ -123,7 +128,18 @@ class ShuffleChannel:
         """The noise of one counter when so many report; honest devices are the same share of any number."""
         honest = self.honest * people // self.least
         q = float(self.probability)
-        return BitNoise(users=people, honest_users=honest, bits_per_user=self.bits_per_user, probability=q)
+        return BitNoise(
+            users=people,
+            honest_users=honest,
+            bits_per_user=self.bits_per_user,
+            probability=q,
+            mirrored=self.mirrored,
+        )
+
+    @property
+    def _most_bits(self) -> int:
+        """Noise bits of one device per counter, of both biases."""
+        return self.bits_per_user * (2 if self.mirrored else 1)
 
     def protocol(self, people: int) -> Shuffle:
         """The batch as the privatizer of simulations describes it."""
@@ -154,12 +170,15 @@ class ShuffleChannel:
             "probability": fraction_to_plain(self.probability),
             "block": self.block,
             "overflow": fraction_to_plain(self.overflow),
+            **({MIRRORED: True} if self.mirrored else {}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> ShuffleChannel:
         """The channel that `to_dict` wrote; anything missing, unknown or out of range is `InvalidInput`."""
-        given = require_entries("a shuffle channel", plain, ENTRIES)
+        mirrored = isinstance(plain, Mapping) and MIRRORED in plain
+        given = require_entries("a shuffle channel", plain, (*ENTRIES, MIRRORED) if mirrored else ENTRIES)
+        require(not mirrored or given[MIRRORED] is True, "mirrored must be true, or left out", "another")
         require(given["kind"] == cls.KIND, f"the kind of this channel is '{cls.KIND}'", given["kind"])
         require(given["messages"] == MESSAGES, f"messages of this channel are '{MESSAGES}'", given["messages"])
         whole = {name: require_count(name, given[name]) for name in ("target", "least", "honest", "bits_per_user")}
@@ -168,6 +187,7 @@ class ShuffleChannel:
             shape=shape_from_plain(given["shape"]),
             query=count_query_from_plain(given["query"]),
             probability=fraction_from_plain("probability", given["probability"]),
+            mirrored=mirrored,
             block=require_count("block", given["block"]),
             overflow=fraction_from_plain("overflow", given["overflow"]),
             **whole,
@@ -198,8 +218,7 @@ class ShuffleChannel:
         """The device: labels of data and noise, sorted, dummies last; None is a cover report (G4)."""
         transport = self.transport
         if trajectory is None:
-            bits = coins(transport.noise_bits, transport.probability, noise)
-            sent = pack(transport, np.zeros(0, dtype=np.uint32), bits)
+            sent = pack(transport, np.zeros(0, dtype=np.uint32), noise_coins(transport, noise))
         else:
             sent = encode(self.spec, transport, trajectory, noise)
         return np.sort(sent.counters).astype(self.labels).tobytes()
@@ -212,7 +231,7 @@ class ShuffleChannel:
         whole = rest == 0 and 0 <= extra <= most
         require(whole, f"a body must have {self.body_size} bytes, or whole blocks more", len(body))
         labels = np.frombuffer(body, dtype=self.labels)
-        C, m = transport.num_counters, self.bits_per_user
+        C, m = transport.num_counters, self._most_bits
         known = bool(labels[-1] <= C and (labels[1:] >= labels[:-1]).all())
         require(known, f"labels of a body must be sorted and at most {C}", "others")
         real = labels[: np.searchsorted(labels, C)]
@@ -257,7 +276,7 @@ class ShuffleChannel:
         C = self.spec.num_counters
         require(len(payload) == 8 * C, f"a payload must have {8 * C} bytes", len(payload))
         sums = np.frombuffer(payload, dtype="<i8")
-        most = people * (self.bits_per_user + 1)
+        most = people * (self._most_bits + 1)
         fits = bool((sums >= 0).all() and (sums <= most).all())
         require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
         return sums.astype(np.float64)
@@ -276,7 +295,8 @@ class ShuffleChannel:
         require(type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query}", query)
         protocol = self.protocol(counts.users)
         exact = protocol.exact_sums(counts, noise, constant_rewards=not counts.binary)
-        drawn = noise.generator.binomial(protocol.bit_noise.total.bits, float(self.probability), len(exact))
+        law = protocol.bit_noise.total
+        drawn = np.rint(law.sample(len(exact), noise) + law.mean)
         return secret, (exact + drawn).astype("<i8").tobytes()
 
 
@@ -294,6 +314,7 @@ def _transport(channel: ShuffleChannel) -> Transport:
         users=channel.target,
         bits_per_user=channel.bits_per_user,
         probability=float(channel.probability),
+        mirrored=channel.mirrored,
         overflow_prob=float(channel.overflow),
         fixed_block=channel.block,
     )

@@ -26,11 +26,11 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.units import worst_exposure
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, NotSupported, require, require_real
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
 from tacit.privatizers.request import PrivacyRequest, make_claim
 from tacit.privatizers.shuffle.batches import batch_spec
 from tacit.privatizers.shuffle.messages import Transport, overflow_slack
-from tacit.privatizers.shuffle.noise import least_bit_noise
+from tacit.privatizers.shuffle.noise import BIT_KINDS, BitKind, least_bit_noise
 from tacit.privatizers.table import MOST_NOISE_BITS
 from tacit.protocol import TOTALS, Totals
 from tacit.released.batches import BatchQuery
@@ -71,6 +71,8 @@ class ShuffleBasis:
     """The share of the people wanted without whom a stage is not released."""
     honest: float = 1.0
     """The share of devices whose noise is counted on."""
+    kind: BitKind | None = None
+    """Which noise bits; None: the least noise."""
     users_per_batch: int | None = None
     """Running totals: the people wanted in every stage; None: single batches of any size."""
     overflow: float | None = None
@@ -89,7 +91,8 @@ class ShuffleBasis:
         """The basis of a request; `claim` says another unit than one report, if that is wanted."""
         if request.calibrated != "tight":
             raise NotSupported("channels of a study have the least noise; leave the calibration out, or say 'tight'")
-        require(request.mechanism in (None, "binomial"), "shuffled stages have binomial noise", request.mechanism)
+        if request.mechanism not in (None, *BIT_KINDS):
+            raise UnknownName("noise of shuffled stages", str(request.mechanism), BIT_KINDS)
         if request.asks not in (Totals, BatchQuery):
             raise InvalidInput(f"shuffled stages answer running totals or single batches, not {request.asks.words()}")
         return cls(
@@ -97,6 +100,7 @@ class ShuffleBasis:
             shape=request.shape,
             least=least,
             honest=request.honest_fraction,
+            kind=request.mechanism,  # one of BIT_KINDS
             users_per_batch=request.users_per_batch if request.asks is Totals else None,
         )
 
@@ -165,14 +169,15 @@ class ShuffleBasis:
 def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | BatchQuery) -> ShuffleChannel:
     shape, claim, g = basis.shape, basis.claim, basis.reports
     layer = None if isinstance(query, Totals) else query.layer
-    if layer is not None and 0 < layer < shape.horizon - 1 and isinstance(query, BatchQuery):
-        # Every layer but the last one needs the same noise: calibrate once.
+    alike = shape.support is None and layer is not None and 0 < layer < shape.horizon - 1
+    if alike and isinstance(query, BatchQuery):
+        # Every layer but the last one needs the same noise in as many counters: calibrate once.
         return replace(_channel(basis, target, least, replace(query, layer=0)), query=query)
     spec = batch_spec(shape, "tight", layer)
     overflow = _overflow(basis)
     # Running totals have stages of one kind.
-    alike = g == 1 or basis.users_per_batch is not None
-    epsilon = claim.epsilon if alike else claim.epsilon * (1.0 - KINDS)
+    one_kind = g == 1 or basis.users_per_batch is not None
+    epsilon = claim.epsilon if one_kind else claim.epsilon * (1.0 - KINDS)
     # Lemma M6 (overflowing blocks), once for every stage that a person reports in.
     room = claim.delta - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)  # the event rounds up
     require(room > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
@@ -184,6 +189,7 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         users=least,
         honest_fraction=basis.honest,
         max_bits_per_user=MOST_NOISE_BITS,
+        kind=basis.kind,
     )
     transport = Transport(
         kind=MESSAGES,
@@ -192,6 +198,7 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         users=target,
         bits_per_user=noise.bits_per_user,
         probability=noise.probability,
+        mirrored=noise.mirrored,
         overflow_prob=overflow,
     )
     return ShuffleChannel(
@@ -203,6 +210,7 @@ def _channel(basis: ShuffleBasis, target: int, least: int, query: Totals | Batch
         honest=noise.honest_users,
         bits_per_user=noise.bits_per_user,
         probability=Fraction(noise.probability),
+        mirrored=noise.mirrored,
         block=transport.block,
         overflow=Fraction(overflow),
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -28,8 +28,9 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require
 from tacit.mechanisms.exact import bernoulli_logistic, uniform_integers
 from tacit.mechanisms.noise.additive import Additive
-from tacit.mechanisms.noise.layout import exact_vector, hot_cells, slot_cells, transition_cells
+from tacit.mechanisms.noise.layout import exact_vector, hot_cells, slot_bits, slot_cells, transition_cells
 from tacit.mechanisms.noise.one_slot import OneSlot
+from tacit.mechanisms.noise.places import places_of, slots_of, taken
 from tacit.mechanisms.noise.randomized_response import RandomizedResponse
 from tacit.mechanisms.noise.subset_selection import SubsetSelection
 from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
@@ -77,23 +78,24 @@ class SlotWire:
     transition: OneSlot
 
     @property
-    def slots(self) -> int:
-        """How many slots there are: outcomes 0, 2, ..., transitions 1, 3, ..."""
-        return 2 * self.local.shape.horizon - 1
+    def slots(self) -> Ints:
+        """The numbers of all slots: outcomes 0, 2, ..., transitions 1, 3, ..."""
+        return slots_of(self.local.shape)
 
     @property
     def _head(self) -> int:
-        return 1 if self.slots <= 256 else 2
+        return 1 if 2 * self.local.shape.horizon - 1 <= 256 else 2
 
     @property
     def _cells(self) -> tuple[int, int]:
         """The cells of a slot of outcomes and of transitions."""
-        S, A = self.local.shape.num_states, self.local.shape.num_actions
-        return 2 * S * A, S * A * S
+        shape, encoding = self.local.shape, self.local.encoding
+        outcome, moved = (slot_bits(encoding, shape, slot)[0] for slot in (0, 1))
+        return outcome, moved
 
     @property
     def _longest(self) -> int:
-        return max(self._cells) if self.slots > 1 else self._cells[0]
+        return max(self._cells) if len(self.slots) > 1 else self._cells[0]
 
     @property
     def size(self) -> int:
@@ -106,7 +108,7 @@ class SlotWire:
             sent = self.local.device(*user, noise)
             slot, bits = int(sent[0]), sent[1:]
         else:
-            slot = _below(self.slots, noise)
+            slot = int(self.slots[_below(len(self.slots), noise)])
             bits = self._bits(slot, self._hot(slot, user, noise), noise)
         padded = np.zeros(8 * (self.size - self._head), dtype=np.uint8)
         padded[: len(bits)] = bits
@@ -142,7 +144,7 @@ class SlotWire:
         require(len(body) == self.size, f"a message must have {self.size} bytes", len(body))
         slots, bits = self._unpacked([body])
         slot = int(slots[0])
-        require(slot < self.slots, f"the slot of a message must be below {self.slots}", "another")
+        require(slot in self.slots, f"the slot of a message must be one of {len(self.slots)}", "another")
         beyond = bool(bits[0, self._cells[slot % 2] :].any())
         require(not beyond, "a message must have no bits beyond the cells of its slot", "some")
         mechanism = self._mechanism(slot)
@@ -155,7 +157,7 @@ class SlotWire:
         shape, encoding = self.local.shape, self.local.encoding
         message = np.zeros(dimension_of(shape))
         slots, bits = self._unpacked(bodies)
-        for slot in range(self.slots):
+        for slot in map(int, self.slots):
             own = slots == slot
             [cells] = slot_cells(encoding, shape, slot)
             ones = bits[own, : len(cells)].sum(axis=0, dtype=np.int64)
@@ -179,10 +181,10 @@ class BitsWire:
     @property
     def bits(self) -> int:
         """How many bits a message has."""
-        return sum(len(cells) for _, cells in self._vectors)
+        return sum(count for _, _, count in self._vectors)
 
     @property
-    def _vectors(self) -> list[tuple[RandomizedResponse, Ints]]:
+    def _vectors(self) -> list[tuple[RandomizedResponse, Ints, int]]:
         return _vectors(self)
 
     @property
@@ -197,10 +199,10 @@ class BitsWire:
         else:
             exact = self._exact(user, noise)
             sent, used = np.zeros(len(exact), dtype=np.int64), 0
-            for own, cells in self._vectors:
-                part = slice(used, used + len(cells))
+            for own, _, count in self._vectors:
+                part = slice(used, used + count)
                 sent[part] = _flipped(own, exact[part], noise)
-                used += len(cells)
+                used += count
         return np.packbits(sent.astype(np.uint8), bitorder="little").tobytes()
 
     def _exact(self, user: User | None, noise: Noise) -> Ints:
@@ -210,12 +212,12 @@ class BitsWire:
         states, actions, rewards = user
         ones, used = rounded_rewards(rewards, noise).astype(np.int64), 0
         shape, encoding = self.local.shape, self.local.encoding
-        for slot in range(2 * shape.horizon - 1):
+        for slot in map(int, slots_of(shape)):
             hot = hot_cells(encoding, shape, slot, states, actions, ones)
-            for true, cells in zip(hot, slot_cells(encoding, shape, slot), strict=True):
+            for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
                 if true >= 0:
                     exact[used + true] = 1
-                used += len(cells)
+                used += count
         return exact
 
     def check(self, body: bytes) -> None:
@@ -231,9 +233,10 @@ class BitsWire:
         for start in range(0, len(raw), 4096):  # bits take eight times the room
             ones += np.unpackbits(raw[start : start + 4096], axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
         message, used = np.zeros(dimension_of(self.local.shape)), 0
-        for own, cells in self._vectors:
+        for own, cells, count in self._vectors:
+            # Categories that nobody reads come behind those of the counters.
             message[cells] += own.debias(ones[used : used + len(cells)], len(bodies))
-            used += len(cells)
+            used += count
         return message
 
 
@@ -276,19 +279,23 @@ class IntegersWire:
     def _noise(self, noise: Noise) -> Ints:
         shape = self.local.shape
         first = int(transition_cells(shape.horizon, shape.stages, shape.num_states, shape.num_actions))
+        if shape.support is not None:
+            first = len(places_of(shape).moves)
         parts = ((self.transition, first), (self.outcome, self.counters - first))
         if isinstance(noise, SecureNoise):
             return np.concatenate([own.integers(size, noise) for own, size in parts])
         return np.concatenate([_sampled(own, size, noise) for own, size in parts])
 
     def _exact(self, user: User | None, noise: Noise) -> Ints:
-        vector, shape = np.zeros(self.counters), self.local.shape
+        shape, encoding = self.local.shape, self.local.encoding
+        every = dimension_of(replace(shape, support=None), squares=encoding == "squares")
+        vector = np.zeros(every)
         if user is not None:
             states, actions, rewards = user
-            sizes, complement = (shape.stages, shape.num_states, shape.num_actions), self.local.encoding == "complement"
+            sizes, complement = (shape.stages, shape.num_states, shape.num_actions), encoding == "complement"
             ones = rounded_rewards(rewards, noise).astype(np.float64)
             exact_vector(vector, *sizes, complement, states, actions, ones)
-        return vector.astype(np.int64)
+        return taken(shape, encoding, vector).astype(np.int64)
 
     def check(self, body: bytes) -> None:
         """The right length, and nothing beyond the limit."""
@@ -324,12 +331,13 @@ def _wire(local: Local) -> Wire:
 
 
 @lru_cache(maxsize=64)
-def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints]]:
+def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints, int]]:
+    """Of every vector: its noise, the counters of its first bits, and how many bits it has."""
     shape, encoding = wire.local.shape, wire.local.encoding
     return [
-        (wire.transition if slot % 2 else wire.outcome, cells)
-        for slot in range(2 * shape.horizon - 1)
-        for cells in slot_cells(encoding, shape, slot)
+        (wire.transition if slot % 2 else wire.outcome, cells, count)
+        for slot in map(int, slots_of(shape))
+        for cells, count in zip(slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot), strict=True)
     ]
 
 
