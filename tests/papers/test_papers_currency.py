@@ -13,7 +13,7 @@ from tacit.learners.table import LEARNERS as ROWS
 from tacit.mechanisms.table import MECHANISMS as NOISES
 from tacit.papers import catalogue
 from tacit.papers.catalogue import EXPERIMENTS
-from tacit.papers.currency import PLACES, committed, currency
+from tacit.papers.currency import PLACES, currencies, currency
 from tacit.papers.index import BEGIN, END, pages, with_block
 from tacit.papers.statements import STATEMENTS
 from tacit.papers.thinning import thin
@@ -32,7 +32,7 @@ NAME = "toy/currency"
 
 @pytest.fixture(scope="module")
 def states():
-    return {name: currency(name, RESULTS) for name in committed(RESULTS)}
+    return currencies(RESULTS)[0]
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_every_committed_run_says_what_made_it(states):
             assert cell["version"]
 
 
-def test_the_pages_are_as_generated():
-    wrong = [str(path) for path, text in pages(ROOT).items() if path.read_text(encoding="utf-8") != text]
+def test_the_pages_are_as_generated(states):
+    wrong = [str(path) for path, text in pages(ROOT, states).items() if path.read_text(encoding="utf-8") != text]
     assert wrong == [], "run python -m tacit.papers.index"
 
 

@@ -64,6 +64,38 @@ def test_a_learner_has_one_colour_in_every_figure():
             assert found == {f"{name}{ending}": STYLES[NAMED[name]][0] for name in names if f"{name}{ending}" in found}
 
 
+def test_without_privacy_is_black_whatever_stands_before_or_behind():
+    black = STYLES[NAMED["no privacy"]][0]
+    company = ["2024, no privacy", "2024, tight, ε=1", "2025, no privacy", "no privacy; C₁ = 6", "tight, ε=1; C₁ = 6"]
+    styles = {label: style_of(label, company) for label in company}
+    assert {label for label, style in styles.items() if style[0] == black} == {
+        label for label in company if "no privacy" in label
+    }
+    assert len({style[1:] for style in styles.values()}) == len(company)
+
+
+COLOURS = {"no privacy": "no privacy", "cost of central": "central", "cost of local": "local"}
+
+
+@pytest.mark.parametrize(
+    ("where", "begins"),
+    [
+        ("he2025policy/fisher/fisher", {"no privacy"}),
+        ("he2025policy/theorem2/rates", {"no privacy"}),
+        ("bai2024adversarial/table1-powers/powers", set(COLOURS)),
+    ],
+)
+def test_painted_lines_have_the_colours_of_their_learners(where, begins, tmp_path):
+    name, _, figure = where.rpartition("/")
+    (spec,) = [spec for spec in EXPERIMENTS[name].figures if spec.name == figure]
+    assert isinstance(spec, Painted)
+    drawn = spec.paint(read_json(ROOT / f"results/{where}.json"), tmp_path / "figure.png", title="Reproduction of it")
+    lines = [line for ax in drawn.axes for line in ax.lines]
+    for begin, learner in COLOURS.items():
+        colours = {line.get_color() for line in lines if str(line.get_label()).startswith(begin)}
+        assert colours == ({STYLES[NAMED[learner]][0]} if begin in begins else set())
+
+
 def size_of(path: Path) -> tuple[int, int]:
     """Width and height of a PNG in pixels, by its header."""
     return struct.unpack(">II", path.read_bytes()[16:24])

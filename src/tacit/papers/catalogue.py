@@ -65,8 +65,6 @@ class Experiment:
     figures: tuple[Drawable, ...] = (FIGURE,)
     shares_runs: bool = False
     """Whether runs that another experiment of the same paper has finished are copied."""
-    costly: bool = False
-    """Whether its noise takes so long to calibrate that `currency` compares revisions and rules only."""
     reproduces: str | None = None
     """The figure, table or theorem that it repeats; None: the experiment is ours."""
 
@@ -171,6 +169,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=he2025.FIGURES["theorem4"],
     ),
     "he2025policy/fisher": Experiment(
+        reproduces="Theorem 3: the power of μ",
         summary="global error of DP-PG with Gaussian policies against the least eigenvalue mu of their Fisher matrix",
         runs=he2025_powers.fisher_runs,
         figures=(he2025.FisherFigure(),),
@@ -233,6 +232,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_pure_figures.PureFigure(),),
     ),
     "bai2024adversarial/table1-powers": Experiment(
+        reproduces="Table 1: powers of X, A and H",
         summary=bai2024adversarial_pure.SUMMARIES["table1-powers"],
         runs=bai2024adversarial_pure.power_runs,
         figures=(bai2024adversarial_pure_figures.PowersFigure(),),
@@ -250,7 +250,6 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         figures=(bai2024adversarial_figures.SupportFigure(),),
     ),
     "bai2024shuffle/table1": Experiment(
-        costly=True,
         reproduces="Table I, Theorems 6 and 11,",
         summary=bai2024shuffle.SUMMARIES["table1"],
         runs=bai2024shuffle.growth_runs,

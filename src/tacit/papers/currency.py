@@ -14,18 +14,18 @@ by `tacit.papers.recheck`). It is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tacit.papers.answers import Answers, remembering
 from tacit.papers.catalogue import EXPERIMENTS, experiment_named
 from tacit.papers.thinning import environment_of
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
-from tacit.runs.fingerprint import BEFORE, fingerprint_of, without_noise
+from tacit.runs.fingerprint import BEFORE, fingerprint_of
 from tacit.runs.storage import read_json
 
-__all__ = ["Currency", "committed", "currency"]
+__all__ = ["Currency", "committed", "currencies", "currency"]
 
 PLACES = {"frontier": "frontier/page"}
 """Where a result lies that does not lie under its own name: frontier/ holds other results, too."""
@@ -74,13 +74,15 @@ class Currency:
         return f" ({count}checked by rerunning {' or '.join(sorted({seeds for _, seeds in self.checked}))} seeds)"
 
 
-_parts = cache(assemble)
-"""Several pages ask for the parts of the same configurations, whose certificates take long."""
-
-
 def committed(results: Path) -> tuple[str, ...]:
     """The experiments with a committed result of comparable runs, in the order of the catalogue."""
     return tuple(name for name in EXPERIMENTS if (results / PLACES.get(name, name) / "cells.json").is_file())
+
+
+def currencies(results: Path, *, kept: bool = True) -> tuple[dict[str, Currency], Answers]:
+    """The state of every committed result; `kept` answers of the accountant are not computed again (`answers`)."""
+    with remembering(results, kept=kept) as answers:
+        return {name: currency(name, results) for name in committed(results)}, answers
 
 
 def currency(name: str, results: Path) -> Currency:
@@ -90,7 +92,7 @@ def currency(name: str, results: Path) -> Currency:
     states: dict[str, list[Any]] = {"current": [], "before": [], "stale": [], "checked": []}
     for cell in cells:
         key = cell["run"], environment_of(cell)
-        kind, why = _state(cell, runs.get(key), noise=not experiment_named(name).costly)
+        kind, why = _state(cell, runs.get(key))
         label = cell["run"] if sum(run == key[0] for run, _ in runs) < 2 else f"{key[0]} ({key[1]})"
         states[kind].append((label, why) if kind == "stale" else label)
         if kind == "current" and _made(cell) != cell.get("algorithm"):
@@ -108,7 +110,7 @@ def currency(name: str, results: Path) -> Currency:
     )
 
 
-def _state(cell: dict[str, Any], run: Run | None, *, noise: bool) -> tuple[str, str]:
+def _state(cell: dict[str, Any], run: Run | None) -> tuple[str, str]:
     """current, before or stale, and why."""
     if cell.get("stale"):
         return "stale", str(cell["stale"])
@@ -117,8 +119,7 @@ def _state(cell: dict[str, Any], run: Run | None, *, noise: bool) -> tuple[str, 
     made = _made(cell)
     if made == BEFORE:
         return "before", ""
-    now = fingerprint_of(_parts(run.config), noise=noise)
-    made = made if noise else without_noise(made)
+    now = fingerprint_of(assemble(run.config))
     return ("current", "") if made == now else ("stale", f"made by [{made}], today it is [{now}]")
 
 

@@ -2,6 +2,7 @@
 
     python -m tacit.papers.index            writes docs/papers/index.md and the block of results on every card
     python -m tacit.papers.index --check    says which of them are not as generated
+    python -m tacit.papers.index --afresh   with every answer of the accountant computed again
 
 A test regenerates all of them and compares. Run it where `docs` and `results` lie.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
-from tacit.papers.currency import Currency, committed, currency
+from tacit.papers.currency import Currency, currencies
 from tacit.papers.statements import STATEMENTS, Status
 
 __all__ = ["BEGIN", "END", "card_block", "main", "pages", "render_index", "with_block"]
@@ -44,9 +45,8 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Which results stand on which card: a paper's folder, or one result."""
 
 
-def pages(root: Path) -> dict[Path, str]:
+def pages(root: Path, states: Mapping[str, Currency]) -> dict[Path, str]:
     """Every generated page and every card with its generated block, as they should be."""
-    states = {name: currency(name, root / "results") for name in committed(root / "results")}
     found = {root / "docs/papers/index.md": render_index(states)}
     for card in CARDS:
         text = (root / card).read_text(encoding="utf-8")
@@ -133,7 +133,10 @@ statements: {summary}.
 def main(arguments: list[str]) -> int:
     """Write the pages, or say which are not as generated."""
     root, wrong = Path(), []
-    for path, text in pages(root).items():
+    states, answers = currencies(root / "results", kept="--afresh" not in arguments)
+    if "--check" not in arguments:
+        answers.write(root / "results")
+    for path, text in pages(root, states).items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             wrong.append(path)
             if "--check" not in arguments:

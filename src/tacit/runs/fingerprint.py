@@ -23,7 +23,7 @@ from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
 from tacit.runs.revisions import MECHANISMS, PRIVATIZERS, RULES, learner_revision, revision_of, world_revision
 
-__all__ = ["BEFORE", "fingerprint_of", "privatizer_words", "without_noise"]
+__all__ = ["BEFORE", "fingerprint_of", "privatizer_words"]
 
 BEFORE: Final = "before fingerprints"
 """What results say that were made before there were any: nobody knows."""
@@ -93,12 +93,3 @@ def _privatizer(parts: Assembled, *, noise: bool) -> str:
         return words
     stated = ", ".join(f"{family.name} {family.std:.4g}" for family in parts.families)
     return f"{words}, std {stated}"
-
-
-def without_noise(fingerprint: str) -> str:
-    """A fingerprint without the deviations of its noise.
-
-    >>> without_noise("psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards 5.85 | none r1")
-    'psrl r1 | totals, local, tight r1: subset r1 | none r1'
-    """
-    return " | ".join(part.partition(", std ")[0] for part in fingerprint.split(" | "))

@@ -40,6 +40,7 @@ _BLUE, _ORANGE, _GREEN, _PURPLE, _BLACK, _SKY, _GOLD, _GRAY = range(len(STYLES))
 NAMED: Final[Mapping[str, int]] = {
     # without privacy
     "UCB-VI": _BLACK, "no privacy": _BLACK, "without privacy": _BLACK, "PE": _GOLD,
+    "2024, no privacy": _BLACK, "2025, no privacy": _BLACK,
     # by trust
     "central": _BLUE, "UCBVI-JDP": _BLUE, "DP-UCBVI-JDP": _BLUE,
     "local": _ORANGE, "UCBVI-LDP": _ORANGE, "DP-UCBVI-LDP": _ORANGE,
@@ -102,7 +103,7 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def _name(label: str) -> str:
-    for name in (label, label.rpartition(", ")[0]):
+    for name in (label, label.rpartition(", ")[0], label.split("; ")[0]):
         if name in NAMED:
             return name
     name = label.split(", ")[0]

@@ -14,7 +14,7 @@ from tacit.papers.bai2024adversarial.experiments import WORLDS
 from tacit.papers.bai2024adversarial.pure import BASE, CASES, LEARNERS, POWER_CASES, SWEEPS
 from tacit.papers.fitting import finite, fit_exponent
 from tacit.papers.panels import save_titled
-from tacit.runs.figures import GREY, STYLES, WIDTH, save_figure, slope_guide, style_of
+from tacit.runs.figures import GREY, WIDTH, save_figure, slope_guide, style_of
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PowersFigure", "PureFigure", "power_curves", "pure_curves"]
 
 
+POWER_LINES: Final = ("no privacy", "central", "local")
 LEAST: Final = 4e-3
 """The least share that is drawn."""
 
@@ -179,8 +180,9 @@ class PowersFigure:
             for row, name in enumerate(SWEEPS):
                 ax = axes[row, column]
                 shown = [c for c in curves if (c["feedback"], c["sweep"]) == (feedback, name)]
-                for curve, (color, dash, marker) in zip(shown, STYLES, strict=False):
+                for curve in shown:
                     cost = "cost" in curve
+                    color, dash, marker = style_of(curve["trust"] if cost else "no privacy", POWER_LINES)
                     slope = curve["cost_exponent"] if cost else curve["exponent"]
                     what = f"cost of {curve['trust']} privacy, ε = {curve['epsilon']:g}" if cost else "no privacy"
                     fitted = "no fit" if slope is None else f"{slope:.2f}"

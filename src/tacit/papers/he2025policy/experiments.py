@@ -28,7 +28,7 @@ from tacit.papers.he2025policy.powers import DEVIATIONS, alpha_bias, clipping_bi
 from tacit.papers.panels import PanelFigure, save_titled
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, STYLES, WIDTH, save_figure
+from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 
@@ -204,6 +204,11 @@ def fisher_of(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def _line(curve: Mapping[str, Any]) -> str:
+    """What a line is called."""
+    return "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FisherFigure:
     """Global error against μ on log axes; writes its numbers beside."""
@@ -222,9 +227,10 @@ class FisherFigure:
 
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         ax = figure.subplots()
-        for curve, (color, dash, marker) in zip(told["curves"], STYLES, strict=False):
-            name = "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
-            label = f"{name}, N = {curve['users']:,}: μ^{curve['exponent']:.2f}"
+        names = [f"{_line(curve)}, N = {curve['users']:,}" for curve in told["curves"]]
+        for curve, name in zip(told["curves"], names, strict=True):
+            color, dash, marker = style_of(name, names)
+            label = f"{name}: μ^{curve['exponent']:.2f}"
             ax.plot(curve["mu"], curve["mean"], color=color, linestyle=dash, marker=marker, markersize=4, label=label)
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -265,10 +271,11 @@ class RateFigure:
         axes = figure.subplots(2, len(sizes), squeeze=False, sharex=True)
         for column, (dimension, _) in enumerate(sizes):
             top, bottom = axes[0, column], axes[1, column]
-            for i, curve in enumerate(c for c in rates["curves"] if c["d"] == dimension):
-                color, dash, marker = STYLES[i]
+            shown = [curve for curve in rates["curves"] if curve["d"] == dimension]
+            names = [_line(curve) for curve in shown]
+            for curve, name in zip(shown, names, strict=True):
+                color, dash, marker = style_of(name, names)
                 x, mean, std = (np.array(curve[key]) for key in ("users", "mean", "std"))
-                name = "no privacy" if curve["epsilon"] is None else f"ε = {curve['epsilon']:g}"
                 style = {"color": color, "linestyle": dash, "marker": marker, "markersize": 4}
                 label = f"{name}: N^{curve['exponent_tail']:.2f}"
                 top.plot(x, mean, label=label, **style)

@@ -1,0 +1,141 @@
+"""Answers of the accountant that are kept for the pages: the same as computed ones, refused when they may not be."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import InvalidInput
+from tacit.mechanisms.noise import binomial
+from tacit.papers import answers as kept_answers
+from tacit.papers import catalogue
+from tacit.papers.answers import DAYS, DIGITS, FILE, remembering, source_files, sources
+from tacit.papers.currency import currencies, currency
+from tacit.papers.thinning import thin
+from tacit.privatizers.shuffle.noise import least_bit_noise
+from tacit.privatizers.shuffle.spec import ReleaseSpec
+from tacit.runs.assemble import assemble
+from tacit.runs.comparison import Run, run_comparison
+from tacit.runs.config import RunConfig
+from tacit.runs.fingerprint import fingerprint_of
+
+RESULTS = Path(__file__).parents[2] / "results"
+NAME = "toy/answers"
+CONFIG = RunConfig(
+    environment="riverswim:states=2,horizon=2",
+    learner="bucb",
+    trust="shuffle",
+    epsilon=1.0,
+    delta=1e-6,
+    constants="practical",
+    episodes=300,
+    seeds=(0,),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A committed result of one small run with shuffled bits, and the answers that its currency needs."""
+    place, patch = tmp_path_factory.mktemp("answers"), pytest.MonkeyPatch()
+    runs = (Run(label="SDP", config=CONFIG),)
+    patch.setattr(kept_answers, "SECONDS", 0.0)  # keep every answer, however fast it was
+    patch.setitem(catalogue.EXPERIMENTS, NAME, catalogue.Experiment(summary="toy", runs=lambda scale: runs))
+    run_comparison(runs, name=NAME, out=place / "runs", command="none", workers=1)
+    thin(place / "runs", place / "results" / NAME)
+    states, answers = currencies(place / "results")
+    assert states[NAME].current == ("SDP",)
+    assert answers.new == len(answers.asked) > 0
+    answers.write(place / "results")
+    yield place / "results"
+    patch.undo()
+
+
+@pytest.fixture
+def toy(made, tmp_path):
+    """A copy of it whose answers a test may spoil."""
+    (tmp_path / FILE).write_bytes((made / FILE).read_bytes())
+    return tmp_path
+
+
+def spoil(place: Path) -> tuple[int, int]:
+    """Make every bit rarer than it is; a day on which one of them is computed again, and one on which none is."""
+    content = json.loads((place / FILE).read_text())
+    changed = {key: 0.5 * value for key, value in content["answers"].items() if value < 0.5}
+    (place / FILE).write_text(json.dumps({**content, "answers": content["answers"] | changed}))
+    days = {int(key, 16) % DAYS for key in changed}
+    return min(days), min(set(range(DAYS)) - days)
+
+
+def stated(place: Path, **options) -> str:
+    with remembering(place, **options):
+        return fingerprint_of(assemble(CONFIG))
+
+
+def test_kept_answers_give_what_computed_ones_give_and_each_is_computed_again_on_one_day(made, monkeypatch):
+    monkeypatch.setattr(kept_answers, "DAYS", 4)
+    count, again = len(json.loads((made / FILE).read_text())["answers"]), 0
+    for day in range(4):
+        with remembering(made, today=day) as answers:
+            assert currency(NAME, made).current == ("SDP",)
+        assert (answers.new, len(answers.asked)) == (0, count)
+        again += answers.again
+    assert again == count
+
+
+def test_a_false_answer_is_seen_by_the_fingerprint_and_refused_on_its_day(toy):
+    true = fingerprint_of(assemble(CONFIG))
+    its_day, another = spoil(toy)
+    assert stated(toy, today=another) != true
+    with pytest.raises(InvalidInput, match="compute all of them again"):
+        stated(toy, today=its_day)
+    assert stated(toy, kept=False) == true
+
+
+def test_answers_of_other_sources_are_refused(toy):
+    true, (_, another) = fingerprint_of(assemble(CONFIG)), spoil(toy)
+    content = json.loads((toy / FILE).read_text())
+    content["sources"] = content["sources"][::-1]
+    (toy / FILE).write_text(json.dumps(content))
+    assert stated(toy, today=another) == true
+
+
+def test_nothing_that_runs_sees_them(toy):
+    families = ReleaseSpec.fine(num_states=2, num_actions=2, horizon=2).families()
+    asked = {"epsilon": 1.0, "delta": 1e-6, "users": 100}
+    true, function, parts = least_bit_noise(families, **asked), binomial.least_bits, assemble(CONFIG)
+    _, another = spoil(toy)
+    with remembering(toy, today=another):
+        assert binomial.least_bits is not function
+        assemble(CONFIG)
+    assert binomial.least_bits is function
+    assert least_bit_noise(families, **asked) == true
+    assert assemble(CONFIG).families == parts.families
+
+
+def test_the_sources_are_all_that_an_answer_follows_from(tmp_path, monkeypatch):
+    names = {path.name for path in source_files()}
+    assert {"binomial.py", "mirrored.py", "pld.py", "privacy_loss.py", "search.py", "composition.py"} <= names
+    before, real = sources(), kept_answers.source_files()
+    changed = tmp_path / "privacy_loss.py"
+    changed.write_text(next(p for p in real if p.name == changed.name).read_text() + "\n# other code\n")
+    other = tuple(changed if path.name == changed.name else path for path in real)
+    monkeypatch.setattr(kept_answers, "source_files", lambda: other)
+    assert sources() != before
+
+
+def test_the_answers_kept_are_those_of_todays_accountant():
+    content = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))
+    assert content["sources"] == sources(), "run python -m tacit.papers.index"
+
+
+@pytest.mark.slow
+def test_all_answers_computed_again_are_those_kept():
+    kept = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))["answers"]
+    states, answers = currencies(RESULTS, kept=False)
+    assert states == currencies(RESULTS)[0]
+    both = kept.keys() & answers.asked.keys()
+    assert len(both) > 0.9 * len(kept)
+    assert {key for key in both if not math.isclose(kept[key], answers.asked[key], rel_tol=DIGITS)} == set()
