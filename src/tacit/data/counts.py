@@ -20,6 +20,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import Policy
+from tacit.policies.tables import tables_of
 
 __all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "flow_groups", "join_counts", "take_in"]
 
@@ -89,12 +90,10 @@ def _flow(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.r
     """The counts of groups of people who walk one after the other."""
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
     users = np.array([require_count("users", number) for _, number in groups], dtype=np.int64)
-    tables = np.zeros((len(groups), H, S, A))
-    for table, (policy, _) in zip(tables, groups, strict=True):
-        given = policy.probabilities(A)
-        require(given.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the environment", given.shape)
-        table[:] = given
-    tables /= tables.sum(axis=-1, keepdims=True)
+    tables = tables_of([policy for policy, _ in groups], A)
+    fits = tables.shape[1:] == (H, S, A)
+    require(fits, f"the policy must have the shape {(H, S, A)} of the environment", tables.shape[1:])
+    tables = tables / tables.sum(axis=-1, keepdims=True)
     counts, starts = _no_counts(mdp), np.zeros((len(groups), S), dtype=np.int64)
     walk(roads_of(mdp), tables, users, generator, starts, counts.visits, counts.transitions, counts.rewards)
     return replace(counts, starts=starts.sum(axis=0), users=int(users.sum()), groups=tuple(starts))

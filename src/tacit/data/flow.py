@@ -32,7 +32,9 @@ class Roads(NamedTuple):
     to: Ints
     """The successors of row i are to[start[i] : start[i+1]], in the order of states."""
     p: Floats
-    """Beside `to`."""
+    """Beside `to`: probabilities that add up, as NumPy's multinomials want them;"""
+    chance: Floats
+    """and as the world has them."""
     r: Floats
     """[1 or H, S, A]"""
     draws: bool
@@ -52,6 +54,7 @@ def roads_of(mdp: TabularMDP) -> Roads:
         start=start.astype(np.int64),
         to=to.astype(np.int64),
         p=rows[of, to],
+        chance=np.array(mdp.stage_P.reshape(rows.shape)[of, to]),
         r=np.array(mdp.stage_r, dtype=np.float64),
         draws=mdp.reward_kind == "bernoulli",
     )

@@ -123,6 +123,7 @@ def grouped(policies: NDArray[np.int64], users: Sequence[int]) -> tuple[tuple[De
     """
     merged: dict[bytes, tuple[NDArray[np.int64], int]] = {}
     for policy, count in zip(policies, users, strict=True):
-        _, before = merged.get(policy.tobytes(), (policy, 0))
-        merged[policy.tobytes()] = (policy, before + int(count))
+        key = policy.tobytes()
+        _, before = merged.get(key, (policy, 0))
+        merged[key] = (policy, before + int(count))
     return tuple((DeterministicPolicy(policy.copy()), count) for policy, count in merged.values() if count > 0)

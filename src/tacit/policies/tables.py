@@ -5,7 +5,7 @@ A policy is public (it is computed from released statistics only) and runs on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ __all__ = [
     "StochasticPolicy",
     "policy_from_dict",
     "policy_to_dict",
+    "tables_of",
     "tabular",
     "uniform_policy",
 ]
@@ -128,6 +129,22 @@ def tabular(policy: AnyPolicy) -> Policy:
     if isinstance(policy, LayeredPolicy | GaussianPolicy):
         raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
     return policy
+
+
+def tables_of(policies: Sequence[Policy], num_actions: int) -> NDArray[np.float64]:
+    """The probabilities [j,h,s,a] of several policies of one shape.
+
+    >>> tables_of([DeterministicPolicy(np.array([[1]])), uniform_policy(1, 1, 2)], 2).tolist()
+    [[[[0.0, 1.0]]], [[[0.5, 0.5]]]]
+    """
+    shapes = {policy.actions.shape for policy in policies if isinstance(policy, DeterministicPolicy)}
+    if len(shapes) == 1 and all(isinstance(policy, DeterministicPolicy) for policy in policies):
+        stacked = DeterministicPolicy(np.concatenate([policy.actions for policy in policies]))  # type: ignore[union-attr]
+        return stacked.probabilities(num_actions).reshape(len(policies), *shapes.pop(), num_actions)
+    tables = [policy.probabilities(num_actions) for policy in policies]
+    sizes = {table.shape for table in tables}
+    require(len(sizes) == 1, "policies of one batch must have one shape", sorted(sizes))
+    return np.stack(tables)
 
 
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:
