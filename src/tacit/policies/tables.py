@@ -42,13 +42,13 @@ class DeterministicPolicy:
 
     def __post_init__(self) -> None:
         require(self.actions.ndim == 2, "actions must have shape [horizon, states]", self.actions.shape)
-        require(bool((self.actions >= 0).all()), "actions must be non-negative", int(self.actions.min(initial=0)))
+        least = int(self.actions.min(initial=0))
+        require(least >= 0, "actions must be non-negative", least)
 
     def probabilities(self, num_actions: int) -> NDArray[np.float64]:
         """The same policy as probabilities[h,s,a]."""
-        require(
-            int(self.actions.max(initial=0)) < num_actions, f"actions must be below {num_actions}", self.actions.max()
-        )
+        most = int(self.actions.max(initial=0))
+        require(most < num_actions, f"actions must be below {num_actions}", most)
         return np.eye(num_actions)[self.actions]
 
     def _repr_html_(self) -> str:
@@ -126,7 +126,7 @@ AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
 
 def tabular(policy: AnyPolicy) -> Policy:
     """The policy, if it is one of a tabular world."""
-    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if not isinstance(policy, DeterministicPolicy) and isinstance(policy, LayeredPolicy | GaussianPolicy):
         raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
     return policy
 
@@ -137,14 +137,14 @@ def tables_of(policies: Sequence[Policy], num_actions: int) -> NDArray[np.float6
     >>> tables_of([DeterministicPolicy(np.array([[1]])), uniform_policy(1, 1, 2)], 2).tolist()
     [[[[0.0, 1.0]]], [[[0.5, 0.5]]]]
     """
-    shapes = {policy.actions.shape for policy in policies if isinstance(policy, DeterministicPolicy)}
-    if len(shapes) == 1 and all(isinstance(policy, DeterministicPolicy) for policy in policies):
-        stacked = DeterministicPolicy(np.concatenate([policy.actions for policy in policies]))  # type: ignore[union-attr]
-        return stacked.probabilities(num_actions).reshape(len(policies), *shapes.pop(), num_actions)
-    tables = [policy.probabilities(num_actions) for policy in policies]
-    sizes = {table.shape for table in tables}
-    require(len(sizes) == 1, "policies of one batch must have one shape", sorted(sizes))
-    return np.stack(tables)
+    actions = [policy.actions for policy in policies if isinstance(policy, DeterministicPolicy)]
+    tables = [] if len(actions) == len(policies) else [policy.probabilities(num_actions) for policy in policies]
+    shapes = {array.shape for array in tables or actions}
+    require(len(shapes) == 1, "policies of one batch must have one shape", sorted(shapes))
+    if tables:
+        return np.stack(tables)
+    stacked = DeterministicPolicy(np.concatenate(actions))  # checked once for all
+    return stacked.probabilities(num_actions).reshape(len(actions), *shapes.pop(), num_actions)
 
 
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:
