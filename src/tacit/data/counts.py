@@ -89,7 +89,10 @@ def _no_counts(mdp: TabularMDP) -> ExactCounts:
 def _flow(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.random.Generator) -> ExactCounts:
     """The counts of groups of people who walk one after the other."""
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
-    users = np.array([require_count("users", number) for _, number in groups], dtype=np.int64)
+    numbers = [number for _, number in groups]
+    if not all(type(number) is int and number > 0 for number in numbers):
+        numbers = [require_count("users", number) for number in numbers]
+    users = np.array(numbers, dtype=np.int64)
     tables = tables_of([policy for policy, _ in groups], A)
     fits = tables.shape[1:] == (H, S, A)
     require(fits, f"the policy must have the shape {(H, S, A)} of the environment", tables.shape[1:])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,20 @@ class DeterministicPolicy:
         require(self.actions.ndim == 2, "actions must have shape [horizon, states]", self.actions.shape)
         least = int(self.actions.min(initial=0))
         require(least >= 0, "actions must be non-negative", least)
+
+    @classmethod
+    def each(cls, actions: NDArray[np.int64]) -> list[Self]:
+        """The policies actions[j,h,s], checked together.
+
+        >>> [policy.actions.tolist() for policy in DeterministicPolicy.each(np.array([[[0, 1]], [[1, 1]]]))]
+        [[[0, 1]], [[1, 1]]]
+        """
+        require(actions.ndim == 3, "actions must have shape [policies, horizon, states]", actions.shape)
+        cls(actions.reshape(-1, actions.shape[2]))
+        found = [cls.__new__(cls) for _ in actions]
+        for policy, own in zip(found, actions, strict=True):
+            object.__setattr__(policy, "actions", own)
+        return found
 
     def probabilities(self, num_actions: int) -> NDArray[np.float64]:
         """The same policy as probabilities[h,s,a]."""
