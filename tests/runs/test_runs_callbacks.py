@@ -8,6 +8,7 @@ import sys
 import types
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 import tacit
@@ -174,3 +175,23 @@ def test_without_tensorboard_the_extra_is_named(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(NotSupported, match=r"tacit\[tensorboard\]"):
         TensorBoardLogger("curves")
+
+
+def test_event_files_of_the_real_writer_read_back(tmp_path):
+    pytest.importorskip("tensorboardX", reason="tensorboardX is missing: pip install 'tacit[tensorboard]'")
+    from tensorboardX.proto.event_pb2 import Event
+
+    result = tacit.run(**RUN, seeds=[3, 5], workers=1, callbacks=[TensorBoardLogger(tmp_path)])
+    [file] = tmp_path.glob("events.out.tfevents.*")
+    content, points = file.read_bytes(), {}
+    while content:  # length, its checksum, an event, its checksum
+        size = int.from_bytes(content[:8], "little")
+        event, content = Event.FromString(content[12 : 12 + size]), content[16 + size :]
+        for value in event.summary.value:
+            points.setdefault(value.tag, []).append((event.step, value.simple_value))
+    # TensorBoard makes a path of a name, and a value is a float of 32 bits
+    assert set(points) == {f"riverswim/psrl/seed_{seed}/regret__simulation_only_" for seed in (3, 5)}
+    for seed, row in zip(result.seeds, result.regret, strict=True):
+        told = points[f"riverswim/psrl/seed_{seed}/regret__simulation_only_"]
+        assert [step for step, _ in told] == result.episodes.tolist()
+        assert [value for _, value in told] == row.astype(np.float32).tolist()

@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
+from tacit.data.flow import roads_of, walk
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.policies import Policy
+from tacit.policies.tables import tables_of
 
 __all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "flow_groups", "join_counts", "take_in"]
 
@@ -64,9 +66,7 @@ def count_trajectories(batch: Trajectories, num_states: int, num_actions: int) -
 
 def flow_counts(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator) -> ExactCounts:
     """Draw the counts of `users` people who follow the policy, without drawing the people."""
-    counts = _no_counts(mdp)
-    starts = _flow(mdp, policy, users, generator, counts)
-    return replace(counts, starts=starts, users=int(users))
+    return replace(_flow(mdp, [(policy, users)], generator), groups=())
 
 
 def flow_groups(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.random.Generator) -> ExactCounts:
@@ -75,10 +75,7 @@ def flow_groups(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator
     The same as to `join_counts` of all their `flow_counts`, without a table of counts for each of them.
     """
     require(len(groups) > 0, "a batch must have at least one group of users", len(groups))
-    counts = _no_counts(mdp)
-    starts = tuple(_flow(mdp, policy, users, generator, counts) for policy, users in groups)
-    users = sum(int(number) for _, number in groups)
-    return replace(counts, starts=np.sum(starts, axis=0), users=users, groups=starts)
+    return _flow(mdp, groups, generator)
 
 
 def _no_counts(mdp: TabularMDP) -> ExactCounts:
@@ -89,29 +86,20 @@ def _no_counts(mdp: TabularMDP) -> ExactCounts:
     return ExactCounts(transitions, visits, np.zeros((H, S, A)), np.zeros(S, dtype=np.int64), 0, binary)
 
 
-def _flow(mdp: TabularMDP, policy: Policy, users: int, generator: np.random.Generator, counts: ExactCounts) -> Ints:
-    """Add the flow of so many people to the counts, in place; return their first states."""
-    users = require_count("users", users)
+def _flow(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.random.Generator) -> ExactCounts:
+    """The counts of groups of people who walk one after the other."""
     H, S, A = mdp.horizon, mdp.num_states, mdp.num_actions
-    table = policy.probabilities(A)
-    require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the environment", table.shape)
-    # NumPy's multinomial tolerates less rounding in a row than tacit does.
-    table, P, rho = (rows / rows.sum(axis=-1, keepdims=True) for rows in (table, mdp.stage_P, mdp.rho))
-    starts = np.asarray(generator.multinomial(users, rho), dtype=np.int64)
-    at = starts
-    for h in range(H):
-        # N_h(s,·) ~ Multinomial(N_h(s), π_h(·|s));  N_h(s,a,·) ~ Multinomial(N_h(s,a), P_h(·|s,a))
-        visits = generator.multinomial(at, table[h])
-        # Rows that nobody visits take no coins, so they can be left out.
-        s, a = np.nonzero(visits)
-        moved = generator.multinomial(visits[s, a], P[min(h, len(P) - 1)][s, a])
-        r = mdp.stage_r[min(h, len(mdp.stage_r) - 1)]
-        earned = generator.binomial(visits[s, a], r[s, a]) if mdp.reward_kind == "bernoulli" else (visits * r)[s, a]
-        counts.visits[h] += visits
-        counts.transitions[h, s, a] += moved
-        counts.rewards[h, s, a] += earned
-        at = moved.sum(axis=0)
-    return starts
+    numbers = [number for _, number in groups]
+    if not all(type(number) is int and number > 0 for number in numbers):
+        numbers = [require_count("users", number) for number in numbers]
+    users = np.array(numbers, dtype=np.int64)
+    tables = tables_of([policy for policy, _ in groups], A)
+    fits = tables.shape[1:] == (H, S, A)
+    require(fits, f"the policy must have the shape {(H, S, A)} of the environment", tables.shape[1:])
+    tables = tables / tables.sum(axis=-1, keepdims=True)
+    counts, starts = _no_counts(mdp), np.zeros((len(groups), S), dtype=np.int64)
+    walk(roads_of(mdp), tables, users, generator, starts, counts.visits, counts.transitions, counts.rewards)
+    return replace(counts, starts=starts.sum(axis=0), users=int(users.sum()), groups=tuple(starts))
 
 
 def join_counts(parts: Sequence[ExactCounts]) -> ExactCounts:

@@ -123,6 +123,9 @@ def grouped(policies: NDArray[np.int64], users: Sequence[int]) -> tuple[tuple[De
     """
     merged: dict[bytes, tuple[NDArray[np.int64], int]] = {}
     for policy, count in zip(policies, users, strict=True):
-        _, before = merged.get(policy.tobytes(), (policy, 0))
-        merged[policy.tobytes()] = (policy, before + int(count))
-    return tuple((DeterministicPolicy(policy.copy()), count) for policy, count in merged.values() if count > 0)
+        key = policy.tobytes()
+        _, before = merged.get(key, (policy, 0))
+        merged[key] = (policy, before + int(count))
+    kept = [(policy, count) for policy, count in merged.values() if count > 0]
+    made = DeterministicPolicy.each(np.stack([policy for policy, _ in kept])) if kept else []
+    return tuple(zip(made, (count for _, count in kept), strict=True))

@@ -14,14 +14,9 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.bucb import BUCB, MODEL_SHARE, ROUNDS, BUCBBelief, first_states
 from tacit.learners.contract import statistics_of
+from tacit.planning.supported_batches import batch_visits, row_plan
 from tacit.planning.supported_flow import SupportedCounts, SupportedFlow, supported_flow
-from tacit.planning.supported_rows import (
-    SupportedRows,
-    supported_optimists,
-    supported_pessimist,
-    supported_rows,
-    supported_visits,
-)
+from tacit.planning.supported_rows import SupportedRows, supported_optimists, supported_pessimist, supported_rows
 from tacit.planning.weighted_rows import row_weights
 from tacit.protocol import Private
 from tacit.released.counts import CountStatistics
@@ -71,23 +66,31 @@ class SupportedBUCB(BUCB):
 
     def model(self, belief: BUCBBelief) -> tuple[SupportedRows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
-        flow, B = self.flow, len(belief.users)
-        _, S, A = flow.shape
-        covariance = self.covariance[:B, :B]
-        # n_b spread evenly over the pairs within reach
-        share = flow.support.reach / (flow.support.reach.sum(axis=1, keepdims=True) * A)
-        share = share.sum(axis=0, keepdims=True) if self.pooled else share
-        share = np.where(share > 0.0, share, 1.0 / (S * A))  # of no interest, but no division by zero
-        even = np.repeat(share[:, :, np.newaxis], A, axis=2)[..., np.newaxis] * belief.users
-        weights, variance = row_weights(even, covariance)
+        support, B = self.flow.support, len(belief.users)
+        plan, covariance = row_plan(support, self.pooled), self.covariance[:B, :B]
+        even = plan.even[:, np.newaxis] * belief.users
+        weights, variance = self._weighed(even, covariance)
         rho = self._first(belief, weights, variance)
-        model = self._supported(belief, weights, variance)
+        visited = belief.rewards + (belief.visits - belief.rewards)  # ones and zeros, as they are kept
+        model = self._supported(belief, visited, weights, variance)
+        walkers = _walkers(belief, self.shape.horizon, self.shape.num_states)
         for _ in range(ROUNDS):
             # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / pairs
-            met = np.stack([self._met(belief, b, model, rho) for b in range(B)], axis=-1)
-            weights, variance = row_weights(MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even, covariance)
-            model = self._supported(belief, weights, variance)
+            met = np.zeros((*variance.shape, B))
+            batch_visits(model.start, model.to, model.p, rho, belief.users, *walkers, met)
+            within = met.reshape(-1, B)[plan.within]
+            weights, variance = self._weighed(MODEL_SHARE * within + (1.0 - MODEL_SHARE) * even, covariance)
+            model = self._supported(belief, visited, weights, variance)
         return model, rho
+
+    def _weighed(self, visits: Floats, covariance: Floats) -> tuple[Floats, Floats]:
+        """Weights [L,S,A,B] and their variance [L,S,A], from visits [rows within reach, B]; nothing is out of reach."""
+        L, S, A = 1 if self.pooled else self.shape.horizon, self.shape.num_states, self.shape.num_actions
+        within, B = row_plan(self.flow.support, self.pooled).within, visits.shape[1]
+        weights, variance = np.zeros((L * S * A, B)), np.zeros(L * S * A)
+        found = row_weights(visits[:, np.newaxis, np.newaxis, :], covariance)
+        weights[within], variance[within] = found[0][:, 0, 0], found[1][:, 0, 0]
+        return weights.reshape(L, S, A, B), variance.reshape(L, S, A)
 
     def _first(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> Floats:
         """The distribution of the first state, over those that are declared."""
@@ -99,38 +102,29 @@ class SupportedBUCB(BUCB):
         rho[starts] = first_states(small, weights[0, s, 0], float(variance[0, s, 0]) * kept)
         return rho
 
-    def _supported(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> SupportedRows:
+    def _supported(self, belief: BUCBBelief, visited: Floats, weights: Floats, variance: Floats) -> SupportedRows:
         return supported_rows(
             self.flow.support,
             pooled=self.pooled,
             moved=belief.transitions,
             ones=belief.rewards,
-            zeros=belief.visits - belief.rewards,
+            visited=visited,
             weights=weights,
             variance=variance,
-            kept=(self.flow.kept_moves, self.flow.kept_rewards),
         )
-
-    def _met(self, belief: BUCBBelief, b: int, model: Any, rho: Floats) -> Floats:
-        """How often the people of a batch met each row, according to the model."""
-        found = np.zeros(model.r.shape)
-        if len(belief.shares[b]) == 0:
-            self._met_uniformly(float(belief.users[b]), model, rho, found)
-        else:
-            supported_visits(model, rho, belief.policies[b], belief.users[b] * belief.shares[b], found)
-        return found
-
-    def _met_uniformly(self, users: float, model: Any, rho: Floats, found: Floats) -> None:
-        at, (L, S, A) = rho * users, found.shape
-        row = np.repeat(np.arange(L * S * A), np.diff(model.start))
-        for h in range(self.shape.horizon):
-            stage = min(h, L - 1)
-            found[stage] += at[:, np.newaxis] / A
-            mine = row // (S * A) == stage
-            at = np.bincount(model.to[mine], model.p[mine] * at[row[mine] // A % S] / A, S).astype(np.float64)
 
     def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
         supported_optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)
 
     def _exploited(self, model: Any, coins: Floats) -> Ints:
         return supported_pessimist(model, self.shape.horizon, self._z, coins)
+
+
+def _walkers(belief: BUCBBelief, horizon: int, num_states: int) -> tuple[Ints, Floats, Ints]:
+    """The policies of all batches [J,H,S], how many people follow each, and where a batch begins among them."""
+    none = np.zeros((0, horizon, num_states), dtype=np.int64)
+    done = range(len(belief.users))
+    policies = np.concatenate([none, *(belief.policies[b] for b in done)])
+    each = np.concatenate([np.zeros(0), *(belief.users[b] * belief.shares[b] for b in done)])
+    first = np.cumsum([0, *(len(belief.shares[b]) for b in done)])
+    return policies, each, first.astype(np.int64)

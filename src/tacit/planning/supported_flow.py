@@ -79,62 +79,58 @@ class SupportedFlow:
         self.place[0] = 0
         for k in range(1, H):
             self.place[k, support.reach[k]] = np.arange(self.sizes[k])
+        self._index()
         self.blocks = self._chain()
         self.kept_moves, self.kept_rewards = self._kept()
+
+    def _index(self) -> None:
+        """Flat places, prepared once: of multipliers μ (all blocks side by side) and of pairs (h,s,a)."""
+        H, S, A = self.shape
+        starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        self._splits = starts[1:-1]
+        self._total = int(starts[-1])
+        self._within = np.flatnonzero(self.support.reach[1:]) + S
+        """Flat (h,s) within reach, from the second step on: block by block."""
+        self._row_own = starts[self.row[0]] + self.place[self.row[0], self.row[1]]
+        self._row_share = self._own()
+        self._ahead = starts[self.cell[0] + 1] + self.place[self.cell[0] + 1, self.cell[3]]
+        self._flat_alone = np.ravel_multi_index(self.alone, (max(1, H - 1), S, A))
+        self._alone_ahead = starts[self.alone[0] + 1] + self.place[self.alone[0] + 1, self.leads]
+        self._known = self.width > 0.0
 
     def project(self, counts: SupportedCounts, people: float) -> SupportedCounts:
         """The nearest counts that obey the laws of a flow of so many people."""
         H, S, A = self.shape
         here = counts.ones + counts.zeros
+        flat = here.reshape(-1)
         # Ax - c
-        left = np.bincount(self.row_of, counts.moved, len(self.rows)) - here[self.row]
-        right = [np.array([float(here[0].sum()) - people])]
-        for k in range(1, H):
-            right.append(-here[k].sum(axis=1)[self.support.reach[k]])
-        for amount, (h, _s, _a), t in (
-            (counts.moved, self.cell[:3], self.cell[3]),
-            (here[self.alone], self.alone, self.leads),
-        ):
-            for k in range(1, H):
-                now = h == k - 1
-                right[k] += np.bincount(self.place[k, t[now]], amount[now], self.sizes[k])
-        mu = self._solve(self._without_rows(right, left / self.d))
+        left = np.bincount(self.row_of, counts.moved, len(self.rows)) - flat[self.rows]
+        right = np.zeros(self._total)
+        right[0] = float(here[0].sum()) - people
+        right[1:] = -here.sum(axis=2).reshape(-1)[self._within]
+        right += np.bincount(self._ahead, counts.moved, self._total)
+        right += np.bincount(self._alone_ahead, flat[self._flat_alone], self._total)
+        # The right side after elimination of the λ: minus Σ u · left/d
+        scaled = left / self.d
+        right -= np.bincount(self._row_own, self._row_share * scaled, self._total)
+        right -= np.bincount(self._ahead, scaled[self.row_of], self._total)
+        mu = np.concatenate(self._solve(np.split(right, self._splits)))
         # λ = (left - u'μ) / d
-        lam = (left - self._shared(mu)) / self.d
-        moved = counts.moved - lam[self.row_of] - self._at(mu, self.cell[0] + 1, self.cell[3])
+        ahead = mu[self._ahead]
+        shared = np.bincount(self.row_of, ahead, len(self.rows)) + self._row_share * mu[self._row_own]
+        lam = (left - shared) / self.d
+        moved = counts.moved - lam[self.row_of] - ahead
         pull = np.zeros((H, S, A))
-        pull[self.row] -= lam
-        pull[self.alone] += self._at(mu, self.alone[0] + 1, self.leads)
-        pull[0] += float(mu[0][0])
-        for k in range(1, H):
-            pull[k][self.support.reach[k]] -= mu[k][:, np.newaxis]
-        pull *= self.width > 0.0
+        pull.reshape(-1)[self.rows] -= lam
+        pull.reshape(-1)[self._flat_alone] += mu[self._alone_ahead]
+        pull[0] += mu[0]
+        pull.reshape(-1, A)[self._within] -= mu[1:, np.newaxis]
+        pull *= self._known
         return SupportedCounts(moved=moved, ones=counts.ones - pull * self.pays, zeros=counts.zeros - pull)
-
-    def _at(self, mu: list[Floats], steps: Ints, states: Ints) -> Floats:
-        """μ of these blocks at these states."""
-        flat = np.concatenate(mu)
-        starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        return np.asarray(flat[starts[steps] + self.place[steps, states]])
 
     def _own(self) -> Floats:
         """What a row's λ shares with its own step: its outcome cells, against ν with the other sign."""
         return np.where(self.row[0] == 0, -1.0, 1.0) * self.width[self.row]
-
-    def _shared(self, mu: list[Floats]) -> Floats:
-        """u'μ of every row."""
-        behind = np.bincount(self.row_of, self._at(mu, self.cell[0] + 1, self.cell[3]), len(self.rows))
-        return np.asarray(behind + self._own() * self._at(mu, self.row[0], self.row[1]))
-
-    def _without_rows(self, right: list[Floats], scaled: Floats) -> list[Floats]:
-        """The right side after elimination of the λ: minus Σ u · left/d."""
-        flat = np.concatenate(right)
-        starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        own = starts[self.row[0]] + self.place[self.row[0], self.row[1]]
-        ahead = starts[self.cell[0] + 1] + self.place[self.cell[0] + 1, self.cell[3]]
-        flat -= np.bincount(own, self._own() * scaled, len(flat))
-        flat -= np.bincount(ahead, scaled[self.row_of], len(flat))
-        return list(np.split(flat, starts[1:-1]))
 
     def _rows_at(self, h: int) -> tuple[Ints, Floats, Floats]:
         """The rows of a step, their u in the own block [rows, size h] and in the next one [rows, size h + 1]."""

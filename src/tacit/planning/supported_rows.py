@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel
+from tacit.planning.supported_batches import row_plan, weighted_sums
 from tacit.planning.supported_flow import supported_flow
 from tacit.planning.weighted_rows import UNKNOWN_SHARE
 from tacit.planning.widths import ROW_FLOOR, _one_of_the_best, practical_width
@@ -32,7 +33,6 @@ __all__ = [
     "supported_optimists",
     "supported_pessimist",
     "supported_rows",
-    "supported_visits",
 ]
 
 
@@ -87,49 +87,27 @@ class SupportedRows(NamedTuple):
 
 
 def supported_rows(
-    support: Support,
-    *,
-    pooled: bool,
-    moved: Floats,
-    ones: Floats,
-    zeros: Floats,
-    weights: Floats,
-    variance: Floats,
-    kept: tuple[Floats, Floats],
+    support: Support, *, pooled: bool, moved: Floats, ones: Floats, visited: Floats, weights: Floats, variance: Floats
 ) -> SupportedRows:
-    """The model of batches, moved [B,cells], ones and zeros [B,H,S,A], under weights [L,S,A,B] with w'Σw [L,S,A].
-
-    `kept` [H,S,A] is what the projection leaves of the variance of a transition and of an outcome.
-    """
-    flow, found = supported_flow(support), successors_of(support, pooled)
-    H, S, A = flow.shape
-    L = 1 if pooled else H
-    each = np.broadcast_to(weights, (H, S, A, weights.shape[-1])) if pooled else weights
-    here = ones + zeros
+    """The model of batches, moved [B,cells], ones and visited [B,H,S,A], under weights [L,S,A,B] with w'Σw [L,S,A]."""
+    plan, found = row_plan(support, pooled), successors_of(support, pooled)
+    L, S, A = variance.shape
     # Ñ = Σ_b w_b Ñ_b, of transitions, of visits and of rewards
-    counts: Floats = np.zeros(len(found.to))
-    counts += np.bincount(found.cell, np.einsum("cb,bc->c", each[flow.cell[:3]], moved), len(found.to))
-    visits = np.einsum("hsab,bhsa->hsa", each, here)
-    counts += np.bincount(found.alone, visits[flow.alone], len(found.to))
-    rewards = np.einsum("hsab,bhsa->hsa", each, ones)
-    # How many cells' noise a transition and a reward of the model carry
-    cells = kept[1] * (flow.width > 0.0)
-    moves = kept[0].copy()
-    moves[flow.alone] = (flow.width * cells)[flow.alone]
-
-    def total(steps: Floats) -> Floats:
-        return steps.sum(axis=0, keepdims=True) if pooled else steps
-
+    counts, visits, rewards = np.zeros(len(found.to)), np.zeros((L, S, A)), np.zeros((L, S, A))
+    weighted_sums(
+        weights.reshape(-1, weights.shape[-1]), moved, visited, ones, plan.cell_row, found.cell, plan.alone, found.alone,
+        counts, visits, rewards,
+    )  # fmt: skip
     model = SupportedRows(
         start=found.start,
         to=found.to,
         p=np.zeros(len(found.to)),
         r=np.zeros((L, S, A)),
         n=np.zeros((L, S, A)),
-        count_variance=variance * total(moves),
-        reward_variance=variance * total(cells * flow.pays),
+        count_variance=variance * plan.move_cells,
+        reward_variance=variance * plan.reward_cells,
     )
-    _normalise(counts, total(visits), total(rewards), variance * total(flow.width * cells), pooled, model)
+    _normalise(counts, visits, rewards, variance * plan.visit_cells, pooled, model)
     return model
 
 
@@ -285,18 +263,3 @@ def supported_pessimist(model: SupportedRows, horizon: int, z: float, coins: Flo
             V[h, s] = best
             policy[h, s] = _one_of_the_best(Q, best, ties, coins[h, s])
     return policy
-
-
-def _visits_work(model: SupportedRows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> int:
-    return int(policies.size) * (1 + len(model.to) // max(1, model.r.size))
-
-
-@tiered(_visits_work)
-@kernel
-def supported_visits(model: SupportedRows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> None:
-    """Add the visits that users[j] of each policy[j,h,s] make in the model to found[L,S,A]."""
-    J, H, L = policies.shape[0], policies.shape[1], found.shape[0]
-    for j in range(J):
-        at = rho * users[j]
-        for h in range(H):
-            at = _step(model, min(h, L - 1), policies[j, h], at, found)

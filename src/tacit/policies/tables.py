@@ -5,9 +5,9 @@ A policy is public (it is computed from released statistics only) and runs on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = [
     "StochasticPolicy",
     "policy_from_dict",
     "policy_to_dict",
+    "tables_of",
     "tabular",
     "uniform_policy",
 ]
@@ -41,13 +42,27 @@ class DeterministicPolicy:
 
     def __post_init__(self) -> None:
         require(self.actions.ndim == 2, "actions must have shape [horizon, states]", self.actions.shape)
-        require(bool((self.actions >= 0).all()), "actions must be non-negative", int(self.actions.min(initial=0)))
+        least = int(self.actions.min(initial=0))
+        require(least >= 0, "actions must be non-negative", least)
+
+    @classmethod
+    def each(cls, actions: NDArray[np.int64]) -> list[Self]:
+        """The policies actions[j,h,s], checked together.
+
+        >>> [policy.actions.tolist() for policy in DeterministicPolicy.each(np.array([[[0, 1]], [[1, 1]]]))]
+        [[[0, 1]], [[1, 1]]]
+        """
+        require(actions.ndim == 3, "actions must have shape [policies, horizon, states]", actions.shape)
+        cls(actions.reshape(-1, actions.shape[2]))
+        found = [cls.__new__(cls) for _ in actions]
+        for policy, own in zip(found, actions, strict=True):
+            object.__setattr__(policy, "actions", own)
+        return found
 
     def probabilities(self, num_actions: int) -> NDArray[np.float64]:
         """The same policy as probabilities[h,s,a]."""
-        require(
-            int(self.actions.max(initial=0)) < num_actions, f"actions must be below {num_actions}", self.actions.max()
-        )
+        most = int(self.actions.max(initial=0))
+        require(most < num_actions, f"actions must be below {num_actions}", most)
         return np.eye(num_actions)[self.actions]
 
     def _repr_html_(self) -> str:
@@ -125,9 +140,25 @@ AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
 
 def tabular(policy: AnyPolicy) -> Policy:
     """The policy, if it is one of a tabular world."""
-    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if not isinstance(policy, DeterministicPolicy) and isinstance(policy, LayeredPolicy | GaussianPolicy):
         raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
     return policy
+
+
+def tables_of(policies: Sequence[Policy], num_actions: int) -> NDArray[np.float64]:
+    """The probabilities [j,h,s,a] of several policies of one shape.
+
+    >>> tables_of([DeterministicPolicy(np.array([[1]])), uniform_policy(1, 1, 2)], 2).tolist()
+    [[[[0.0, 1.0]]], [[[0.5, 0.5]]]]
+    """
+    actions = [policy.actions for policy in policies if isinstance(policy, DeterministicPolicy)]
+    tables = [] if len(actions) == len(policies) else [policy.probabilities(num_actions) for policy in policies]
+    shapes = {array.shape for array in tables or actions}
+    require(len(shapes) == 1, "policies of one batch must have one shape", sorted(shapes))
+    if tables:
+        return np.stack(tables)
+    stacked = DeterministicPolicy(np.concatenate(actions))  # checked once for all
+    return stacked.probabilities(num_actions).reshape(len(actions), *shapes.pop(), num_actions)
 
 
 def uniform_policy(horizon: int, num_states: int, num_actions: int) -> StochasticPolicy:

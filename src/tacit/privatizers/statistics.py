@@ -30,10 +30,10 @@ from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
 from tacit.mechanisms.noise.layout import clipped_index, clipped_reward, transition_cells
-from tacit.mechanisms.noise.places import Places, place_of, places_of, taken
+from tacit.mechanisms.noise.places import Places, place_of, places_of
 from tacit.mechanisms.protocol import Encoding
-from tacit.protocol import copy_state
 from tacit.released.counts import CountShape, CountStatistics
+from tacit.tiers import tiered
 
 __all__ = [
     "Encoding",
@@ -95,9 +95,9 @@ def add_placed_trajectory(
 
 def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
     """New totals with a batch of exact counts added (rewards taken as binary: their squares are themselves)."""
-    transitions, visits, rewards = _pooled(batch, shape)
     if shape.support is not None:
-        return _add_placed_batch(totals, batch, shape, (transitions, visits, rewards))
+        return _add_placed_batch(totals, batch, shape)
+    transitions, visits, rewards = _pooled(batch, shape)
     return CountStatistics(
         transitions=totals.transitions + transitions,
         visits=totals.visits + visits,
@@ -108,16 +108,45 @@ def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) ->
     )
 
 
-def _add_placed_batch(
-    totals: CountStatistics, batch: ExactCounts, shape: CountShape, counts: tuple[Floats, Floats, Floats]
-) -> CountStatistics:
-    transitions, visits, rewards = counts
-    moved = transitions[: max(1, shape.stages - 1)] if shape.horizon > 1 else transitions[:0]
-    everything = np.concatenate([moved.ravel(), rewards.ravel(), (visits - rewards).ravel()])
-    after: CountStatistics = copy_state(totals)
-    add_placed(after, taken(shape, "complement", everything), places_of(shape), True)
+def _add_placed_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
+    """The same over a declared support, counter by counter that can move."""
+    places, after = places_of(shape), CountStatistics(*(part.copy() for part in totals))
+    transitions, visits = after.transitions.reshape(-1), after.visits.reshape(-1)
+    R, N, moved = batch.rewards, batch.visits, batch.transitions[:-1]
+    if not shape.staged:
+        R, N, moved = R.sum(axis=0), N.sum(axis=0), moved.sum(axis=0)
+    add_cells(
+        transitions, visits, after.rewards.reshape(-1), after.squares.reshape(-1), moved.reshape(-1), N.reshape(-1),
+        R.reshape(-1), places.moves, places.ones, places.zeros, places.sure_row, places.sure_cell,
+    )  # fmt: skip
     after.users[0] += batch.users
     return after
+
+
+def _cells_work(
+    transitions: Floats, visits: Floats, rewards: Floats, squares: Floats, moved: Ints, N: Ints, R: Floats,
+    moves: Ints, ones: Ints, zeros: Ints, sure_row: Ints, sure_cell: Ints,
+) -> int:  # fmt: skip
+    return len(moves) + len(ones) + len(zeros) + len(sure_row)
+
+
+@tiered(_cells_work)
+@lean_kernel
+def add_cells(
+    transitions: Floats, visits: Floats, rewards: Floats, squares: Floats, moved: Ints, N: Ints, R: Floats,
+    moves: Ints, ones: Ints, zeros: Ints, sure_row: Ints, sure_cell: Ints,
+) -> None:  # fmt: skip
+    """Add the counters of a support, out of flat exact counts, to flat totals."""
+    for cell in moves:
+        transitions[cell] += moved[cell]
+    for row in ones:
+        rewards[row] += R[row]
+        squares[row] += R[row]
+    for row in zeros:
+        # N = (N - R) + R, as complements have it; a reward where none can be is a visit without one
+        visits[row] += (N[row] - R[row]) + R[row]
+    for i in range(len(sure_row)):
+        transitions[sure_cell[i]] = visits[sure_row[i]]
 
 
 def _pooled(batch: ExactCounts, shape: CountShape) -> tuple[Floats, Floats, Floats]:

@@ -21,7 +21,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
-from tacit.runs.revisions import MECHANISMS, PRIVATIZERS, RULES, learner_revision, revision_of, world_revision
+from tacit.runs.revisions import MECHANISMS, PRIVATIZERS, RULES, SUPPORTED, learner_revision, revision_of, world_revision
 
 __all__ = ["BEFORE", "fingerprint_of", "privatizer_words"]
 
@@ -88,7 +88,9 @@ def _mechanism(privatizer: Privatizer[Any, Any, Any]) -> str:
 
 
 def _privatizer(parts: Assembled, *, noise: bool) -> str:
-    words = privatizer_words(parts.privatizer)
+    words, mechanism = privatizer_words(parts.privatizer), _mechanism(parts.privatizer)
+    if mechanism in SUPPORTED and getattr(parts.privatizer.shape, "support", None) is not None:
+        words += f", {revision_of(SUPPORTED, mechanism).replace(mechanism, 'over a support')}"
     if parts.claim.trust == "none" or not noise:
         return words
     stated = ", ".join(f"{family.name} {family.std:.4g}" for family in parts.families)

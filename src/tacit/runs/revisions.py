@@ -14,7 +14,7 @@ from typing import Final
 from tacit.ids import TITRATION_ID
 
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "WITH_MECHANISM", "WORLDS", "learner_revision", "revision_of",
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS", "learner_revision", "revision_of",
     "world_revision",
 ]  # fmt: skip
 
@@ -96,6 +96,11 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
     "returns, local, tight": (),
     "returns, local, paper": (),
 }
+
+SUPPORTED: Final[Mapping[str, Changes]] = {
+    mechanism: ("0.6.0: simulated people are dealt their places in small worlds too",) for mechanism in ("subset", "oue")
+}
+"""Changes of a mechanism that concern runs over a declared support; its other goldens stay."""
 
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""

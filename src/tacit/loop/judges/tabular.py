@@ -9,11 +9,14 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
+from tacit.data.flow import roads_of
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import inlined, lean_kernel
 from tacit.planning.dynamic import evaluate_deterministic, solve, value_of
+from tacit.planning.walked import first_values
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
+from tacit.policies.tables import tables_of
 from tacit.protocol import Measures, Plan
 from tacit.tiers import tiered
 
@@ -110,7 +113,7 @@ class TabularJudge:
 
     def __init__(self, mdp: TabularMDP, marks: Ints) -> None:
         self.truth, self.tally, self.curves = truth_of(mdp), begin_tally(mdp), np.zeros((1, len(marks)))
-        self._marks, self._actions = marks, mdp.num_actions
+        self._marks, self._actions, self._roads = marks, mdp.num_actions, roads_of(mdp)
         self._mark, self._total, self._changes = 0, 0.0, 0
         self._previous: AnyPolicy | None = None
 
@@ -130,10 +133,8 @@ class TabularJudge:
             self._changes += 1
             followed = [(policy, count) for policy, count in plan.arms(number) if count > 0]
             starts = users.groups if isinstance(users, ExactCounts) else self._starts(users, followed)
-            return sum(
-                float(gaps_of(self.truth, tabular(policy), self._actions) @ first)
-                for (policy, _), first in zip(followed, starts, strict=True)
-            )
+            gaps = self._gaps([tabular(policy) for policy, _ in followed])
+            return sum(float(gap @ first) for gap, first in zip(gaps, starts, strict=True))
         if isinstance(plan.policy, DeterministicPolicy):
             _refresh(self.truth, self.tally, plan.policy.actions)
             gaps = self.truth.best - self.tally.V[0]
@@ -144,6 +145,12 @@ class TabularJudge:
         if isinstance(users, Trajectories):
             return float(gaps[users.states[:, 0]].sum())
         return float(gaps @ users.starts)
+
+    def _gaps(self, policies: list[Policy]) -> Floats:
+        """V*(s) - V^π(s) of every policy [j,s], for every first state."""
+        road = self._roads
+        V = first_values(road.start, road.to, road.chance, self.truth.r, tables_of(policies, self._actions))
+        return np.asarray(self.truth.best - V)
 
     def _starts(self, users: Trajectories, followed: Sequence[tuple[AnyPolicy, int]]) -> list[Ints]:
         """How many people of each group began in which state; groups come one after the other."""

@@ -26,11 +26,16 @@ USERS_PER_ROW: Final = 50
 """Users are dealt up to so many for each of the S² A cells of a step."""
 
 
-def shared_slots(counts: Counts, rewards: Floats, senders: Ints, generator: np.random.Generator) -> list[Ints]:
-    """What the senders of each slot hold in it: outcomes [2, S, A] and transitions [S, A, S], step by step."""
+def shared_slots(
+    counts: Counts, rewards: Floats, senders: Ints, generator: np.random.Generator, *, small: bool = False
+) -> list[Ints]:
+    """What the senders of each slot hold in it: outcomes [2, S, A] and transitions [S, A, S], step by step.
+
+    With `small`, small worlds are dealt too: always less work, but other coins than committed results have.
+    """
     H, S, A = counts.visits.shape
     few = counts.users <= USERS_PER_ROW * S * S * A
-    if H * S * S * A < CELLS or not few or not _complete(counts):
+    if (H * S * S * A < CELLS and not small) or not few or not _complete(counts):
         return held_slots(counts, rewards, senders, generator)
     return dealt_slots(counts, rewards, senders, generator)
 

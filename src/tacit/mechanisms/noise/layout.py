@@ -328,9 +328,9 @@ def held_slots(counts: Counts, rewards: Floats, senders: Ints, generator: np.ran
         at[0], at[1 : 2 * h] = at[: max(1, 2 * h)].sum(axis=0), 0  # those who have sent: one group, of no interest
         outcomes, moved = np.zeros((2, S, A), dtype=np.int64), np.zeros((S, A, S), dtype=np.int64)
         after = np.zeros_like(at)
-        for s in range(S):
+        for s in np.flatnonzero(counts.visits[h].any(axis=1)):  # nobody takes no coins
             acted = _shared(counts.visits[h, s], at[:, s], generator)  # [groups, A]
-            for a in range(A):
+            for a in np.flatnonzero(counts.visits[h, s]):
                 ones, held = int(rewards[h, s, a]), int(acted[2 * h, a])
                 earned = generator.hypergeometric(ones, int(counts.visits[h, s, a]) - ones, held)
                 outcomes[:, s, a] = earned, held - earned

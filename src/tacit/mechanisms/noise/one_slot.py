@@ -265,7 +265,7 @@ class OneSlot(ABC):
         rewards, slots = rounded_rewards(counts, generator), slots_of(shape)
         senders = np.zeros(2 * shape.horizon - 1, dtype=np.int64)
         senders[slots] = generator.multinomial(counts.users, np.full(len(slots), 1.0 / len(slots)))
-        held = shared_slots(counts, rewards, senders, generator)
+        held = shared_slots(counts, rewards, senders, generator, small=shape.support is not None)
         arrived: list[Floats] = []
         for slot in slots:
             ones = category_counts(shape, int(slot), held[slot], int(senders[slot]))

@@ -11,7 +11,7 @@ one counter at one per family and step, whatever is declared and whatever a pers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +79,8 @@ class SupportedSpec(ReleaseSpec):
         N_sa[cells.zeros] = zeros
         # N(s,a) = N(s,a,r=0) + N(s,a,r=1)
         N_sa += R
-        h, s, a = np.nonzero(cells.single >= 0)
-        N_sas[h, s, a, cells.single[h, s, a]] = N_sa.reshape(H, S, A)[h, s, a]
+        sure, leads = _sure_rows(self.support)
+        N_sas.reshape(-1)[sure * S + leads] = N_sa[sure]
         return NoisyCounts(transitions=N_sas, visits=N_sa.reshape(H, S, A), rewards=R.reshape(H, S, A))
 
     def noisy_terms(self) -> dict[str, int]:
@@ -92,6 +92,15 @@ class SupportedSpec(ReleaseSpec):
         return terms | {"visits": visits, "rewards": 1}
 
 
+@lru_cache(maxsize=64)
+def _sure_rows(support: Support) -> tuple[Ints, Ints]:
+    """Flat (h,s,a) of the rows with a single successor, and where they lead."""
+    single = support.released.single.ravel()
+    sure = np.flatnonzero(single >= 0)
+    return sure, single[sure]
+
+
+@lru_cache(maxsize=64)
 def supported_spec(support: Support) -> SupportedSpec:
     """The release of everything that can move."""
     H, S, A = support.horizon, support.num_states, support.num_actions

@@ -1,7 +1,8 @@
-"""Results on s3://: a simulated object store on loopback, spoken to over HTTP (extra `s3test`)."""
+"""Results on s3:// and gs://: simulated object stores on loopback, spoken to over HTTP (extras `s3test`, `gstest`)."""
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import uuid
@@ -21,27 +22,51 @@ SMALL = {"environment": "random-mdp", "learner": "psrl", "episodes": 300, "check
 BUCKET = "results"
 
 
-@pytest.fixture(scope="module")
-def store():
-    """The environment in which s3:// is the simulated store."""
+def s3(patch):
     server = pytest.importorskip("moto.server", reason="moto is missing: pip install 'tacit[s3test]'")
     pytest.importorskip("s3fs", reason="s3fs is missing: pip install 'tacit[s3test]'")
     serving = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     serving.start()
     host, port = serving.get_host_and_port()
+    patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    place_of(f"s3://{BUCKET}/any").fs.mkdir(BUCKET)
+    return serving.stop
+
+
+def gs(patch):
+    server = pytest.importorskip(
+        "gcp_storage_emulator.server", reason="gcp-storage-emulator is missing: pip install 'tacit[gstest]'"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    patch.setenv("NO_GCE_CHECK", "true")  # nobody is asked whether this machine is one of Google's
+    patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # kinds of buckets that the simulated store has not
+    pytest.importorskip("gcsfs", reason="gcsfs is missing: pip install 'tacit[gstest]'")
+    serving = server.create_server("127.0.0.1", port, in_memory=True, default_bucket=BUCKET)
+    serving.start()
+    return serving.stop
+
+
+STORES = {"s3": s3, "gs": gs}
+
+
+@pytest.fixture(scope="module", params=sorted(STORES))
+def store(request):
+    """The scheme of a simulated store, in whose environment it is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        place_of(f"s3://{BUCKET}/any").fs.mkdir(BUCKET)
-        yield
-    serving.stop()
+        stop = STORES[request.param](patch)
+        yield request.param
+    stop()
 
 
 @pytest.fixture
 def remote(store):
-    return f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    return f"{store}://{BUCKET}/{uuid.uuid4().hex}"
 
 
 def names(place) -> set[str]:
@@ -49,7 +74,7 @@ def names(place) -> set[str]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_run_on_s3_has_the_same_files_and_reads_back_equal(remote, workers, tmp_path, monkeypatch):
+def test_a_run_there_has_the_same_files_and_reads_back_equal(remote, workers, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     here = tacit.run(**SMALL, seeds=3, workers=1, out=tmp_path / "run")
     there = tacit.run(**SMALL, seeds=3, workers=workers, out=remote)
@@ -64,7 +89,7 @@ def test_a_run_on_s3_has_the_same_files_and_reads_back_equal(remote, workers, tm
     assert not tacit.verify(remote).true
 
 
-def test_an_interrupted_run_resumes_on_s3_and_redoes_no_finished_seed(remote):
+def test_an_interrupted_run_resumes_there_and_redoes_no_finished_seed(remote):
     whole = tacit.run(**SMALL, seeds=3, workers=1)
     tacit.run(**SMALL, seeds=3, workers=1, out=remote)
     place = place_of(remote)
@@ -89,8 +114,8 @@ def test_the_command_line_writes_verifies_and_reports_there(remote):
 def test_what_the_store_refuses_is_one_line(store):
     done = subprocess.run(
         [sys.executable, "-m", "tacit", "run", "--environment", "random-mdp", "--learner", "uniform", "--episodes",
-         "9", "--seeds", "1", "--out", "s3://no-such-bucket/run"], capture_output=True, text=True, check=False,
+         "9", "--seeds", "1", "--out", f"{store}://no-such-bucket/run"], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot write to s3://no-such-bucket/run")
+    assert done.stderr.startswith(f"error: cannot write to {store}://no-such-bucket/run")
     assert "Traceback" not in done.stderr
