@@ -59,6 +59,33 @@ def test_every_part_has_a_revision():
     assert set(PRIVATIZERS) == expected
 
 
+KINDS_OF_NOISE = {
+    "local": {"learner": "ldp-obi", "trust": "local", "epsilon": 1.0, "delta": 0.0},
+    "central": {"learner": "ucbvi", "trust": "central", "epsilon": 1.0, "delta": 1e-6},
+    "batches": {"learner": "bucb", "trust": "central", "epsilon": 1.0, "delta": 1e-6},
+    "returns": {"learner": "ldp-rts", "trust": "local", "epsilon": 1.0, "delta": 0.0},
+    "gradients": {"learner": "dp-pg", "environment": "contextual-bandit", "epsilon": 1.0, "delta": 1e-5},
+    "no gradients": {"learner": "dp-pg", "environment": "contextual-bandit"},
+    "losses": {
+        "learner": "uc-o-reps",
+        "environment": "layered:seed=1",
+        "adversary": "sinusoidal",
+        "trust": "central",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_NOISE)
+def test_the_noise_of_a_fingerprint_is_that_of_the_certificate(kind):
+    """Families that are stated without accounting are those of the certificate."""
+    options = {"environment": "riverswim", "episodes": 100, "seeds": (0,)} | KINDS_OF_NOISE[kind]
+    parts = assemble(RunConfig(**options))
+    assert parts.families == tuple(parts.certificate.families)
+    assert bool(parts.families) == (kind != "no gradients")
+
+
 def test_a_new_result_is_current_and_a_revision_makes_it_stale(toy, monkeypatch):
     found = currency(NAME, toy / "results")
     assert (found.current, found.before, found.stale, found.missing) == (("PSRL", "JDP"), (), (), ())

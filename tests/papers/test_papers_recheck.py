@@ -11,6 +11,7 @@ import pytest
 from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.papers import catalogue
+from tacit.papers import recheck as rechecking
 from tacit.papers.currency import currency
 from tacit.papers.recheck import recheck
 from tacit.papers.thinning import thin
@@ -96,6 +97,33 @@ def test_a_run_that_differs_is_stamped_as_stale_and_not_as_current(committed):
     assert found.current == ("ucbvi",)
     assert "gives other numbers" in found.stale[0][1]
     assert "checked" not in read(committed)[0]
+
+
+def test_a_check_that_was_broken_off_goes_on_with_what_nobody_knows_yet(committed, monkeypatch, capsys):
+    forget(committed / NAME)
+    content = json.loads((committed / NAME / "cells.json").read_text())
+    content["runs"][0]["seconds"] = 2.0 * content["runs"][1]["seconds"] + 1.0
+    (committed / NAME / "cells.json").write_text(json.dumps(content))
+    words = ["reproduce", NAME, "--check", "--unknown", "--cells", "1", "--results", str(committed), "--stamp"]
+    real, done = rechecking.stamp, []
+
+    def once(*given, **options):
+        if done:
+            raise KeyboardInterrupt
+        done.append(given)
+        real(*given, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(rechecking, "stamp", once)
+        assert main(words) != 0
+    assert currency(NAME, committed).current == ("ucbvi",)  # the cheaper one
+    assert currency(NAME, committed).before == ("psrl",)
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    assert [cell["run"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["psrl"]
+    assert currency(NAME, committed).before == ()
+    assert main(words) == 2
+    assert "of which nobody knows" in capsys.readouterr().err
 
 
 def test_runs_of_one_name_in_several_worlds_are_told_apart(tmp_path, monkeypatch):

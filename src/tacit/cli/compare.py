@@ -116,6 +116,9 @@ def _reproduce(
     ] = False,
     cells: Annotated[int, typer.Option(help="With --check: how many cells; with --every, how many seeds.")] = 3,
     every: Annotated[bool, typer.Option("--every", help="With --check: so many seeds of every committed run.")] = False,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="The same for runs without fingerprint and check, the cheapest first.")
+    ] = False,
     stamp: Annotated[
         bool, typer.Option("--stamp", help="With --check: write into cells.json what is current and what is stale.")
     ] = False,
@@ -131,10 +134,11 @@ def _reproduce(
     if name is None:
         raise InvalidInput("name an experiment ('tacit list experiments'), or ask for --list")
     check_engine(engine, address=address)
-    require(check or not (every or stamp), "--every and --stamp go with --check", "no --check")
+    require(check or not (every or unknown or stamp), "--every, --unknown and --stamp go with --check", "no --check")
     if check:
         require(engine == "local", "cells are checked on this machine: --check has no engine", engine)
-        drawn = {"results": results, "cells": cells, "seconds": seconds, "seed": seed, "every": every}
+        which = {"every": every, "unknown": unknown}
+        drawn = {"results": results, "cells": cells, "seconds": seconds, "seed": seed, **which}
         _recheck(name, drawn, stamped=stamp, json=json)
         return
     from tacit.papers.catalogue import default_directory, experiment_named, reproduce
@@ -185,10 +189,10 @@ def _recheck(name: str, drawn: dict[str, Any], *, stamped: bool, json: bool) -> 
     def tell_row(found: Rechecked) -> None:
         verdict = "same" if found.same else f"DIFFERS by up to {found.difference:.2g}"
         tell(f"{found.run}, {found.environment}, seed {found.seed} (tacit {found.version}): {verdict}")
+        if stamped:  # at once: a check of many runs may be broken off, and goes on with --unknown
+            stamp(name, [found], results=drawn["results"])
 
     found = recheck(name, told=tell_row, **drawn)
-    if stamped:
-        stamp(name, found, results=drawn["results"])
     differ = sum(not row.same for row in found)
     if json:
         print_json({"experiment": name, "cells": [{**asdict(row), "same": row.same} for row in found]})

@@ -1,8 +1,9 @@
 """Committed results, checked by running a few of their cells again: the same seed must give the same numbers.
 
 A cell is one seed of one run of an experiment. Cells are drawn at random among those that took at most so many seconds
-when they were committed: so many of all (`recheck`), or so many seeds of every run (`every`). Committed regret has the
-precision of a float32, so equal means equal to that precision.
+when they were committed: so many of all (`recheck`), or so many seeds of every run (`every`), or of those of which
+nobody knows (`unknown`), the cheapest first. Committed regret has the precision of a float32, so equal means equal to
+that precision.
 
 `stamp` writes what was found into `cells.json`. A run without a fingerprint whose cells are all equal is given today's
 one as `checked`, with the version and the seeds that were run again; a run with a cell that differs is given the reason
@@ -70,22 +71,28 @@ def recheck(
     seed: int = 0,
     seconds: float = SECONDS,
     every: bool = False,
+    unknown: bool = False,
     told: Callable[[Rechecked], None] | None = None,
 ) -> tuple[Rechecked, ...]:
     """Run random cells of a committed experiment again and compare them with what is committed.
 
-    `cells` of them in all, or with `every` that many seeds of every committed run.
+    `cells` of them in all, or with `every` that many seeds of every committed run; with `unknown` of every run that has
+    neither a fingerprint nor a check, the cheapest first, so that stamps after every cell (`told`) let it go on later.
     """
     cells, seconds = require_count("cells", cells), require_real("seconds", seconds, low=0.0, open_low=True)
     place = _place(name, results)
     described = {_key(cell): cell for cell in read_json(place / "cells.json")["runs"] if cell.get("complete")}
     rows = _rows(place / "results.parquet")
     runs = [run for run in experiment_named(name).runs("paper") if _quick(described.get(_key_of(run)), seconds)]
+    if unknown:
+        runs = [run for run in runs if _unknown(described[_key_of(run)])]
+        runs.sort(key=lambda run: _seconds(described[_key_of(run)]))
     seeds = [[s for s in run.config.seeds if (*_key_of(run), s) in rows] for run in runs]
     if not any(seeds):
-        raise InvalidInput(f"no seed of {name} took less than {seconds:g} seconds; allow more")
+        which = " of which nobody knows" if unknown else ""
+        raise InvalidInput(f"no seed of {name}{which} took less than {seconds:g} seconds; allow more")
     groups = [[(run, s) for s in own] for run, own in zip(runs, seeds, strict=True)]
-    groups = groups if every else [[pair for group in groups for pair in group]]
+    groups = groups if every or unknown else [[pair for group in groups for pair in group]]
     found = []
     for group in groups:
         generator = np.random.default_rng(seed)  # the same seeds of every run: what several results share is run once
@@ -106,7 +113,7 @@ def stamp(name: str, found: Sequence[Rechecked], *, results: Path = Path("result
         wrong = sorted(row.seed for row in rows if not row.same)
         if wrong:
             cell["stale"] = f"run again with {__version__}, seed {wrong[0]} gives other numbers"
-        elif rows and cell.get("algorithm", BEFORE) == BEFORE:
+        elif rows and not cell.get("stale") and cell.get("algorithm", BEFORE) == BEFORE:
             algorithm = fingerprint_of(assemble(runs[_key(cell)].config))
             cell["checked"] = _merged(cell.get("checked"), algorithm, {row.seed for row in rows})
     write_json(path, content)
@@ -178,7 +185,14 @@ def _key_of(run: Run) -> Key:
 
 def _quick(cell: dict[str, Any] | None, seconds: float) -> bool:
     """Whether a seed of this cell took at most so many seconds."""
-    if cell is None:
-        return False
-    done = max(1, int(str(cell["seeds"]).split()[0]))
-    return float(cell["seconds"]) / done <= seconds
+    return cell is not None and _seconds(cell) <= seconds
+
+
+def _seconds(cell: dict[str, Any]) -> float:
+    """What a seed of this cell took."""
+    return float(cell["seconds"]) / max(1, int(str(cell["seeds"]).split()[0]))
+
+
+def _unknown(cell: dict[str, Any]) -> bool:
+    """Whether nobody knows if this cell is current."""
+    return cell.get("algorithm", BEFORE) == BEFORE and not cell.get("stale") and "checked" not in cell

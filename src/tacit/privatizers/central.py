@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
@@ -46,6 +46,7 @@ from tacit.mechanisms.noise.places import Places, places_of
 from tacit.privatizers.contract import (
     Batch,
     certificate_of,
+    certified_families,
     release_users,
     require_answer,
     require_placed,
@@ -281,6 +282,10 @@ class Central:
         paper = self.calibration == "paper"
         printed = f"pure epsilon {self.claim.epsilon:g} by tree nodes of scale 3H log K / epsilon" if paper else None
         return certificate_of(self, noise=self.mechanism, std=self.noise_std(), paper_says=printed, several=True)
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, without its accounting."""
+        return certified_families(self, noise=self.mechanism, std=self.noise_std())
 
     def begin(self) -> CentralState:
         """Nobody came yet."""

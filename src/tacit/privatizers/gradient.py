@@ -261,15 +261,20 @@ class GradientPrivatizer(Generic[Users, Asked]):
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
         require_unit(self.claim.unit, several=True)
-        noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
-        families = [CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families()]
         return certify(
             self.events(),
-            families if self.claim.trust != "none" else (),
+            self.certified_families(),
             self.claim,
             calibration=self.calibration,
             paper_says=self.says,
         )
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, without its accounting."""
+        if self.claim.trust == "none":
+            return ()
+        noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
+        return tuple(CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families())
 
     def begin(self) -> GradientState:
         """The state before anybody came."""

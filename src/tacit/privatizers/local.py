@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
@@ -34,6 +34,7 @@ from tacit.mechanisms.protocol import EncoderParameters, Randomizer, require_ran
 from tacit.privatizers.contract import (
     Batch,
     certificate_of,
+    certified_families,
     release_users,
     require_answer,
     require_placed,
@@ -199,6 +200,10 @@ class Local:
         printed = f"epsilon {self.claim.epsilon:g}-LDP{delta}, {self.name} noise"
         paper = printed if self.calibration == "paper" else None
         return certificate_of(self, noise=self.mechanism.NAME, std=self.noise_std(), paper_says=paper, several=True)
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, without its accounting."""
+        return certified_families(self, noise=self.mechanism.NAME, std=self.noise_std())
 
     @property
     def dimension(self) -> int:

@@ -238,20 +238,23 @@ class AdversarialPrivatizer:
     def certificate(self) -> Certificate:
         """What the exact accountant finds; the printed guarantees are pure."""
         require_unit(self.claim.unit, several=True)
-        std = self.noise_std()
-        described = [
-            CertifiedFamily.of(part.family, noise=source_name(part.source), std=std.get(name, std["losses"]))
-            for name, part in self.parts.items()
-            if part.family is not None
-        ]
         paper = self.calibration == "paper"
         return certify(
             self.events(),
-            described,
+            self.certified_families(),
             self.claim,
             calibration=self.calibration,
             paper_says=f"pure epsilon {self.claim.epsilon:g}, {self.feedback} information" if paper else None,
             paper_delta=0.0 if paper else None,
+        )
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, without its accounting."""
+        std = self.noise_std()
+        return tuple(
+            CertifiedFamily.of(part.family, noise=source_name(part.source), std=std.get(name, std["losses"]))
+            for name, part in self.parts.items()
+            if part.family is not None
         )
 
     answers = LossQuery
