@@ -178,7 +178,7 @@ def _work(
     rewards: Floats,
 ) -> int:
     J, H, S, A = tables.shape
-    return J * H * (200 + S * A)  # units of a quarter of a microsecond: calls of NumPy, then rows
+    return int(J * H * (200 + S * A))  # units of a quarter of a microsecond: calls of NumPy, then rows
 
 
 class _Walk(Tiered):  # type: ignore[type-arg]
