@@ -53,13 +53,14 @@ def run() -> list[Row]:
     try:
         rows = [time_row(world, *case) for world in WORLDS for case in CASES]
         rows += [dealt_row(world, *case) for world in WORLDS for case in CASES if case[2] is BATCH]
-        rows += [time_row(TAXI, *case, {}, repeats=2) for case in (("bucb:pooled=true", "central"), ("sdp-pe-plus", "shuffle"))]
+        rows.append(time_row(TAXI, "bucb:pooled=true", "central", {}, repeats=2))
+        rows.append(time_row(TAXI, "sdp-pe-plus", "shuffle", {}, repeats=2))
     finally:
         tiers.EAGER = False
     return [*rows, *(bytes_row(world, trust) for world in WORLDS for trust in ("shuffle", "local"))]
 
 
-def time_row(world: str, learner: str, trust: str, options: dict[str, Any], *, repeats: int = 7) -> Row:
+def time_row(world: str, learner: str, trust: str, options: dict[str, Any], *, repeats: int = 3) -> Row:
     """CPU with the support over CPU without it."""
     full, told = (parts_of(world, learner, trust, support, options) for support in (None, "declared"))
     apart, together = in_turn([full, told], repeats)

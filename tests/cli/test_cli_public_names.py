@@ -61,3 +61,19 @@ def test_importing_is_cheap_and_compiles_nothing():
     seconds, _, heavy = done.stdout.partition(" ")
     assert float(seconds) < CPU_SECONDS
     assert heavy.strip() == "[]"
+
+
+def test_a_run_does_not_wait_for_modules_that_it_does_not_use():
+    script = (
+        "import sys\n"
+        "from tacit.cli import main\n"
+        "sys.argv = 'tacit run --environment riverswim --trust central --epsilon 1 --delta 1e-6 --episodes 40 "
+        "--seeds 1 --workers 1'.split()\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as done:\n"
+        "    assert not done.code, done.code\n"
+        "print(sorted({'scipy.stats', 'scipy.signal', 'matplotlib', 'pyarrow', 'ray', 'torch'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

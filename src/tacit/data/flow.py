@@ -2,8 +2,8 @@
 
     N_h(s,·) ~ Multinomial(N_h(s), π_h(·|s))      N_h(s,a,·) ~ Multinomial(N_h(s,a), P_h(·|s,a))
 
-A multinomial is drawn cell by cell, each one binomially among those who are left. A cell of probability 0 takes no coin,
-so only possible successors are looked at: the work of a row is the number of its successors, not that of all states.
+A multinomial is drawn cell by cell, each one binomially among those who are left. A cell of probability 0 takes no
+coin, so only possible successors are looked at: the work of a row is the number of its successors, not of all states.
 `walk` and `walk_in_python` give the same counts from the same generator, bit for bit.
 """
 
@@ -178,7 +178,7 @@ def _work(
     rewards: Floats,
 ) -> int:
     J, H, S, A = tables.shape
-    return J * H * (200 + S * A)  # units of a quarter of a microsecond: calls of NumPy, then rows
+    return int(J * H * (200 + S * A))  # units of a quarter of a microsecond: calls of NumPy, then rows
 
 
 class _Walk(Tiered):  # type: ignore[type-arg]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.signal import fftconvolve
 from scipy.special import betainc, ndtr
 
 from tacit.arrays import Floats
@@ -48,6 +47,8 @@ class UpperLaw:
     def __add__(self, other: UpperLaw) -> UpperLaw:
         """The law of an independent sum."""
         require(self.step == other.step, "laws that are added must have one grid", other.step)
+        from scipy.signal import fftconvolve  # a second and scipy.stats, which most runs need not wait for
+
         joint = np.maximum(fftconvolve(self.mass, other.mass), 0.0)
         beyond = min(1.0, self.beyond + other.beyond + FFT_ERROR)
         return UpperLaw(step=self.step, first=self.first + other.first, mass=joint, beyond=beyond)

@@ -137,8 +137,8 @@ def weighted_sums(
 def _visits_work(
     start: Ints, to: Ints, p: Floats, rho: Floats, users: Floats, policies: Ints, each: Floats, first: Ints, met: Floats
 ) -> int:
-    L, S, A, B = met.shape
-    return int(policies.size) * (2 + len(to) // (L * S * A)) + 2 * policies.shape[1] * (len(to) // L + S * A)
+    L, S, A, _ = met.shape
+    return int(policies.size * (2 + len(to) // (L * S * A)) + 2 * policies.shape[1] * (len(to) // L + S * A))
 
 
 @tiered(_visits_work)

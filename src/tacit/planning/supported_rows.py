@@ -95,8 +95,8 @@ def supported_rows(
     # Ñ = Σ_b w_b Ñ_b, of transitions, of visits and of rewards
     counts, visits, rewards = np.zeros(len(found.to)), np.zeros((L, S, A)), np.zeros((L, S, A))
     weighted_sums(
-        weights.reshape(-1, weights.shape[-1]), moved, visited, ones, plan.cell_row, found.cell, plan.alone, found.alone,
-        counts, visits, rewards,
+        weights.reshape(-1, weights.shape[-1]), moved, visited, ones,
+        plan.cell_row, found.cell, plan.alone, found.alone, counts, visits, rewards,
     )  # fmt: skip
     model = SupportedRows(
         start=found.start,

@@ -16,7 +16,7 @@ __all__ = ["first_values"]
 
 def _work(start: Ints, to: Ints, p: Floats, r: Floats, tables: Floats) -> int:
     J, H, S, A = tables.shape
-    return J * H * S * (A + len(to) * A // (len(start) - 1))
+    return int(J * H * S * (A + len(to) * A // (len(start) - 1)))
 
 
 @tiered(_work)

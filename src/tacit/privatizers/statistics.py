@@ -110,7 +110,7 @@ def add_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) ->
 
 def _add_placed_batch(totals: CountStatistics, batch: ExactCounts, shape: CountShape) -> CountStatistics:
     """The same over a declared support, counter by counter that can move."""
-    places, after = places_of(shape), CountStatistics(*(part.copy() for part in totals))
+    places, after = places_of(shape), CountStatistics._make(part.copy() for part in totals)
     transitions, visits = after.transitions.reshape(-1), after.visits.reshape(-1)
     R, N, moved = batch.rewards, batch.visits, batch.transitions[:-1]
     if not shape.staged:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
@@ -108,7 +108,7 @@ def interval_over(values: np.ndarray[Any, Any]) -> Interval:
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Interval(mean=mean, low=None, high=None)
-    half = float(stats.t.ppf(0.5 + LEVEL / 2.0, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2.0)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Interval(mean=mean, low=mean - half, high=mean + half)
 
 

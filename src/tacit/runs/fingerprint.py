@@ -21,7 +21,15 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
-from tacit.runs.revisions import MECHANISMS, PRIVATIZERS, RULES, SUPPORTED, learner_revision, revision_of, world_revision
+from tacit.runs.revisions import (
+    MECHANISMS,
+    PRIVATIZERS,
+    RULES,
+    SUPPORTED,
+    learner_revision,
+    revision_of,
+    world_revision,
+)
 
 __all__ = ["BEFORE", "fingerprint_of", "privatizer_words"]
 

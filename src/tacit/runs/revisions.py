@@ -14,8 +14,8 @@ from typing import Final
 from tacit.ids import TITRATION_ID
 
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS", "learner_revision", "revision_of",
-    "world_revision",
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS", "learner_revision",
+    "revision_of", "world_revision",
 ]  # fmt: skip
 
 Changes = tuple[str, ...]
@@ -97,9 +97,8 @@ PRIVATIZERS: Final[Mapping[str, Changes]] = {
     "returns, local, paper": (),
 }
 
-SUPPORTED: Final[Mapping[str, Changes]] = {
-    mechanism: ("0.6.0: simulated people are dealt their places in small worlds too",) for mechanism in ("subset", "oue")
-}
+DEALT: Final = "0.6.0: simulated people are dealt their places in small worlds too"
+SUPPORTED: Final[Mapping[str, Changes]] = {"subset": (DEALT,), "oue": (DEALT,)}
 """Changes of a mechanism that concern runs over a declared support; its other goldens stay."""
 
 RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}

@@ -35,7 +35,7 @@ from tacit.kernels import lean_kernel
 from tacit.mechanisms.exact import bernoulli_each, uniform_integers
 from tacit.mechanisms.noise.dealt import shared_slots
 from tacit.mechanisms.noise.layout import flattened, hot_cells, rounded_rewards, slot_bits, slot_cells, slot_sender
-from tacit.mechanisms.noise.places import category_counts, gathered, slots_of
+from tacit.mechanisms.noise.places import category_counts, excludes_something, gathered, slots_of
 from tacit.mechanisms.protocol import (
     Counts,
     EncoderParameters,
@@ -265,7 +265,7 @@ class OneSlot(ABC):
         rewards, slots = rounded_rewards(counts, generator), slots_of(shape)
         senders = np.zeros(2 * shape.horizon - 1, dtype=np.int64)
         senders[slots] = generator.multinomial(counts.users, np.full(len(slots), 1.0 / len(slots)))
-        held = shared_slots(counts, rewards, senders, generator, small=shape.support is not None)
+        held = shared_slots(counts, rewards, senders, generator, small=excludes_something(shape))
         arrived: list[Floats] = []
         for slot in slots:
             ones = category_counts(shape, int(slot), held[slot], int(senders[slot]))

@@ -31,6 +31,7 @@ __all__ = [
     "EVERYTHING",
     "Places",
     "category_counts",
+    "excludes_something",
     "gathered",
     "place_of",
     "places_of",
@@ -161,6 +162,23 @@ def true_category(places: Places, slot: int, stage: int, row: int, cell: int, on
     # A reward where none can be counts as a visit without one.
     found = place_of(places.zeros, row)
     return ones + (found - int(places.first_zero[stage]) if found >= 0 else zeros)
+
+
+def excludes_something(shape: Shape) -> bool:
+    """Whether a support is declared under which some counter cannot move, or follows from others.
+
+    >>> from types import SimpleNamespace
+    >>> free = Support(moves=np.ones((2, 1, 2)), horizon=2)
+    >>> from_one = Support(moves=np.ones((2, 1, 2)), horizon=2, starts=[1, 0])
+    >>> shapes = [SimpleNamespace(support=told, staged=True, horizon=2, stages=2) for told in (None, free, from_one)]
+    >>> [excludes_something(shape) for shape in shapes]
+    [False, False, True]
+    """
+    if shape.support is None:
+        return False
+    rows = shape.support.num_states * shape.support.num_actions
+    stages = shape.stages - 1 if shape.staged else min(1, shape.horizon - 1)
+    return places_of(shape).counters < stages * rows * shape.support.num_states + 2 * shape.stages * rows
 
 
 def slots_of(shape: Shape) -> Ints:
