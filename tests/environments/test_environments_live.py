@@ -405,6 +405,13 @@ def test_baselines_are_names_tables_or_policies_that_fit(tmp_path):
     path.write_text(NamedPolicy(policy=careful, states=mdp.state_names, actions=mdp.action_names).to_json())
     kept = baseline_policy(mdp, baseline_table(str(path)))
     assert np.array_equal(kept.probabilities(A), careful.probabilities(A))
+    for world in (mdp, FUSE):
+        told = baseline_policy(world, baseline_table("live_worlds:last_action"))
+        assert (told.actions == world.num_actions - 1).all()
+        assert told.actions.shape == (world.horizon, world.num_states)
+    for wrong in ("live_worlds:no_baseline", "live_worlds:nothing", "nowhere:last_action"):
+        with pytest.raises(InvalidInput):
+            baseline_policy(mdp, wrong)
     for wrong in (np.zeros(S + 1, dtype=int), np.full(S, A), np.full((H, S, A), 0.5), np.full(S, -1)):
         with pytest.raises(InvalidInput):
             baseline_policy(mdp, baseline_table(wrong))
