@@ -1,8 +1,9 @@
 """Simulation only: final policies of `cases/titration` beside the textbook rule, on the same fresh people.
 
-    python -m tacit.papers.cases.titration_measures DIRECTORY results/cases/titration
+    python -m tacit.papers.cases.titration_measures DIRECTORY results/cases/titration [SEEDS]
 
-reads the final policies of every finished run in DIRECTORY and writes `measures.json`. Coins decide patients, doses,
+reads the final policies of every finished run in DIRECTORY and writes `measures.json`; with SEEDS those of the first so
+many seeds of every run only. Coins decide patients, doses,
 meals and sensors, and never depend on what is decided, so with one seed every policy meets the same weeks; differences
 are those of the decisions alone. Intervals are Student's over the seeds of a run.
 """
@@ -35,9 +36,9 @@ DAYS: Final = 7
 STREAM: Final = 5
 """Coins that no run uses."""
 HEAD: Final = """\
-| run | seeds | certified ε | return per week during the run | minus the rule's \
-| final policy minus the rule, same weeks | below 70 mg/dL, final minus rule |
-|---|---|---|---|---|---|---|"""
+| run | seeds | certified ε | return per week during the run | minus the rule's | final policy minus the rule \
+| seeds measured | final policy minus the rule, same weeks | below 70 mg/dL, final minus rule |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 def weeks_of(actions: Ints, *, weeks: int, seed: int) -> tuple[Floats, Floats]:
@@ -88,11 +89,12 @@ def table(cells: Sequence[Mapping[str, Any]], measures: Mapping[str, Mapping[str
     lines = [HEAD]
     for cell in cells:
         found = measures[cell["run"]]
-        during, against = cell["returns"]["during"], cell["against"]["during"]
+        during, against = cell["returns"]["during"], cell["against"]
         epsilon = cell.get("certified epsilon")
         certified = "-" if epsilon is None else f"{epsilon:.3g}"
         lines.append(
-            f"| {cell['run']} | {len(found['seeds'])} | {certified} | {during['mean']:.3f} | {_words(against)} "
+            f"| {cell['run']} | {len(cell['returns']['per_seed'])} | {certified} | {during['mean']:.3f} "
+            f"| {_words(against['during'])} | {_words(against['final'])} | {len(found['seeds'])} "
             f"| {_words(found['difference'])} | {_below(found)} |"
         )
     return "\n".join(lines)
@@ -115,8 +117,8 @@ def _plain(interval: Interval) -> dict[str, float | None]:
     return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 
-def main(source: Path, target: Path) -> None:
-    """Measure every finished run."""
+def main(source: Path, target: Path, seeds: int | None = None) -> None:
+    """Measure every finished run, or its first seeds."""
     if not (source / INDEX).is_file():
         raise InvalidInput(f"{source} must be the directory of a comparison: it has no {INDEX}")
     found: dict[str, Any] = {}
@@ -124,11 +126,11 @@ def main(source: Path, target: Path) -> None:
         directory = RunDirectory(source / place)
         if directory.finished:
             result = read_result(source / place)
-            policies = {seed: tabular(result.policy_of(seed)) for seed in result.seeds}
+            policies = {seed: tabular(result.policy_of(seed)) for seed in result.seeds[:seeds]}
             found[str(directory.header()["label"])] = measure(policies)
     target.mkdir(parents=True, exist_ok=True)
     write_json(target / "measures.json", found)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:]))
