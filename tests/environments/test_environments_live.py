@@ -185,6 +185,17 @@ def test_stochastic_policies_take_possible_actions_only():
     assert abs(share - 0.7) < 5 * np.sqrt(0.21 / 4000)  # false alarms below 1e-6
 
 
+def test_groups_come_one_after_the_other_where_no_place_can_stay_empty():
+    """As before there were groups that live together: nobody's coins change."""
+    policy = StochasticPolicy(np.tile([0.3, 0.7], (4, 5, 1)))
+    players, random = Players(FUSE, seed=0), coins(7)
+    wanted = [players.play(policy, count, random) for count in (3, 40, 5)]
+    found = Players(FUSE, seed=0).play_groups([(policy, 3), (policy, 40), (policy, 5)], coins(7))
+    for one, other in zip(wanted, found, strict=True):
+        assert one.actions.tobytes() == other.actions.tobytes()
+        assert one.measured.returns.tobytes() == other.measured.returns.tobytes()
+
+
 def test_rounded_rewards_are_bits_with_the_scaled_value_as_mean():
     world = FUSE.for_run(rounded=True, baseline=None)
     policy = DeterministicPolicy(np.tile([0, 0, 0, 1, 1], (4, 1)))
@@ -394,6 +405,13 @@ def test_baselines_are_names_tables_or_policies_that_fit(tmp_path):
     path.write_text(NamedPolicy(policy=careful, states=mdp.state_names, actions=mdp.action_names).to_json())
     kept = baseline_policy(mdp, baseline_table(str(path)))
     assert np.array_equal(kept.probabilities(A), careful.probabilities(A))
+    for world in (mdp, FUSE):
+        told = baseline_policy(world, baseline_table("live_worlds:last_action"))
+        assert (told.actions == world.num_actions - 1).all()
+        assert told.actions.shape == (world.horizon, world.num_states)
+    for wrong in ("live_worlds:no_baseline", "live_worlds:nothing", "nowhere:last_action"):
+        with pytest.raises(InvalidInput):
+            baseline_policy(mdp, wrong)
     for wrong in (np.zeros(S + 1, dtype=int), np.full(S, A), np.full((H, S, A), 0.5), np.full(S, -1)):
         with pytest.raises(InvalidInput):
             baseline_policy(mdp, baseline_table(wrong))

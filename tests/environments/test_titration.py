@@ -12,7 +12,7 @@ from tacit.environments.baselines import baseline_policy
 from tacit.environments.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, TitrationVectorEnv, Ward
 from tacit.environments.live_presets import PRESETS
 from tacit.ids import TITRATION_ID
-from tacit.policies import uniform_policy
+from tacit.policies import DeterministicPolicy, uniform_policy
 
 
 def coins(seed: int) -> np.random.Generator:
@@ -86,6 +86,28 @@ def test_one_person_and_many_live_in_the_same_world():
         one, other = single.step(action), many.step(np.array([action]))
         assert one[0] == other[0][0]
         assert one[1] == other[1][0]
+
+
+def test_small_groups_live_together_and_each_follows_its_own_policy():
+    world = live(TITRATION_ID)
+    always = [DeterministicPolicy(np.full((7, 15), action)) for action in range(3)]
+    groups = [(always[0], 3), (always[2], 255), (always[1], 4), (uniform_policy(7, 15, 3), 30)]
+    found = Players(world, seed=0).play_groups(groups, coins(10))
+    assert [len(part.actions) for part in found] == [len(part.measured.returns) for part in found] == [3, 255, 4, 30]
+    for part, action in zip(found[:3], (0, 2, 1), strict=True):
+        assert (part.actions == action).all()
+        doses = part.states // 3
+        assert (doses[:, 1:] == np.clip(doses[:, :-1] + action - 1, 0, 4)).all()
+        assert part.measured.returns == pytest.approx(part.rewards.sum(axis=1))
+    assert set(found[3].actions.ravel().tolist()) == {0, 1, 2}
+
+
+def test_people_in_groups_live_as_they_would_without():
+    world, rule = live(TITRATION_ID), baseline_policy(live(TITRATION_ID), "textbook")
+    whole = Players(world, seed=0).play(rule, 60, coins(11))
+    parts = Players(world, seed=0).play_groups([(rule, 10), (rule, 1), (rule, 49)], coins(11))
+    assert np.concatenate([part.states for part in parts]).tolist() == whole.states.tolist()
+    assert np.concatenate([part.rewards for part in parts]).tobytes() == whole.rewards.tobytes()
 
 
 @pytest.mark.slow

@@ -62,7 +62,8 @@ def _new(
     constants: Annotated[str | None, typer.Option(help="theory or practical widths.")] = None,
     z: Annotated[float | None, typer.Option(help="Width of practical confidence intervals.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="What people do already: 'always ACTION', uniform, or policy.json.")
+        str | None,
+        typer.Option(help="What people do already: 'always ACTION', uniform, policy.json, module:function."),
     ] = None,
     loss_budget: Annotated[
         float | None, typer.Option(help="Mean return that may be lost against it, as a share of the largest return.")

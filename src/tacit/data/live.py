@@ -5,6 +5,8 @@ once and is taken for batches where there is one. In both every user plays exact
 has ended is padded (state "ended", reward 0, actions as the policy chooses there) and who has not is cut at the
 horizon. Which users come together never depends on what happened to them: nobody is favoured for being quick.
 
+Small groups that follow policies of their own step together where the vector environment can leave places empty.
+
 All coins are those of the run: the environment is seeded once, from the world's generator, and goes on from there.
 """
 
@@ -76,30 +78,49 @@ class Players:
         self._world, self._seed = world, seed
         self._single: Any = None
         self._many: Any = None
+        self._vectors: Any = None
         self._wide = world.vector is not False
 
     def play(self, policy: Policy, users: int, coins: np.random.Generator) -> LiveTrajectories:
         """Let so many users follow the policy, one episode each."""
-        world, users = self._world, require_count("users", users)
+        (found,) = self._play([(policy, require_count("users", users))], coins)
+        return found
+
+    def play_groups(self, groups: Sequence[tuple[Policy, int]], coins: np.random.Generator) -> list[LiveTrajectories]:
+        """Let groups of users follow a policy each: together where places can be left empty, or one after the other."""
+        together = len(groups) > 1 and self._wide and hasattr(getattr(self._made(), "unwrapped", None), "wanted")
+        return self._play(groups, coins) if together else [self.play(*group, coins) for group in groups]
+
+    def _play(self, groups: Sequence[tuple[Policy, int]], coins: np.random.Generator) -> list[LiveTrajectories]:
+        world, users = self._world, sum(count for _, count in groups)
         H, S, A = world.horizon, world.num_states, world.num_actions
-        table = policy.probabilities(A)
-        require(table.shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the world", table.shape)
+        for policy, _ in groups:
+            shape = policy.probabilities(A).shape
+            require(shape == (H, S, A), f"the policy must have the shape {(H, S, A)} of the world", shape)
         states = np.full((users, H + 1), world.ended, dtype=np.int64)
         actions, rewards = np.zeros((users, H), dtype=np.int64), np.zeros((users, H))
         lengths = np.zeros(users, dtype=np.int64)
-        chooser = Chooser(policy, A)
-        if users >= LEAST and self._vector(coins) is not None:
+        choosers = [Chooser(policy, A) for policy, _ in groups]
+        ends = np.cumsum([count for _, count in groups])
+        if (users >= LEAST or len(groups) > 1) and self._vector(coins) is not None:
+            whose = np.searchsorted(ends, np.arange(users), side="right")
             for first in range(0, users, WIDTH):
                 part = slice(first, min(first + WIDTH, users))
+                chooser = choosers[0] if len(groups) == 1 else Choosers(choosers, whose[part])
                 self._together(chooser, states[part], actions[part], rewards[part], lengths[part], coins)
         else:
-            self._one_by_one(chooser, states, actions, rewards, lengths, coins)
+            self._one_by_one(choosers[0], states, actions, rewards, lengths, coins)
         if not world.ends and int(lengths.min()) < H:
             raise InvalidInput(f"{world.name} ended before the horizon of {H}; say ends=True, so that it is padded")
-        _pad(chooser, actions, lengths, world.ended, coins)
-        outside = (rewards < world.low) | (rewards > world.high)
-        measured = Measured(rewards.sum(axis=1), int(outside.sum()), int(lengths.sum()), self._seed)
-        return LiveTrajectories(states, actions, scaled(world, rewards), measured)
+        found = []
+        for chooser, (_, count), end in zip(choosers, groups, ends.tolist(), strict=True):
+            mine = slice(end - count, end)
+            _pad(chooser, actions[mine], lengths[mine], world.ended, coins)
+            got = rewards[mine]
+            outside = (got < world.low) | (got > world.high)
+            measured = Measured(got.sum(axis=1), int(outside.sum()), int(lengths[mine].sum()), self._seed)
+            found.append(LiveTrajectories(states[mine], actions[mine], scaled(world, got), measured))
+        return found
 
     def _one_by_one(
         self, chooser: Chooser, states: Ints, actions: Ints, rewards: Floats, lengths: Ints, coins: np.random.Generator
@@ -134,8 +155,9 @@ class Players:
                 states[i, h] = s if not over else find(observation)
 
     def _together(
-        self, chooser: Chooser, states: Ints, actions: Ints, rewards: Floats, lengths: Ints, coins: np.random.Generator
-    ) -> None:
+        self, chooser: Chooser | Choosers, states: Ints, actions: Ints, rewards: Floats, lengths: Ints,
+        coins: np.random.Generator,
+    ) -> None:  # fmt: skip
         """All at once; who has ended, and whoever fills the vector up, is stepped on and not looked at.
 
         A vector environment with an attribute `wanted` is told how many are looked at, and may leave out the rest.
@@ -171,17 +193,23 @@ class Players:
     def _vector(self, coins: np.random.Generator) -> Any:
         """The vector environment, made and seeded when it is first needed; None where there is none."""
         if self._wide and self._many is None:
-            made = self._world.make_vector(WIDTH)
-            self._wide = made is not None
+            made = self._made()
             self._many = None if made is None else (made, _seed(coins))
         return self._many
+
+    def _made(self) -> Any:
+        """The vector environment, perhaps not seeded yet; None where there is none."""
+        if self._wide and self._vectors is None:
+            self._vectors = self._world.make_vector(WIDTH)
+            self._wide = self._vectors is not None
+        return self._vectors
 
     def close(self) -> None:
         """Let the environments go."""
         if self._single is not None:
             self._single.close()
-        if self._many is not None:
-            self._many[0].close()
+        if self._vectors is not None:
+            self._vectors.close()
 
 
 class Chooser:
@@ -212,6 +240,22 @@ class Chooser:
         if self._fixed:
             return np.asarray(rows, dtype=np.int64)
         return np.asarray((rows <= coins.random(len(states))[:, np.newaxis]).sum(axis=1), dtype=np.int64)
+
+
+class Choosers:
+    """Several policies side by side; users beyond those that are asked for follow the first one."""
+
+    def __init__(self, choosers: Sequence[Chooser], whose: Ints) -> None:
+        padded = np.zeros(WIDTH, dtype=np.int64)
+        padded[: len(whose)] = whose
+        self._places = [(choosers[k], np.flatnonzero(padded == k)) for k in np.unique(padded)]
+
+    def many(self, h: int, states: Ints, coins: np.random.Generator) -> Ints:
+        """The actions of several users."""
+        found = np.zeros(len(states), dtype=np.int64)
+        for chooser, places in self._places:
+            found[places] = chooser.many(h, states[places], coins)
+        return found
 
 
 def count_live(world: LiveWorld, users: LiveTrajectories, coins: np.random.Generator) -> LiveCounts:

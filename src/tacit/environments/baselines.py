@@ -4,6 +4,7 @@
     always NAME     the same action everywhere, by its name
     a name          a policy of the environment: those of live worlds (`live_presets`) and of the table below
     a table         actions [S] or [H, S], or probabilities [H, S, A]; on a command line a file, policy.json
+    a function      package.module:function, which is told the environment and returns a policy or a table
 
 A baseline is public and chosen before anybody comes. It changes nothing that learners do.
 """
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.environments.discretise import by_name
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
@@ -90,6 +92,10 @@ def baseline_policy(environment: object, given: str | Table) -> Policy:
             return DeterministicPolicy(np.array(table, dtype=np.int64))
     elif given in BASELINES.get(environment.name, {}):
         return BASELINES[environment.name][given](environment)
+    if ":" in given:
+        told = baseline_table(by_name(given)(environment))
+        require(not isinstance(told, str), f"the function {given} must return a policy or a table", told)
+        return _fitted(np.array(told), H, S, A)
     raise UnknownName("baseline", given, baseline_names(environment))
 
 

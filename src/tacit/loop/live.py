@@ -34,9 +34,9 @@ class LiveSampler:
         return None
 
     def draw(self, plan: Plan[Query], users: int, coins: np.random.Generator) -> LiveTrajectories | LiveCounts:
-        """One group after the other, as the plan has them."""
+        """The groups in the order that the plan has them in."""
         arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
-        parts = [self._players.play(policy, count, coins) for policy, count in arms]
+        parts = self._players.play_groups(arms, coins)
         alone = users == 1 and not isinstance(plan.query, BatchQuery)
         if not self._counts or alone:
             return parts[0] if len(parts) == 1 else join_trajectories(parts)

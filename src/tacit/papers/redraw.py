@@ -38,12 +38,13 @@ __all__ = ["committed_results", "live_returns", "main", "redraw"]
 def committed_results(name: str, results: Path) -> tuple[Result, ...]:
     """The committed runs of an experiment, at their committed checkpoints, in the experiment's order."""
     place = results / PLACES.get(name, name)
-    cells = {(cell["run"], environment_of(cell)): cell for cell in read_json(place / "cells.json")["runs"]}
+    kept = [cell for cell in read_json(place / "cells.json")["runs"] if cell["complete"]]
+    cells = {(cell["run"], environment_of(cell)): cell for cell in kept}
     rows = _rows(place / "results.parquet")
     found = []
     for run in experiment_named(name).runs("paper"):
         key = run.label, run.config.environment_name
-        if key in cells and cells[key]["complete"]:
+        if key in cells:
             found.append(_result(name, run, cells[key], rows[key]))
     if not found:
         raise InvalidInput(f"{place} holds no run of {name} as it is today; run the experiment")

@@ -4,7 +4,8 @@
 
 copies every finished run of the comparison in FROM (unfinished ones are listed by name) and its figures, and writes
 `cells.json`: for each run its command, version, algorithm, claim, certificate, seconds and seeds. With `--keep` in
-front, runs that are committed in the target and not finished in FROM stay as they are, rows and all.
+front, runs that are committed in the target and not finished in FROM stay as they are, rows and all. Seeds of a run
+that is not finished are committed by way of `tacit.papers.part`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.errors import InvalidInput
+from tacit.papers.part import PLANNED
 from tacit.runs.archive import read_result
 from tacit.runs.comparison import INDEX
 from tacit.runs.result import Result
@@ -57,7 +59,8 @@ def thin(source: Path, target: Path, *, keep: bool = False) -> dict[str, Any]:
         header = directory.header() if directory.begun else {}
         seeds = header.get("config", {}).get("seeds", [])
         cell: dict[str, Any] = {"run": header.get("label", place), "complete": directory.finished}
-        cell["seeds"] = f"{len(seeds) if directory.finished else len(directory.finished_seeds(seeds))} of {len(seeds)}"
+        done = len(seeds) if directory.finished else len(directory.finished_seeds(seeds))
+        cell["seeds"] = f"{done} of {header.get(PLANNED, len(seeds))}"
         if directory.finished:
             result = read_result(directory.path)
             cell |= {"environment": result.config.environment_name, "command": result.command}

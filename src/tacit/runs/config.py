@@ -115,8 +115,8 @@ class RunConfig:
         "How many users one person may be, at most one per batch: the claim protects all of them together.", 1
     )
     baseline: str | tuple[Any, ...] | None = option(
-        "What people do already, to measure against: uniform, 'always ACTION', a named policy of the environment or "
-        "policy.json; in Python also a table.",
+        "What people do already, to measure against: uniform, 'always ACTION', a named policy of the environment, "
+        "policy.json or package.module:function; in Python also a table.",
         None,
         text=str,
     )

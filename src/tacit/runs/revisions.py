@@ -105,7 +105,10 @@ RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed":
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
 
 WORLDS: Final[Mapping[str, Changes]] = {
-    TITRATION_ID: ("0.6.0: single precision, exact insulin, steps of Kutta; glucose within 0.01 mg/dL of what it was",),
+    TITRATION_ID: (
+        "0.6.0: single precision, exact insulin, steps of Kutta; glucose within 0.01 mg/dL of what it was",
+        "0.6.0: stomach and gut in steps of half a minute; glucose within 0.01 mg/dL of what it was",
+    ),
 }
 """Simulated worlds by Gymnasium id; those whose numbers never changed are not listed, and no fingerprint names them."""
 
@@ -127,7 +130,7 @@ def world_revision(source: str) -> tuple[str, ...]:
     """The revision of a simulated world, written behind its id; nothing for worlds whose numbers never changed.
 
     >>> world_revision("tacit/Titration-v0"), world_revision("CartPole-v1")
-    (('tacit/Titration-v0 r2',), ())
+    (('tacit/Titration-v0 r3',), ())
     """
     return (revision_of(WORLDS, source),) if source in WORLDS else ()
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints, Singles
 from tacit.environments.glucose.day import BASAL, SHOWN, VOLUME
-from tacit.environments.glucose.physiology import CONSTANTS, LANES, MOVES, ROWS, STATES, STOMACH
+from tacit.environments.glucose.physiology import CONSTANTS, EATS, LANES, MOVES, ROWS, STATES, STOMACH
 from tacit.environments.glucose.sensor import LEAST, MOST
 
 __all__ = ["PERSON", "laid_out", "patient_names", "patients", "persons"]
@@ -64,16 +64,18 @@ def laid_out(who: Ints) -> Singles:
 def _rows() -> Any:
     """[row, patient]: states, no input, an empty stomach, and constants in the order of the equations."""
     p = patients()[1]
-    eighth = np.exp(-p["kmax"] / 8.0)
+    quarter = np.exp(-p["kmax"] / 4.0)
     constants = (
         p["kmax"], p["kmax"] - p["kmin"], 5.0 / (1.0 - p["b"]), 5.0 * p["b"] / (1.0 - p["b"]), 5.0 / p["d"],
-        np.full(len(eighth), 5.0), eighth, 1000.0 * (1.0 - eighth) / p["kmax"], p["kabs"], p["f"] * p["kabs"] / p["BW"],
+        np.full(len(quarter), 5.0), quarter, 1000.0 * (1.0 - quarter) / p["kmax"], p["kabs"],
+        p["f"] * p["kabs"] / p["BW"],
         p["kp1"], p["kp2"], p["kp3"], p["Fsnc"], p["ke1"], p["ke2"], p["k1"], p["k2"], p["Vm0"], p["Vmx"], p["Km0"],
         p["ksc"],
     )  # fmt: skip
     table = np.zeros((ROWS, len(p["BW"])))
     table[:STATES] = [p[f"x{i}"] for i in range(STATES)]
     table[STOMACH] = 1.0
+    table[EATS + 2], table[EATS + 3] = constants[2], constants[4]
     table[CONSTANTS : CONSTANTS + len(constants)] = constants
     moves = _moves(p)
     table[MOVES : MOVES + moves.shape[1]] = moves.T

@@ -16,7 +16,7 @@ package simglucose: thirteen states, inputs constant over a minute. With q = q1 
     its action    X' = p2u (I - Ib - X)                   X1' = ki (I - X1)                 X2' = ki (X1 - X2)
 
 Insulin and q1 are linear, so they are exact (`patients` has the exponentials); the rest takes steps of Kutta's third
-order, a quarter of a minute long for q2 and q3 (emptying is steep while somebody eats) and a minute long for glucose.
+order, half a minute long for q2 and q3 (emptying is steep while somebody eats) and a minute long for glucose.
 Glucose that would become negative stays where it is.
 
 Sixteen people lie side by side in one array of single precision with constant distances, so the compiler handles eight
@@ -35,7 +35,7 @@ import numpy as np
 from tacit.arrays import Singles
 from tacit.kernels import lean_kernel
 
-__all__ = ["CONSTANTS", "LANES", "MEAL", "MOVES", "PUMPED", "QUEUE", "ROWS", "STATES", "STOMACH", "minute"]
+__all__ = ["CONSTANTS", "EATS", "LANES", "MEAL", "MOVES", "PUMPED", "QUEUE", "ROWS", "STATES", "STOMACH", "minute"]
 
 LANES: Final = 16
 STATES: Final = 13
@@ -57,7 +57,7 @@ CONSTANTS: Final = 25
 MOVES: Final = 47
 """How insulin moves in half a minute (X, X2) and in a minute (s1, s2, Ip, Il, X, X1, X2), without zeros."""
 EATS: Final = 96
-"""What is eaten in this minute (D, mg), what an eighth of it adds to q1, and 5/(Q (1 - b)) and 5/(Q d)."""
+"""What is eaten in this minute (D, mg), what a quarter of it adds to q1, and 5/(Q (1 - b)) and 5/(Q d)."""
 EMPTIED: Final = 100
 """kgut(q) q2 at the beginning and in the middle of a step."""
 FREE: Final = 102
@@ -68,7 +68,7 @@ MOST_EATEN, MILLIGRAMS = np.float32(5.0), np.float32(1000.0)
 """Grams per minute; of a gram."""
 FAR: Final = np.float32(24.0)
 """Beyond this 1/(exp(y) + 1) is 0 or 1 to the last digit."""
-ZERO, EIGHTH, QUARTER, HALF, ONE, FOUR = (np.float32(number) for number in (0.0, 0.125, 0.25, 0.5, 1.0, 4.0))
+ZERO, QUARTER, HALF, ONE, FOUR = (np.float32(number) for number in (0.0, 0.25, 0.5, 1.0, 4.0))
 PART, SIXTH, TWENTY_FOURTH = (np.float32(number) for number in (1 / 32, 1 / 6, 1 / 24))
 
 
@@ -106,14 +106,14 @@ def _emptying(q: Any, given: Any) -> Any:
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
-def _emptied(lanes: Any, j: int, q: Any, q1: Any) -> Any:
-    """What leaves the stomach in a minute: kgut(q) q2."""
+def _rate(lanes: Any, j: int, q: Any) -> Any:
+    """Kgut(q) of a person."""
     c = CONSTANTS * LANES + j
     given = (
         lanes[c], lanes[c + LANES], lanes[(EATS + 2) * LANES + j], lanes[c + 3 * LANES], lanes[(EATS + 3) * LANES + j],
         lanes[c + 5 * LANES],
     )  # fmt: skip
-    return _emptying(q, given) * (q - q1)
+    return _emptying(q, given)
 
 
 @lean_kernel
@@ -121,56 +121,78 @@ def eat(lanes: Singles) -> None:
     """Everybody eats at most 5 g of what was announced and is left, over a minute.
 
     A meal begins when somebody eats who did not eat a minute ago; emptying follows what was in the stomach then plus
-    what was eaten since (Q).
+    what was eaten since (Q). Who does not eat has the Q and the emptying of the minute before.
     """
+    # The most that anybody has left, by halves: one comparison after the other would take as long as eating.
+    here = EATS * LANES
+    for j in range(LANES):
+        lanes[here + j] = lanes[QUEUE * LANES + j] + lanes[MEAL * LANES + j]
+    for j in range(LANES // 2):
+        one, other = lanes[here + j], lanes[here + LANES // 2 + j]
+        lanes[here + j] = one if one > other else other
+    for j in range(LANES // 4):
+        one, other = lanes[here + j], lanes[here + LANES // 4 + j]
+        lanes[here + j] = one if one > other else other
+    most = ZERO
+    for j in range(LANES // 4):
+        most = max(most, lanes[here + j])
+    if most > ZERO:
+        _eat(lanes)
+    else:
+        for j in range(LANES):
+            lanes[(QUEUE + 1) * LANES + j] = lanes[EATS * LANES + j] = lanes[(EATS + 1) * LANES + j] = ZERO
+
+
+@lean_kernel
+def _eat(lanes: Singles) -> None:
+    """A minute in which somebody eats."""
     for j in range(LANES):
         left, before = lanes[QUEUE * LANES + j] + lanes[MEAL * LANES + j], lanes[(QUEUE + 1) * LANES + j]
         grams = left if left < MOST_EATEN else MOST_EATEN
         lanes[MEAL * LANES + j] = ZERO
         lanes[QUEUE * LANES + j], lanes[(QUEUE + 1) * LANES + j] = left - grams, grams
-        q1, q = lanes[j], lanes[j] + lanes[LANES + j]
+        q = lanes[j] + lanes[LANES + j]
         Q = (q if grams > ZERO and before <= ZERO else lanes[STOMACH * LANES + j]) + MILLIGRAMS * grams
         c = CONSTANTS * LANES + j
         lanes[STOMACH * LANES + j], lanes[EATS * LANES + j] = Q, MILLIGRAMS * grams
         lanes[(EATS + 1) * LANES + j] = lanes[c + 7 * LANES] * grams
         lanes[(EATS + 2) * LANES + j] = lanes[c + 2 * LANES] / Q
         lanes[(EATS + 3) * LANES + j] = lanes[c + 4 * LANES] / Q
-        lanes[EMPTIED * LANES + j] = _emptied(lanes, j, q, q1)
+        e = _rate(lanes, j, q) * lanes[LANES + j]
+        lanes[EMPTIED * LANES + j] = e if grams > ZERO else lanes[EMPTIED * LANES + j]
 
 
 @lean_kernel
 def digest(lanes: Singles) -> None:
-    """A quarter of a minute of everybody's stomach and gut: q' = D - e, q3' = e - kabs q3, with e = kgut(q) q2.
+    """Half a minute of everybody's stomach and gut: q' = D - e, q3' = e - kabs q3, with e = kgut(q) q2.
 
-    q1 is exact. The e at the end, before q is corrected, serves as the first one of the next step.
+    q1 is exact. The e at the end serves as the first one of the next step, with what the correction of q adds to it
+    (kgut times the correction). Ra at the end goes beside the last two.
     """
     c = CONSTANTS * LANES
     for j in range(LANES):
         q1, e1 = lanes[j], lanes[EMPTIED * LANES + j]
-        q = q1 + lanes[LANES + j] + EIGHTH * (lanes[EATS * LANES + j] - e1)
+        q = q1 + lanes[LANES + j] + QUARTER * (lanes[EATS * LANES + j] - e1)
         q1 = lanes[c + 6 * LANES + j] * q1 + lanes[(EATS + 1) * LANES + j]
-        lanes[(EMPTIED + 1) * LANES + j] = _emptied(lanes, j, q, q1)
+        lanes[(EMPTIED + 1) * LANES + j] = _rate(lanes, j, q) * (q - q1)
     for j in range(LANES):
         q1, q, q3 = lanes[j], lanes[j] + lanes[LANES + j], lanes[2 * LANES + j]
         decay, kabs = lanes[c + 6 * LANES + j], lanes[c + 8 * LANES + j]
         eaten, e1, e2 = lanes[EATS * LANES + j], lanes[EMPTIED * LANES + j], lanes[(EMPTIED + 1) * LANES + j]
         q1 = decay * q1 + lanes[(EATS + 1) * LANES + j]
         q1 = decay * q1 + lanes[(EATS + 1) * LANES + j]
-        e3 = _emptied(lanes, j, q + QUARTER * (eaten - e2 - e2 + e1), q1)
+        end = q + HALF * (eaten - e2 - e2 + e1)
+        rate = _rate(lanes, j, end)
+        e3 = rate * (end - q1)
         k1 = e1 - kabs * q3
-        k2 = e2 - kabs * (q3 + EIGHTH * k1)
-        k3 = e3 - kabs * (q3 + QUARTER * (k2 + k2 - k1))
-        lanes[j], lanes[LANES + j] = q1, q + QUARTER * (eaten - _kutta(e1, e2, e3)) - q1
-        lanes[2 * LANES + j], lanes[EMPTIED * LANES + j] = q3 + QUARTER * _kutta(k1, k2, k3), e3
-
-
-@lean_kernel
-def appear(lanes: Singles) -> None:
-    """Ra = f kabs q3 / BW of everybody, beside the last two."""
-    for j in range(LANES):
+        k2 = e2 - kabs * (q3 + QUARTER * k1)
+        k3 = e3 - kabs * (q3 + HALF * (k2 + k2 - k1))
+        q, q3 = q + HALF * (eaten - _kutta(e1, e2, e3)), q3 + HALF * _kutta(k1, k2, k3)
+        lanes[j], lanes[LANES + j], lanes[2 * LANES + j] = q1, q - q1, q3
+        lanes[EMPTIED * LANES + j] = rate * (q - q1)
         lanes[APPEARS * LANES + j] = lanes[(APPEARS + 1) * LANES + j]
         lanes[(APPEARS + 1) * LANES + j] = lanes[(APPEARS + 2) * LANES + j]
-        lanes[(APPEARS + 2) * LANES + j] = lanes[(CONSTANTS + 9) * LANES + j] * lanes[2 * LANES + j]
+        lanes[(APPEARS + 2) * LANES + j] = lanes[c + 9 * LANES + j] * q3
 
 
 @numba.njit(inline="always", error_model="numpy")  # type: ignore[untyped-decorator]
@@ -256,9 +278,5 @@ def minute(lanes: Singles) -> None:
     eat(lanes)
     digest(lanes)
     digest(lanes)
-    appear(lanes)
-    digest(lanes)
-    digest(lanes)
-    appear(lanes)
     infuse(lanes)
     circulate(lanes)
