@@ -12,7 +12,7 @@ from tacit.errors import InvalidInput
 from tacit.mechanisms.noise import binomial
 from tacit.papers import answers as kept_answers
 from tacit.papers import catalogue
-from tacit.papers.answers import DAYS, DIGITS, FILE, remembering, source_files, sources
+from tacit.papers.answers import DIGITS, FILE, TURNS, remembering, source_files, sources
 from tacit.papers.currency import currencies, currency
 from tacit.papers.thinning import thin
 from tacit.privatizers.shuffle.noise import least_bit_noise
@@ -61,12 +61,12 @@ def toy(made, tmp_path):
 
 
 def spoil(place: Path) -> tuple[int, int]:
-    """Make every bit rarer than it is; a day on which one of them is computed again, and one on which none is."""
+    """Make every bit rarer than it is; a turn in which one of them is computed again, and one in which none is."""
     content = json.loads((place / FILE).read_text())
     changed = {key: 0.5 * value for key, value in content["answers"].items() if value < 0.5}
     (place / FILE).write_text(json.dumps({**content, "answers": content["answers"] | changed}))
-    days = {int(key, 16) % DAYS for key in changed}
-    return min(days), min(set(range(DAYS)) - days)
+    turns = {int(key, 16) % TURNS for key in changed}
+    return min(turns), min(set(range(TURNS)) - turns)
 
 
 def stated(place: Path, **options) -> str:
@@ -74,23 +74,23 @@ def stated(place: Path, **options) -> str:
         return fingerprint_of(assemble(CONFIG))
 
 
-def test_kept_answers_give_what_computed_ones_give_and_each_is_computed_again_on_one_day(made, monkeypatch):
-    monkeypatch.setattr(kept_answers, "DAYS", 4)
+def test_kept_answers_give_what_computed_ones_give_and_each_is_computed_again_in_one_turn(made, monkeypatch):
+    monkeypatch.setattr(kept_answers, "TURNS", 4)
     count, again = len(json.loads((made / FILE).read_text())["answers"]), 0
-    for day in range(4):
-        with remembering(made, today=day) as answers:
+    for turn in range(4):
+        with remembering(made, turn=turn) as answers:
             assert currency(NAME, made).current == ("SDP",)
         assert (answers.new, len(answers.asked)) == (0, count)
         again += answers.again
     assert again == count
 
 
-def test_a_false_answer_is_seen_by_the_fingerprint_and_refused_on_its_day(toy):
+def test_a_false_answer_is_seen_by_the_fingerprint_and_refused_on_its_turn(toy):
     true = fingerprint_of(assemble(CONFIG))
-    its_day, another = spoil(toy)
-    assert stated(toy, today=another) != true
+    its_turn, another = spoil(toy)
+    assert stated(toy, turn=another) != true
     with pytest.raises(InvalidInput, match="compute all of them again"):
-        stated(toy, today=its_day)
+        stated(toy, turn=its_turn)
     assert stated(toy, kept=False) == true
 
 
@@ -99,7 +99,7 @@ def test_answers_of_other_sources_are_refused(toy):
     content = json.loads((toy / FILE).read_text())
     content["sources"] = content["sources"][::-1]
     (toy / FILE).write_text(json.dumps(content))
-    assert stated(toy, today=another) == true
+    assert stated(toy, turn=another) == true
 
 
 def test_nothing_that_runs_sees_them(toy):
@@ -107,7 +107,7 @@ def test_nothing_that_runs_sees_them(toy):
     asked = {"epsilon": 1.0, "delta": 1e-6, "users": 100}
     true, function, parts = least_bit_noise(families, **asked), binomial.least_bits, assemble(CONFIG)
     _, another = spoil(toy)
-    with remembering(toy, today=another):
+    with remembering(toy, turn=another):
         assert binomial.least_bits is not function
         assemble(CONFIG)
     assert binomial.least_bits is function

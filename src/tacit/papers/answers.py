@@ -6,10 +6,10 @@ the accountant itself has changed. So `results/answers.json` keeps them:
     sources   a hash of every file that an answer follows from: the functions asked and whatever they import
     answers   digest of (function, arguments) -> number, where it took longer than a few milliseconds
 
-Kept answers are refused together once a source has changed; what was never asked before is computed. Every day a
-fiftieth of them, each day another, is computed again and has to be the same to the four digits of a fingerprint; a slow
-test computes them all. Nothing that runs, calibrates or certifies ever reads them: `remembering` is for
-`tacit.papers.currency`, which only compares, and leaves no trace in the caches of the accountant.
+Kept answers are refused together once a source has changed; what was never asked before is computed. A fiftieth of
+them, another one with every change of the sources, is computed again whenever they are read and has to be the same to a
+thousandth; a slow test computes them all. Nothing that runs, calibrates or certifies ever reads them: `remembering` is
+for `tacit.papers.currency`, which only compares, and leaves no trace in the caches of the accountant.
 
     python -m tacit.papers.index    writes the pages, and the answers that are new or have changed
 """
@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -37,10 +36,10 @@ __all__ = ["FILE", "Answers", "remembering", "source_files", "sources"]
 FILE: Final = "answers.json"
 SECONDS: Final = 0.004
 """What is computed faster is not worth a line."""
-DAYS: Final = 50
-"""After so many days every answer has been computed again."""
-DIGITS: Final = 1e-4
-"""Relative: other machines and libraries have other last digits."""
+TURNS: Final = 50
+"""One of so many answers is computed again."""
+DIGITS: Final = 1e-3
+"""Relative: on other machines a loss may fall on another side of the accountant's grid."""
 
 ASKED: Final = (
     ("tacit.mechanisms.noise.binomial", "least_bits"),
@@ -71,11 +70,11 @@ class Answers:
 
     sources: str
     kept: dict[str, float]
-    today: int
+    turn: int
     asked: dict[str, float] = field(default_factory=dict)
     """All that were needed, kept or new."""
     again: int = 0
-    """How many of those kept were computed again today."""
+    """How many of those kept were computed again."""
     new: int = 0
 
     def of(self, name: str, function: Callable[..., Any], *given: Any) -> Any:
@@ -84,7 +83,7 @@ class Answers:
         if key in self.asked:
             return self.asked[key]
         kept = self.kept.get(key)
-        if kept is not None and (int(key, 16) - self.today) % DAYS:
+        if kept is not None and (int(key, 16) - self.turn) % TURNS:
             self.asked[key] = kept
             return kept
         begun = time.process_time()
@@ -105,14 +104,14 @@ class Answers:
 
 
 @contextmanager
-def remembering(results: Path, *, today: int | None = None, kept: bool = True) -> Iterator[Answers]:
+def remembering(results: Path, *, turn: int | None = None, kept: bool = True) -> Iterator[Answers]:
     """Calibrate with the answers kept in this folder; without `kept`, compute all of them."""
     now, there = sources(), results / FILE
     content = read_json(there) if kept and there.is_file() else {}
     answers = Answers(
         sources=now,
         kept=content["answers"] if content.get("sources") == now else {},
-        today=date.today().toordinal() if today is None else today,
+        turn=int(now, 16) if turn is None else turn,
     )
     before = [(import_module(module), name, _named(module, name)) for module, name in ASKED]
     _forget()
