@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from numba.core import event
 
-__all__ = ["PATIENCE", "announce", "seconds_compiling", "tell_of"]
+__all__ = ["PATIENCE", "announce", "processor_compiling", "seconds_compiling", "tell_of"]
 
 PATIENCE: Final = 0.5
 """Seconds of compilation that need no word."""
@@ -30,6 +30,9 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self.depth = 0
         self.began = 0.0
         self.spent = 0.0
+        self.processor = 0.0
+        """Processor seconds: what `spent` would be on a machine that does nothing else."""
+        self.processor_began = 0.0
         self.told = False
         self.tell: Callable[[str], None] = _log.info
 
@@ -37,6 +40,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
         """A kernel, or a part of one, is compiled from here on."""
         if self.depth == 0:
             self.began = time.perf_counter()
+            self.processor_began = time.process_time()
             original = event.data["dispatcher"].py_func
             self.name = f"{original.__module__}.{original.__qualname__.partition('.')[0]}"
         self.depth += 1
@@ -48,10 +52,15 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self.depth -= 1
         if self.depth == 0:
             self.spent += time.perf_counter() - self.began
+            self.processor += time.process_time() - self.processor_began
 
     def seconds(self) -> float:
         """So far."""
         return self.spent + (time.perf_counter() - self.began if self.depth > 0 else 0.0)
+
+    def processor_seconds(self) -> float:
+        """So far, of this process alone."""
+        return self.processor + (time.process_time() - self.processor_began if self.depth > 0 else 0.0)
 
     def check(self) -> None:
         """Say what is compiled, if it has taken long."""
@@ -72,6 +81,11 @@ event.register("numba:compile", _WATCH)
 def seconds_compiling() -> float:
     """Seconds that this process has spent on compilation so far."""
     return _WATCH.seconds()
+
+
+def processor_compiling() -> float:
+    """Processor seconds that this process has spent on compilation so far."""
+    return _WATCH.processor_seconds()
 
 
 def tell_of(tell: Callable[[str], None]) -> None:

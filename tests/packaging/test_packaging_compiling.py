@@ -21,6 +21,7 @@ def event(name: str) -> SimpleNamespace:
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=100.0)
     monkeypatch.setattr(compiling.time, "perf_counter", lambda: now.seconds)
+    monkeypatch.setattr(compiling.time, "process_time", lambda: now.seconds / 4)  # a busy machine
     return now
 
 
@@ -43,17 +44,28 @@ def test_it_tells_once_and_only_of_what_is_slow(clock):
     watch.on_end(event("fused.<locals>.advance"))
     assert len(told) == 1
     assert watch.seconds() == pytest.approx(5.6)
+    assert watch.processor_seconds() == pytest.approx(1.4)
     watch.say("kernels")
     assert len(told) == 1
 
 
 def test_the_clock_of_a_trial_stands_still_while_kernels_compile(monkeypatch):
     monkeypatch.setattr(schedule, "seconds_compiling", lambda: 30.0)
+    monkeypatch.setattr(schedule, "processor_compiling", lambda: 29.0)
     monkeypatch.setattr(schedule.time, "perf_counter", lambda: 42.0)
-    assert schedule._working_time() == 12.0
-    schedule._until(12.5, 0, lambda done: None)(1)
+    monkeypatch.setattr(schedule.time, "process_time", lambda: 34.0)
+    assert schedule._clocks() == (5.0, 12.0)
+    schedule._until((2.0, 12.0), 3.5, 0, lambda done: None)(1)
     with pytest.raises(schedule._Stopped):
-        schedule._until(11.5, 0, lambda done: None)(1)
+        schedule._until((2.0, 12.0), 2.5, 0, lambda done: None)(1)
+
+
+def test_a_busy_machine_does_not_end_a_trial_and_waiting_for_something_else_does():
+    processor, wall = schedule._clocks()
+    busy = (processor - 1.0, wall - 3.9)
+    schedule._until(busy, 1.5, 0, lambda done: None)(1)
+    with pytest.raises(schedule._Stopped):
+        schedule._until((processor, wall - 1.5 * schedule.WAITING), 1.5, 0, lambda done: None)(1)
 
 
 SCRIPT = """

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.compiling import announce, seconds_compiling, tell_of
+from tacit.compiling import announce, processor_compiling, seconds_compiling, tell_of
 from tacit.engines import TaskFailed, default_workers, scatter
 from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
@@ -45,6 +45,9 @@ __all__ = ["SeedFailed", "Task", "run_tasks"]
 POLL_SECONDS: Final = 0.1
 TRIAL_SECONDS: Final = 1.5
 """Unless told how many workers to use, try so long without any: short work is done before a process has started."""
+WAITING: Final = 4.0
+"""Of the processor: on a busy machine work takes longer, and processes would make it busier. The trial of somebody who
+waits for something else than the processor (a simulator of its own) ends after so many times its seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,32 +153,38 @@ def _run_here(
     for number, task in enumerate(tasks):
         try:
             _compile(task.config)
-            started = _working_time()
-            run = run_seed(task, _until(started + seconds - spent, before, advanced))
+            started = _clocks()
+            run = run_seed(task, _until(started, seconds - spent, before, advanced))
         except _Stopped:
             return number
         except Exception as error:
             raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
-        spent += _working_time() - started
+        spent += _worked(started)
         before += task.config.episodes
         finished(task, run)
     return len(tasks)
 
 
-def _until(deadline: float, before: int, advanced: Progress) -> Progress:
-    """Report progress, and give the seed up when its time is over."""
+def _until(started: tuple[float, float], seconds: float, before: int, advanced: Progress) -> Progress:
+    """Report progress, and give the seed up when it has worked so long."""
 
     def progress(done: int) -> None:
         advanced(before + done)
-        if _working_time() > deadline:
+        if _worked(started) > seconds:
             raise _Stopped
 
     return progress
 
 
-def _working_time() -> float:
-    """A clock that stands still while kernels are compiled: that is done once, and twice on two processes."""
-    return time.perf_counter() - seconds_compiling()
+def _clocks() -> tuple[float, float]:
+    """Two clocks, the processor's and the wall's, that stand still while kernels are compiled, which is done once."""
+    return time.process_time() - processor_compiling(), time.perf_counter() - seconds_compiling()
+
+
+def _worked(started: tuple[float, float]) -> float:
+    """Seconds of work since then."""
+    processor, wall = (now - then for now, then in zip(_clocks(), started, strict=True))
+    return max(processor, wall / WAITING)
 
 
 def _run_on_ray(
