@@ -9,16 +9,17 @@ True
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
+from tacit.ids import register_when_loaded
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
     from tacit.environments.estimated import estimate_model
+    from tacit.environments.gym import from_gymnasium
     from tacit.environments.live import LiveWorld, live
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
@@ -60,6 +61,7 @@ __all__ = [
     "data_check",
     "estimate_model",
     "export_bundle",
+    "from_gymnasium",
     "learn",
     "list_environments",
     "live",
@@ -94,6 +96,7 @@ _HOMES = {
     "data_check": ("tacit.study.episodes", "data_check"),
     "estimate_model": ("tacit.environments.estimated", "estimate_model"),
     "export_bundle": ("tacit.runs.bundle", "export_bundle"),
+    "from_gymnasium": ("tacit.environments.gym", "from_gymnasium"),
     "learn": ("tacit.study.learning", "learn"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
     "live": ("tacit.environments.live", "live"),
@@ -124,7 +127,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if "gymnasium" in sys.modules:  # gymnasium.make("tacit:tacit/RiverSwim-v0") comes by here
-    from tacit.ids import register_all
-
-    register_all()
+register_when_loaded()

@@ -1,16 +1,23 @@
 """The Gymnasium ids of the named environments, registered without loading any of them.
 
-`import tacit` registers them where Gymnasium is loaded already, so `gymnasium.make("tacit:tacit/RiverSwim-v0")` works
-alone: Gymnasium imports what stands before the colon. `import tacit.environments` registers them always.
+`import tacit` registers them, at once where Gymnasium is loaded already and otherwise as soon as it is: Gymnasium alone
+takes longer to load than all that `import tacit` does. Gymnasium 1 asks no package for its ids (the entry point that
+earlier ones had is gone), so in a process without tacit `gymnasium.make("tacit:tacit/RiverSwim-v0")` works alone:
+Gymnasium imports what stands before the colon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["GYMNASIUM_IDS", "TITRATION_ID", "WATCHING_ID", "register_all"]
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+__all__ = ["GYMNASIUM_IDS", "TITRATION_ID", "WATCHING_ID", "register_all", "register_when_loaded"]
 
 GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -48,3 +55,33 @@ def register_all() -> None:
     for gymnasium_id, place in WITHOUT_TABLES.items():
         if gymnasium_id not in registry:
             register(id=gymnasium_id, entry_point=f"{place}Env", vector_entry_point=f"{place}VectorEnv")
+
+
+def register_when_loaded() -> None:
+    """Register every id now, or directly after Gymnasium is imported."""
+    if "gymnasium" in sys.modules:
+        register_all()
+    elif not any(isinstance(finder, _WhenLoaded) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WhenLoaded())
+
+
+class _WhenLoaded:
+    """Waits for the import of Gymnasium, once, and leaves all finding and loading to those behind it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Where Gymnasium is, with its ids registered after it was loaded; of anything else it knows nothing."""
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                register_all()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

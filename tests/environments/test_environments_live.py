@@ -428,3 +428,20 @@ def test_gymnasium_finds_the_ids_in_a_process_that_never_imported_tacit():
     script = "import gymnasium; print(gymnasium.make('tacit:tacit/RiverSwim-v0').observation_space)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "Discrete(4)"
+
+
+@pytest.mark.parametrize("imports", ["tacit, gymnasium", "gymnasium, tacit"])
+def test_importing_tacit_is_enough_before_gymnasium_or_after(imports):
+    script = f"import {imports}; print(gymnasium.make('tacit/RiverSwim-v0').observation_space)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "Discrete(4)"
+
+
+def test_importing_tacit_loads_no_gymnasium_and_waits_for_it_once():
+    script = (
+        "import sys, tacit; from tacit.ids import _WhenLoaded, register_when_loaded; register_when_loaded()\n"
+        "waiting = lambda: sum(isinstance(finder, _WhenLoaded) for finder in sys.meta_path)\n"
+        "print('gymnasium' in sys.modules, waiting()); import gymnasium; print(waiting())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == ["False", "1", "0"]
