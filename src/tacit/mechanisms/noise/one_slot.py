@@ -270,7 +270,8 @@ class OneSlot(ABC):
         for slot in slots:
             ones = category_counts(shape, int(slot), held[slot], int(senders[slot]))
             arrived.append((transition if slot % 2 else self).arrived(ones, int(senders[slot]), generator))
-        return flattened(shape, arrived) if shape.support is None else gathered(shape, slots, arrived)
+        told = shape.support
+        return flattened(shape, arrived) if told is None else gathered(told, shape.staged, arrived)
 
     def secure(
         self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise

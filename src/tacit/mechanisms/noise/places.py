@@ -198,39 +198,60 @@ def slot_places(places: Places, slot: int, stages: int) -> Ints:
     return np.concatenate([ones, zeros])
 
 
+class _Route(NamedTuple):
+    """From the cells that the senders of a slot hold to its categories, and from these to their counters."""
+
+    cells: Ints
+    """Category i holds cell cells[i] of [S, A, S], or of [2, S, A] with rewards before others."""
+    late: Ints
+    """Categories to which a reward goes where none can be: it counts as a visit without one."""
+    stray: Ints
+    """Beside them: the cells of such rewards."""
+    categories: int
+    """How many there are; the first of those that no cell leads to takes everybody else."""
+    counters: Ints
+    """Where the categories stand in a message."""
+
+
+@lru_cache(maxsize=4096)
+def _route(support: Support, staged: bool, slot: int) -> _Route:
+    places, rows = _places(support, staged), support.num_states * support.num_actions
+    stages = len(places.first_move) - 1
+    stage, counters = min(slot // 2, stages - 1), slot_places(places, slot, stages)
+    if slot % 2:
+        own = places.moves[places.first_move[stage] : places.first_move[stage + 1]] - stage * rows * support.num_states
+        return _Route(own, _NONE, _NONE, places.moved, counters)
+    ones = places.ones[places.first_one[stage] : places.first_one[stage + 1]] - stage * rows
+    zeros = places.zeros[places.first_zero[stage] : places.first_zero[stage + 1]] - stage * rows
+    late = np.flatnonzero(~np.isin(zeros, ones))
+    return _Route(np.concatenate([ones, rows + zeros]), len(ones) + late, zeros[late], places.outcomes, counters)
+
+
 def category_counts(shape: Shape, slot: int, held: Floats | Ints, senders: int) -> Ints:
     """How many of a slot's senders are in each category; `held` is [S, A, S], or [2, S, A] with rewards before others.
 
     Where nothing is declared, cells are categories.
     """
-    counts, places = np.asarray(held).astype(np.int64), places_of(shape)
-    if not places.declared:
+    counts = np.asarray(held).astype(np.int64, copy=False)
+    if shape.support is None:
         return counts
-    rows, stage = shape.num_states * shape.num_actions, min(slot // 2, shape.stages - 1)
-    found = np.zeros(places.moved if slot % 2 else places.outcomes, dtype=np.int64)
-    if slot % 2:
-        own = places.moves[places.first_move[stage] : places.first_move[stage + 1]] - stage * rows * shape.num_states
-        found[: len(own)] = counts.ravel()[own]
-        known = len(own)
-    else:
-        ones = places.ones[places.first_one[stage] : places.first_one[stage + 1]] - stage * rows
-        zeros = places.zeros[places.first_zero[stage] : places.first_zero[stage + 1]] - stage * rows
-        earned, idle = counts[0].ravel(), counts.reshape(2, rows).sum(axis=0)
-        known = len(ones) + len(zeros)
-        found[: len(ones)] = earned[ones]
-        idle[ones] -= earned[ones]
-        found[len(ones) : known] = idle[zeros]
+    route, cells = _route(shape.support, shape.staged, slot), counts.ravel()
+    known = len(route.cells)
+    found = np.zeros(route.categories, dtype=np.int64)
+    found[:known] = cells[route.cells]
+    if len(route.late):
+        found[route.late] += cells[route.stray]
     if known < len(found):
         found[known] = senders - int(found.sum())
     return found
 
 
-def gathered(shape: Shape, slots: Ints, arrived: list[Floats]) -> Floats:
-    """What arrived in the categories of these slots as one message, added up where steps are pooled."""
-    places = places_of(shape)
+def gathered(support: Support, staged: bool, arrived: list[Floats]) -> Floats:
+    """What arrived in the categories of all slots as one message, added up where steps are pooled."""
+    places = _places(support, staged)
     message = np.zeros(places.counters)
-    for slot, values in zip(slots, arrived, strict=True):
-        own = slot_places(places, int(slot), shape.stages)
+    for slot, values in zip(places.slots.tolist(), arrived, strict=True):
+        own = _route(support, staged, slot).counters
         message[own] += values[: len(own)]
     return message
 
