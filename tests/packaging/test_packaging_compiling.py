@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -54,18 +56,27 @@ def test_the_clock_of_a_trial_stands_still_while_kernels_compile(monkeypatch):
     monkeypatch.setattr(schedule, "processor_compiling", lambda: 29.0)
     monkeypatch.setattr(schedule.time, "perf_counter", lambda: 42.0)
     monkeypatch.setattr(schedule.time, "process_time", lambda: 34.0)
-    assert schedule._clocks() == (5.0, 12.0)
-    schedule._until((2.0, 12.0), 3.5, 0, lambda done: None)(1)
+    assert schedule._Clocks.read() == schedule._Clocks(wall=12.0, processor=5.0)
+    started = schedule._Clocks(wall=8.0, processor=2.0)
+    schedule._until(started, 3.5, 0, lambda done: None)(1)
     with pytest.raises(schedule._Stopped):
-        schedule._until((2.0, 12.0), 2.5, 0, lambda done: None)(1)
+        schedule._until(started, 2.5, 0, lambda done: None)(1)
 
 
 def test_a_busy_machine_does_not_end_a_trial_and_waiting_for_something_else_does():
-    processor, wall = schedule._clocks()
-    busy = (processor - 1.0, wall - 3.9)
+    now = schedule._Clocks.read()
+    busy = replace(now, wall=now.wall - 3.9, processor=now.processor - 1.0)
     schedule._until(busy, 1.5, 0, lambda done: None)(1)
+    waiting = replace(now, wall=now.wall - 1.5 * schedule.WAITING)
     with pytest.raises(schedule._Stopped):
-        schedule._until((processor, wall - 1.5 * schedule.WAITING), 1.5, 0, lambda done: None)(1)
+        schedule._until(waiting, 1.5, 0, lambda done: None)(1)
+
+
+def test_the_slow_clock_is_not_read_before_it_matters(monkeypatch):
+    started = schedule._Clocks.read()
+    monkeypatch.setattr(schedule.time, "process_time", lambda: pytest.fail("read"))
+    assert not started.late(1e6)
+    assert not started.late(math.inf)
 
 
 SCRIPT = """

@@ -153,38 +153,49 @@ def _run_here(
     for number, task in enumerate(tasks):
         try:
             _compile(task.config)
-            started = _clocks()
+            started = _Clocks.read()
             run = run_seed(task, _until(started, seconds - spent, before, advanced))
         except _Stopped:
             return number
         except Exception as error:
             raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
-        spent += _worked(started)
+        spent += started.worked()
         before += task.config.episodes
         finished(task, run)
     return len(tasks)
 
 
-def _until(started: tuple[float, float], seconds: float, before: int, advanced: Progress) -> Progress:
+def _until(started: _Clocks, seconds: float, before: int, advanced: Progress) -> Progress:
     """Report progress, and give the seed up when it has worked so long."""
 
     def progress(done: int) -> None:
         advanced(before + done)
-        if _worked(started) > seconds:
+        if started.late(seconds):
             raise _Stopped
 
     return progress
 
 
-def _clocks() -> tuple[float, float]:
-    """Two clocks, the processor's and the wall's, that stand still while kernels are compiled, which is done once."""
-    return time.process_time() - processor_compiling(), time.perf_counter() - seconds_compiling()
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """Readings of two clocks, the wall's and the processor's, that stand still while kernels are compiled."""
 
+    wall: float
+    processor: float
 
-def _worked(started: tuple[float, float]) -> float:
-    """Seconds of work since then."""
-    processor, wall = (now - then for now, then in zip(_clocks(), started, strict=True))
-    return max(processor, wall / WAITING)
+    @classmethod
+    def read(cls) -> _Clocks:
+        """Now."""
+        return cls(time.perf_counter() - seconds_compiling(), time.process_time() - processor_compiling())
+
+    def worked(self) -> float:
+        """Seconds of work since then."""
+        now = _Clocks.read()
+        return max(now.processor - self.processor, (now.wall - self.wall) / WAITING)
+
+    def late(self, seconds: float) -> bool:
+        """Whether it was more than that; the processor's clock, which is slow to read, is asked only if it may be."""
+        return time.perf_counter() - seconds_compiling() - self.wall > seconds and self.worked() > seconds
 
 
 def _run_on_ray(
