@@ -133,7 +133,7 @@ def speeds():
     yield pytest.param(SAMPLED, id="rate")
 
 
-@pytest.mark.parametrize("parts", speeds())
+@pytest.mark.parametrize("parts", list(speeds()))
 def test_both_speeds_are_the_same_run_bit_for_bit(parts) -> None:
     marks = [1, 2, 10, 133, EPISODES]
     fast, slow = (run(parts, parts.mdp, 5, checkpoints=marks, speed=speed) for speed in ("compiled", "interpreted"))
