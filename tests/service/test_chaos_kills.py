@@ -7,7 +7,6 @@ from chaos import row_failpoints, row_kills
 from chaos.histories import history
 from chaos.row_histories import MUTANTS, honest
 
-
 KILLS = {"plain": (2, 24), "sealed": (3, 6)}
 """(kills, writers) with every change: every party dies once."""
 
