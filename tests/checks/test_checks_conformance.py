@@ -32,7 +32,7 @@ def configured(trust: str, mechanism: str | None = None, **changes: Any) -> Any:
     request: dict[str, Any] = {
         "trust": trust,
         "shape": SHAPE,
-        "episodes": 20 if trust == "shuffle" else 8,
+        "episodes": 20 if trust == "shuffle" else 16,
         "epsilon": 1.0,
         "delta": 1e-5
         if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial", "mirrored-binomial")
@@ -68,8 +68,8 @@ CORRECT: list[tuple[str, str, dict[str, Any]]] = [
     ("central", "gaussian-tree", {"shape": POOLED}),
     ("central", "laplace-tree", {}),
     ("central", "laplace-tree", {"shape": POOLED, "calibration": "paper"}),
-    ("central", "batched", {"episodes": 16}),
-    ("central", "batched-factorization", {"delta": 1e-5, "episodes": 16, "shape": POOLED}),
+    ("central", "batched", {"episodes": 32}),
+    ("central", "batched-factorization", {"delta": 1e-5, "episodes": 32, "shape": POOLED}),
     ("shuffle", "binomial", {}),
     ("shuffle", "binomial", {"shape": POOLED}),
     ("shuffle", "binomial", {"shape": ONE_STEP, "calibration": "paper", "epsilon": 8.0}),
