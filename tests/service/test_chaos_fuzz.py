@@ -7,7 +7,7 @@ from chaos import row_fuzz, row_load
 from chaos.mutations import LARGEST
 
 QUICK, LONG = 8_000, row_fuzz.SCALES["ci"]["mutants"]
-"""Mutants with every change, and before a merge; all kinds of them and all answers occur among a few hundred."""
+"""Mutants with every change, and before a merge; that every answer occurs among them is asserted."""
 
 
 @pytest.mark.parametrize("mutants", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)])

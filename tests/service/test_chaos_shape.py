@@ -9,7 +9,7 @@ from chaos.parties import fast_directory
 SIZE = row_shape.SCALES["ci"]
 
 
-# Under local trust a message is a report, as it is at a curator; what differs is before a merge.
+# A curator and a shuffler with every change; local trust, whose channel sends no other requests, before a merge.
 TRUSTS = [pytest.param(trust, marks=pytest.mark.slow if trust == "local" else ()) for trust in row_shape.TRUSTS]
 
 
