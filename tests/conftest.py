@@ -1,8 +1,9 @@
 """What every test may use: the slow twins of `tests/reference`, chaos, one small budget for hypothesis, and an order.
 
-Two workers share the tests by files (`pytest -n 2 --dist loadfile`) and compile kernels as they go, into one cache. So
+Workers share the tests by files (`pytest -n 3 --dist loadfile`) and compile kernels as they go, into one cache. So
 files that compile the same kernels form a family, which one worker runs, and families with the most to compile come
-first, side by side: no kernel is compiled twice at the same time, and the many short files fill the end.
+first, side by side: no kernel is compiled twice at the same time, and the many short files fill the end. Tests of
+services and browsers mostly wait for other processes; they are a family, too, so that others compute meanwhile.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ settings.load_profile("tacit")
 FAMILIES = {
     "losses": r"adversarial|study_losses|layered|flow",
     "gradients": r"tests/gradients/|_gradient",
+    "services": r"tests/(service|browser)/",
     "counts": r"tests/(loop|goldens)/",
     "checks": r"tests/checks/",
     "learners": r"tests/learners/",

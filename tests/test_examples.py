@@ -16,7 +16,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("plot_*.py"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def waits(path: Path):
+    """A sweep on a cluster compiles in every worker; with every change a smaller run is taken there instead.
+
+    That is `test_a_run_begun_here_and_finished_on_ray_is_the_same_run` of `tests/runs/test_runs_engines.py`.
+    """
+    return pytest.param(path, marks=pytest.mark.slow if "sweep" in path.stem else (), id=path.stem)
+
+
+@pytest.mark.parametrize("path", [waits(path) for path in EXAMPLES])
 def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")

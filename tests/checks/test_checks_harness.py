@@ -41,8 +41,14 @@ CONFORMING = {**RELEASES, "one-bit returns": returns}
 GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
 
+OPTIONS = ("gradients with a released baseline", "gradients of three epochs", "sampled gradients")
+"""Options of one kind of release, which the products below have, too."""
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", CONFORMING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in OPTIONS else ()) for name in CONFORMING]
+)
 def test_every_kind_of_release_conforms(name):
     """False alarms below 7e-6 each (at most seven statistical rules, seed fixed); power: the mutation suite."""
     privatizer = CONFORMING[name]()
@@ -64,15 +70,25 @@ def test_there_is_a_probe_for_every_query_that_anybody_answers():
 REWARDS = [(0.0, 1.0), (10.0, 11.0), (-2.0, 1.0)]
 PRODUCTS = [(rate, baseline, epochs, interval) for rate in (1.0, 0.5) for baseline in (0.0, None) for epochs in (1, 3)
             for interval in REWARDS]  # fmt: skip
+QUICK = {False: (0, 10, 15), True: (5, 20)}
+"""Rows for softmax policies and for doses that have every value of every option at least once."""
+
+
+def test_the_quick_rows_leave_no_value_out():
+    quick, every = [PRODUCTS[i] for some in QUICK.values() for i in some], PRODUCTS
+    assert [set(values) for values in zip(*quick, strict=True)] == [set(values) for values in zip(*every, strict=True)]
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("rate", "baseline", "epochs", "interval"),
-    [pytest.param(*row, marks=[pytest.mark.slow] if i % 5 else []) for i, row in enumerate(PRODUCTS)],
+    ("doses", "rate", "baseline", "epochs", "interval"),
+    [
+        pytest.param(doses, *row, marks=() if i in QUICK[doses] else pytest.mark.slow)
+        for doses in QUICK
+        for i, row in enumerate(PRODUCTS)
+    ],
 )
-@pytest.mark.parametrize("doses", [False, True], ids=["softmax", "doses"])
-def test_rate_times_baseline_times_epochs_times_rewards(rate, baseline, epochs, interval, doses):
+def test_rate_times_baseline_times_epochs_times_rewards(doses, rate, baseline, epochs, interval):
     """False alarms below 7e-6 each; all options of gradients at once. Clipping bounds every interval."""
     low, high = interval
     given = low if baseline is not None else None
@@ -132,15 +148,18 @@ def test_batches_times_stages_times_groups(trust, layer, groups):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("trust", ["central", "local"])
 @pytest.mark.parametrize(
-    ("feedback", "calibration"),
-    # Tight bandit losses of both trust models are among `CONFORMING`, in another shape.
+    ("trust", "feedback", "calibration"),
+    # Tight losses of both trust models and feedbacks are among `CONFORMING`, in another shape.
     [
-        ("full", "tight"),
-        pytest.param("bandit", "tight", marks=pytest.mark.slow),
-        ("full", "paper"),
-        ("bandit", "paper"),
+        ("central", "full", "paper"),
+        ("local", "bandit", "paper"),
+        pytest.param("central", "bandit", "paper", marks=pytest.mark.slow),
+        pytest.param("local", "full", "paper", marks=pytest.mark.slow),
+        pytest.param("central", "full", "tight", marks=pytest.mark.slow),
+        pytest.param("central", "bandit", "tight", marks=pytest.mark.slow),
+        pytest.param("local", "full", "tight", marks=pytest.mark.slow),
+        pytest.param("local", "bandit", "tight", marks=pytest.mark.slow),
     ],
 )
 def test_losses_of_every_trust_feedback_and_calibration(trust, feedback, calibration):

@@ -21,7 +21,7 @@ from tacit.runs.config import RunConfig
 @pytest.mark.statistical
 def test_one_user_at_a_time_white_box_sees_and_black_box_does_not():
     """False-alarm rate 0.001 for both; power: the white box proves more than half, and half the noise is refuted."""
-    white, black = audit_learner("ldp-obi", trust="local", epsilon=2.0, delta=0.0, mechanism="laplace", trials=6000,
+    white, black = audit_learner("ldp-obi", trust="local", epsilon=2.0, delta=0.0, mechanism="laplace", trials=3000,
                                  false_alarm=1e-3)  # fmt: skip
     assert (white.verdict, black.verdict) == ("holds", "holds")
     assert white.certified > white.attacked > 1.0 > black.attacked
@@ -33,7 +33,7 @@ def test_one_user_at_a_time_white_box_sees_and_black_box_does_not():
     )  # fmt: skip
     parts = assemble(config)
     broken = replace(parts, privatizer=twin(HalfTheNoise, parts.privatizer))
-    view, first, second, _ = single_runs(broken, 8, 4000, 0)[0]
+    view, first, second, _ = single_runs(broken, 8, 2000, 0)[0]
     assert attack(target_of("ldp-obi", broken, view), first, second, false_alarm=1e-3).verdict == "CERTIFICATE REFUTED"
 
 

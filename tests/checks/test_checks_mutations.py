@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tacit.checks.bugs_device import DEVICES
 from tacit.checks.bugs_loop import LOOPS
 from tacit.checks.bugs_release import RELEASES
 from tacit.checks.conformance import check_privatizer
@@ -45,9 +44,13 @@ def test_there_are_at_least_sixty_and_all_that_were_asked_for():
     assert TOTAL_FALSE_ALARM <= 0.01
 
 
+DEVICES_ALONE = ("secure device noise halved", "secure answers for twice epsilon")
+"""The noise of real devices is measured with every change by `test_deployed_messages_have_the_stated_noise`."""
+
+
 def waits(name):
     """Thousands of releases take seconds: these bugs are planted before a merge, the rest with every change."""
-    slow = MUTATIONS[name].rules[:1] == ("exposed",) and name not in GENERAL
+    slow = name in DEVICES_ALONE or (MUTATIONS[name].rules[:1] == ("exposed",) and name not in GENERAL)
     return pytest.param(name, marks=pytest.mark.slow if slow else ())
 
 
@@ -76,12 +79,17 @@ def test_nothing_honest_is_attacked(name):
     assert found.by == (), found.details
 
 
+SECURE = ("local oue devices, secure", "shuffled batch of a layer, secure", "counted prefixes, secure")
+"""One of every kind with noise from the operating system."""
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "name",
     [
-        # Those on devices are of the registry, where every mechanism conforms (`test_checks_conformance`).
-        pytest.param(name, marks=pytest.mark.slow if name in DEVICES else ())
+        # Devices, curators and shufflers with seeded noise are of the registry, where every mechanism conforms
+        # (`test_checks_conformance`); so do single batches (`test_batches_times_stages`).
+        pytest.param(name, marks=() if name in SECURE else pytest.mark.slow)
         for name in ORIGINALS
         if name not in {**LOOPS, **RELEASES}
     ],

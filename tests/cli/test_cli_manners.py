@@ -254,7 +254,7 @@ def test_a_full_disk_is_one_line(capsys, monkeypatch, path):
 
 
 @FULL
-@pytest.mark.parametrize("json_too", [False, True])
+@pytest.mark.parametrize("json_too", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_full_disk_under_a_real_program(json_too):
     words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "9"]
     words += ["--json"] if json_too else []

@@ -210,12 +210,15 @@ def test_rounded_rewards_are_bits_with_the_scaled_value_as_mean():
     assert not exact.binary
 
 
+PLAYERS = 12
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_the_same_seed_gives_the_same_users_bit_for_bit(name):
     world = live(name)
     policy = uniform_policy(world.horizon, world.num_states, world.num_actions)
-    first, again = (Players(w, seed=0).play(policy, 60, coins(3)) for w in (world, copied(world)))
-    other = Players(world, seed=0).play(policy, 60, coins(4))
+    first, again = (Players(w, seed=0).play(policy, PLAYERS, coins(3)) for w in (world, copied(world)))
+    other = Players(world, seed=0).play(policy, PLAYERS, coins(4))
     for field in ("states", "actions", "rewards"):
         assert getattr(first, field).tobytes() == getattr(again, field).tobytes()
     assert first.actions.tobytes() != other.actions.tobytes()

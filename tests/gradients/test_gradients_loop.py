@@ -19,7 +19,8 @@ from tacit.randomness import seed_streams
 from tacit.released.gradients import empty_gradient
 
 
-def go(mdp, learner, privatizer, episodes, seed=0, compiled=True):
+def go(mdp, learner, privatizer, episodes, seed=0, compiled=False):
+    """A run; fused loops take seconds to compile, and one test here asks whether both speeds are the same run."""
     marks = log_checkpoints(episodes, 20)
     speed = "compiled" if compiled else "interpreted"
     learner = fitted(learner, privatizer)
@@ -46,9 +47,22 @@ def test_without_noise_it_is_reinforce_step_by_step(barrier):
     np.testing.assert_allclose(found.belief.theta.reshape(theta.shape), theta, atol=1e-12)
 
 
-@pytest.mark.parametrize("features", [None, public_features(3, 3, 4)])
-@pytest.mark.parametrize("more", [{}, {"epochs": 3, "surrogate": 0.2, "rate": 0.5}, {"baseline": None}])
-def test_compiled_and_interpreted_are_bit_identical(features, more):
+EPOCHS = {"epochs": 3, "surrogate": 0.2, "rate": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("more", "features"),
+    [
+        # Every option and both kinds of features; their product, each loop compiled anew, before a merge.
+        (EPOCHS, None),
+        ({"baseline": None}, public_features(3, 3, 4)),
+        pytest.param({}, None, marks=pytest.mark.slow),
+        pytest.param({}, public_features(3, 3, 4), marks=pytest.mark.slow),
+        pytest.param(EPOCHS, public_features(3, 3, 4), marks=pytest.mark.slow),
+        pytest.param({"baseline": None}, None, marks=pytest.mark.slow),
+    ],
+)
+def test_compiled_and_interpreted_are_bit_identical(more, features):
     mdp = small_mdp()
     learner = learner_of(mdp, features=features, barrier=0.1, baseline=0.5, update=natural_ascend, damping=0.1)
     privatizer = privatizer_of(learner.shape, users=20, clip=1.0, tabular=features is None, **more)
@@ -195,7 +209,7 @@ def test_the_audit_hook_finds_exactly_the_noise_that_is_there():
     silent = privatizer_of(learner.shape, users=3, epsilon=None)
     length = 2 * distinguish(final_parameters(learner, silent, one, runs=1, seed=0)[0])
     assert length <= privatizer.sensitivity
-    n = 4000
+    n = 1000
 
     def separation(mechanism):
         groups = [

@@ -177,7 +177,8 @@ def test_private_runs_without_their_noise_are_the_ancestors(trust, learner, cali
     )
 
     def play(learner, privatizer):
-        return simulate(plain.mdp, learner, privatizer, episodes=K, seed=5, checkpoints=marks, speed="compiled")
+        # Fused loops are compared with this one in `test_loop_registered`.
+        return simulate(plain.mdp, learner, privatizer, episodes=K, seed=5, checkpoints=marks, speed="interpreted")
 
     expected = play(plain.learner, plain.privatizer)
     found = play(plain.learner, silenced(private.privatizer))

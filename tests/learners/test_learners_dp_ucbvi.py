@@ -154,7 +154,7 @@ def test_a_plan_without_news_only_breaks_ties_anew():
     assert len(fresh) > 10
 
 
-@pytest.mark.parametrize("mechanism", ["factorization", "batched-factorization"])
+@pytest.mark.parametrize("mechanism", ["factorization", pytest.param("batched-factorization", marks=pytest.mark.slow)])
 def test_riverswim_is_learned_under_joint_privacy_and_better_than_with_the_printed_noise(mechanism):
     # Prototype figures at z = 1, K = 20,000, ε = 10: 1,126 for the factorization, 5,110 for the printed tree (z = 0.5).
     regret = {}

@@ -211,7 +211,15 @@ def test_floors_keep_hopeless_counts_harmless():
         assert np.isfinite(r).all()
 
 
-@pytest.mark.parametrize("options", ["", ",rewards=beta", ",rewards=beta,prior=noise-aware"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        # Without options: `test_loop_registered`.
+        ",rewards=beta,prior=noise-aware",
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param(",rewards=beta", marks=pytest.mark.slow),
+    ],
+)
 def test_interpreted_is_compiled(options):
     built = parts(f"ldp-psrl:staged=false{options}")
     compiled, interpreted = (

@@ -44,6 +44,7 @@ def test_while_batches_have_one_user_it_is_the_learner_itself(learner, privacy):
     assert every.regret.tobytes() == rarely.regret.tobytes()
 
 
+@pytest.mark.slow  # what is seldom planned is compared with the rule itself above
 def test_later_the_regret_is_the_same_within_one_percent():
     # UCB-VI without noise has nearly no spread between seeds here; a lag of 20% would cost more than 1%.
     every, rarely = (

@@ -112,6 +112,7 @@ def test_consistent_counts_reach_the_learner_under_theory_constants():
     assert not released.transitions[1:].any()  # nothing else was released
 
 
+@pytest.mark.slow  # stages that eliminate, and noise that reaches them, are tested above
 def test_private_elimination_is_slower_the_more_noise_there_is():
     """Regret on RiverSwim at K = 20,000: none < tight at epsilon 4 < printed, which stays at the uniform policy."""
     free = regrets("sdp-pe", RIVER, None, 20_000, [0]).mean()

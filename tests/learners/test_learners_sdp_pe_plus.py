@@ -68,10 +68,11 @@ def families(count):
         )
 
 
-def test_the_optimal_policy_is_never_eliminated_at_z_1():
-    """200 runs in each of four families, half of them private: the rule's promise, measured. At z = 0.15 it breaks."""
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
+def test_the_optimal_policy_is_never_eliminated_at_z_1(runs):
+    """Runs in each of four families, half of them private: the rule's promise, measured. At z = 0.1 it breaks."""
     lost = {1.0: 0, 0.1: 0}
-    for _, models in families(200):
+    for _, models in families(runs):
         for z in lost:
             for seed, mdp in enumerate(models if z == 1.0 else models[:60]):
                 learner, privatizer = build("sdp-pe-plus", mdp, 1.0 if seed % 2 else None, 20_000, z=z)

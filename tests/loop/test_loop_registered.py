@@ -121,7 +121,19 @@ def bits(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("parts", [*PARTS, SAMPLED], ids=[*LABELS, "rate"])
+OPEN = "ucbvi riverswim none"
+"""One learner whose loop is fused without privacy, too."""
+
+
+def speeds():
+    """Every learner, in private wherever it can be; without privacy, where each is compiled anew, before a merge."""
+    kept = {label for label, _ in PRIVATE} | {OPEN} | {label for label in LABELS if label.split()[0] in ancestors()}
+    for label, parts in EVERY:
+        yield pytest.param(parts, marks=() if label in kept else pytest.mark.slow, id=label)
+    yield pytest.param(SAMPLED, id="rate")
+
+
+@pytest.mark.parametrize("parts", list(speeds()))
 def test_both_speeds_are_the_same_run_bit_for_bit(parts) -> None:
     marks = [1, 2, 10, 133, EPISODES]
     fast, slow = (run(parts, parts.mdp, 5, checkpoints=marks, speed=speed) for speed in ("compiled", "interpreted"))

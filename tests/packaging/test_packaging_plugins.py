@@ -65,9 +65,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tacit(site: Path | None, *arguments: str, code: int = 0) -> str:
     """What the command line prints, with or without the package on the path."""
+    return python(site, "-m", "tacit", *arguments, code=code)
+
+
+def python(site: Path | None, *arguments: str, code: int = 0) -> str:
+    """What a program prints, with or without the package on the path."""
     ahead = [str(HERE.parents[1] / "src"), *([] if site is None else [str(site)])]
     done = subprocess.run(
-        [sys.executable, "-m", "tacit", *arguments],
+        [sys.executable, *arguments],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(ahead)},
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -89,19 +94,22 @@ def test_what_a_package_adds_runs_by_name(site):
     assert "unknown learner 'toy-commit'" in tacit(None, *RUN, code=2)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("environments", "toy-doors"),
-        ("learners", "toy-commit"),
-        ("mechanisms", "toy"),
-        ("privatizers", "toy-cautious"),
-    ],
-)
-def test_what_a_package_adds_is_listed(site, kind, name):
-    rows = json.loads(tacit(site, "list", kind, "--json"))[kind]
-    listed = {row.get("name") for row in rows} | {name for row in rows for name in row.get("mechanisms", ())}
-    assert name in listed
+ADDED = {"environments": "toy-doors", "learners": "toy-commit", "mechanisms": "toy", "privatizers": "toy-cautious"}
+LIST = "import sys\nfrom tacit.cli import main\nsys.exit(sum(main(['list', kind, '--json']) for kind in sys.argv[1:]))"
+
+
+def test_what_a_package_adds_is_listed(site):
+    """In one process: four lists, four times the start of a program."""
+    shown = python(site, "-c", LIST, *ADDED)
+    lists, place = {}, 0
+    while place < len(shown.rstrip()):
+        found, end = json.JSONDecoder().raw_decode(shown[place:])
+        lists |= found
+        place += end + 1
+    assert set(lists) == set(ADDED)
+    for kind, name in ADDED.items():
+        rows = lists[kind]
+        assert name in {row.get("name") for row in rows} | {one for row in rows for one in row.get("mechanisms", ())}
 
 
 def test_a_privatizer_of_a_package_releases_and_is_certified(site):

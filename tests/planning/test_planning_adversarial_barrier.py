@@ -20,7 +20,8 @@ from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_
 from tacit.planning.layered import layered_geometry, push_forward
 
 WORLD = layered_geometry((1, 3, 2, 3, 1), 2)
-STRESS = 5000
+STRESS = [1000, pytest.param(5000, marks=pytest.mark.slow)]
+"""Hard instances with every change, and before a merge."""
 
 
 def solve(geometry, costs, previous, lo, hi, *, work=None):
@@ -46,11 +47,12 @@ def wide(rng, geometry, kind):
     return np.where(single, 1.0, np.maximum(0, lo - 0.02)), np.minimum(1, hi + 0.02)
 
 
-def test_five_thousand_hard_instances_are_certified():
+@pytest.mark.parametrize("number", STRESS)
+def test_thousands_of_hard_instances_are_certified(number):
     rng = np.random.default_rng(2024)
     refused = 0
     iterations = []
-    for _ in range(STRESS):
+    for _ in range(number):
         _, _, report = solve(*random_barrier_instance(rng))
         assert abs(report[GAP]) <= 1e-9 * (1 + abs(report[DUAL]))
         if report[CONVERGED] == 0.0:
@@ -61,7 +63,7 @@ def test_five_thousand_hard_instances_are_certified():
         else:
             assert report[RESIDUAL] <= 1e-6
         iterations.append(report[ITERATIONS])
-    assert refused <= 25
+    assert refused <= number // 200
     assert np.mean(iterations) < 16
 
 

@@ -78,7 +78,6 @@ def test_a_recorded_command_may_name_its_engine(tmp_path):
 # One cluster, started and stopped -----------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_run_begun_here_and_finished_on_ray_is_the_same_run(tmp_path, capsys):
     """A cluster is started and stopped; the first seed, finished here, is not run again."""
     import ray

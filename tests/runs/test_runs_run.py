@@ -259,7 +259,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 # Killing ------------------------------------------------------------------------------------------
 
-LONG = ["--environment", "random-mdp", "--learner", "psrl", "--episodes", "100000", "--checkpoints", "5"]
+LONG = ["--environment", "random-mdp", "--learner", "psrl", "--episodes", "20000", "--checkpoints", "5"]
 ENDED = """
 import multiprocessing, os, signal, sys
 from tacit.cli import main

@@ -12,16 +12,18 @@ from chaos import row_load
 from tacit.service.config import Limits, Listen
 from tacit.service.running import DOORS, Listener, _bound, _doors, _Server, _settings
 
-REPORTS = 20_000
+REPORTS, MORE = 6_000, 20_000
+"""With every change, and before a merge."""
 CPU_US = 1000.0
 """Of the server per report: 1,000 reports per second of one core."""
 
 
-def test_nothing_is_lost_under_24_connections():
+@pytest.mark.parametrize("reports", [REPORTS, pytest.param(MORE, marks=pytest.mark.slow)])
+def test_nothing_is_lost_under_24_connections(reports):
     """Every acknowledged report is in the database, nothing else is, and a core does a thousand per second."""
-    with row_load.shuffling() as parties, row_load.flood(parties, each=REPORTS // 2) as clients:
+    with row_load.shuffling() as parties, row_load.flood(parties, each=reports // 2) as clients:
         found = row_load.sustain(parties, clients, lambda: row_load.stored(parties))
-    assert found["statuses"] == {"201": REPORTS}
+    assert found["statuses"] == {"201": reports}
     assert (found["lost"], found["invented"], found["server_errors"], found["unanswered"]) == (0, 0, 0, 0)
     assert 1600 <= found["envelope_bytes"] < 2000
     assert found["cpu_us_per_report"] <= CPU_US

@@ -18,6 +18,7 @@ def test_older_databases_other_schemas_and_wrong_clocks(part):
     assert row["met"], row
 
 
+@pytest.mark.slow  # an older copy of the other kind of database is restored above
 def test_an_older_copy_of_a_postgres_database():
     row = row_restored.postgres()
     if row["measured"] == "not run":

@@ -9,7 +9,11 @@ from chaos.parties import fast_directory
 SIZE = row_shape.SCALES["ci"]
 
 
-@pytest.fixture(scope="module", params=row_shape.TRUSTS)
+# A curator and a shuffler with every change; local trust, whose channel sends no other requests, before a merge.
+TRUSTS = [pytest.param(trust, marks=pytest.mark.slow if trust == "local" else ()) for trust in row_shape.TRUSTS]
+
+
+@pytest.fixture(scope="module", params=TRUSTS)
 def seen(request):
     """A whole stage through the services, from extreme lives to what the learner has learned."""
     return row_shape.lived(request.param, SIZE["people"])

@@ -136,9 +136,12 @@ def test_a_step_that_is_cut_short_leaves_no_trace(world):
     assert collector.release(NOWHERE) == stored
 
 
-def test_an_exit_inside_of_open_release_or_take_leaves_nothing_behind_on_postgres(postgres):
-    found = script("study_crashes.py", "test-local", "open", "release", "take", postgres.database())
-    assert found["edges"] >= 16
+@pytest.mark.parametrize(
+    ("steps", "edges"), [(("release",), 5), pytest.param(("open", "release", "take"), 16, marks=pytest.mark.slow)]
+)
+def test_an_exit_inside_of_open_release_or_take_leaves_nothing_behind_on_postgres(postgres, steps, edges):
+    found = script("study_crashes.py", "test-local", *steps, postgres.database())
+    assert found["edges"] >= edges
     assert set(found["found"].values()) == {0}, found
 
 
@@ -391,8 +394,9 @@ def _found(collector: Collector, postgres, text: bytes) -> bool:
 # histories
 
 
-def test_histories_on_postgres_show_nothing(postgres):
-    for seed in range(8):
+@pytest.mark.parametrize("histories", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_histories_on_postgres_show_nothing(postgres, histories):
+    for seed in range(histories):
         assert history(seed, crashes=seed % 2 == 0, database=postgres.new()) == [], seed
 
 

@@ -131,7 +131,15 @@ def apart(bundle):
 
 
 @pytest.mark.parametrize(
-    ("trust", "declared"), [("central", {}), ("shuffle", {}), ("local", {}), ("shuffle", DECLARED), ("local", RETURNS)]
+    ("trust", "declared"),
+    [
+        # Every trust model once; the same with nothing declared before a merge.
+        ("central", {}),
+        ("shuffle", DECLARED),
+        ("local", RETURNS),
+        pytest.param("shuffle", {}, marks=pytest.mark.slow),
+        pytest.param("local", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_the_services_learn_bit_for_bit_what_the_study_learns(tmp_path, trust, declared):
     design = design_of(trust, **declared)

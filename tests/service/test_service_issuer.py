@@ -172,8 +172,9 @@ def test_internal_calls_need_the_secret_and_stages_their_order(house):
     assert slug(house.internal("PUT", "/v1/stages/x")) == "not-found"
 
 
-def test_no_mutated_body_or_credential_makes_it_fail(house):
-    """3,000 of them: 0 answers of 500 and above, 0 signatures, 0 tokens counted."""
+@pytest.mark.parametrize("mutants", [600, pytest.param(3000, marks=pytest.mark.slow)])
+def test_no_mutated_body_or_credential_makes_it_fail(house, mutants):
+    """0 answers of 500 and above, 0 signatures, 0 tokens counted."""
     house.internal("PUT", "/v1/stages/0")
     (person,) = house.list.enrol(1)
     good = house.wallet().request(0)
@@ -184,7 +185,7 @@ def test_no_mutated_body_or_credential_makes_it_fail(house):
     for one in shapes:
         bodies += [json.dumps({**plain, name: one}).encode() for name in plain]
         bodies.append(json.dumps({**plain, "more": one}).encode())
-    while len(bodies) < 3000:
+    while len(bodies) < mutants:
         data = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             place, kind = rng.randrange(len(data)), rng.random()
@@ -202,11 +203,11 @@ def test_no_mutated_body_or_credential_makes_it_fail(house):
         ("POST", "/v1/tokens", {"content": body, "headers": headers[0 if place % 10 else rng.randrange(4)]})
         for place, body in enumerate(bodies)
     ]
-    replies = [reply for start in range(0, 3000, 500) for reply in house.call(*requests[start : start + 500])]
+    replies = [reply for start in range(0, mutants, 500) for reply in house.call(*requests[start : start + 500])]
     assert {reply.status_code for reply in replies} <= {400, 401, 403, 413}
     # And with a good credential: every one that is no request is refused, and none is counted.
     broken = [body for body in bodies if not _is_request(body)]
-    assert len(broken) > 500
+    assert len(broken) > mutants // 6
     replies = house.call(*[("POST", "/v1/tokens", {"content": body, "headers": bearer(person)}) for body in broken])
     assert {slug(reply) for reply in replies} <= {"malformed", "too-large"}
     assert house.internal("GET", "/v1/status").json()["stages"][0]["tokens"] == 0

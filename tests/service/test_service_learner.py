@@ -186,6 +186,8 @@ def test_incomplete_configurations_are_refused(place, monkeypatch):
 CANARIES = ("canary-person", "203.0.113.77", "canary-agent")
 
 
+# With every change keys rotate in `test_chaos_replay`, and canaries are looked for in `test_chaos_shape`.
+@pytest.mark.slow
 def test_keys_rotate_under_load_and_nothing_of_anybody_reaches_the_learner(tmp_path):
     """Two stages of real processes: keys of both parties rotate while devices send, and every report is counted."""
     design = design_of("shuffle")

@@ -27,12 +27,12 @@ def crashes(*words: str) -> dict:
     "kind",
     [
         "shuffle",
-        "local",
+        "test-local",
+        pytest.param("local", marks=pytest.mark.slow),
         pytest.param("central", marks=pytest.mark.slow),
         pytest.param("factorization", marks=pytest.mark.slow),
         pytest.param("test-stamped", marks=pytest.mark.slow),
         pytest.param("gradient", marks=pytest.mark.slow),
-        pytest.param("test-local", marks=pytest.mark.slow),
         pytest.param("test-central", marks=pytest.mark.slow),
     ],
 )
