@@ -56,9 +56,14 @@ class FakeInternal:
             case ("PUT", ["v1", "stages", stage, "questions", question]):
                 asked = Bundle.parse(content)
                 assert (asked["stage"], asked["question"]) == (int(stage), int(question))
-                if asked.channel is not None:
-                    self.collector.open(content)
-                self.bundle = content
+                # Whoever sees that the stage is open must find its bundle.
+                before, self.bundle = self.bundle, content
+                try:
+                    if asked.channel is not None:
+                        self.collector.open(content)
+                except BaseException:
+                    self.bundle = before
+                    raise
                 return httpx.Response(201)
             case ("POST", ["v1", "stages", _, "questions", _, "release"]):
                 return httpx.Response(200, content=self.collector.release(Head.from_text(content.decode())))
