@@ -65,9 +65,10 @@ def test_the_page_shows_what_is_committed(name):
     assert table(cells, measures) in page
 
 
-def test_the_page_shows_which_runs_kept_their_budget():
+@pytest.mark.parametrize("name", ["titration-budget", "titration-budget-large"])
+def test_the_page_shows_which_runs_kept_their_budget(name):
     page = (ROOT / "docs" / "cases" / "titration.md").read_text(encoding="utf-8")
-    _, cells = finished("titration-budget")
+    _, cells = finished(name)
     assert len(cells) == 2
     assert titration_budget.table(cells) in page
     for cell in cells:
