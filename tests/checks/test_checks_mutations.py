@@ -116,11 +116,10 @@ def test_an_unknown_watchman_is_refused():
         examine("x", ORIGINALS["plan"], watchmen=("audits",))
 
 
-def test_the_committed_run_has_todays_rows_names_what_it_lacks_and_nothing_alarms():
-    asked, page = COMMITTED.settings, (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
-    assert set(COMMITTED.rows) <= set(all_rows(asked.epsilon, asked.delta))
-    assert ("Not made yet" in page) == bool(missing(COMMITTED))
-    assert all(name in page for name in missing(COMMITTED))
+def test_the_committed_run_has_todays_rows_and_nothing_alarms():
+    asked = COMMITTED.settings
+    assert set(COMMITTED.rows) == set(all_rows(asked.epsilon, asked.delta))
+    assert list(missing(COMMITTED)) == []
     assert asked.trials == 1_000_000
     assert list(alarming(COMMITTED.findings)) == []
     (integers,) = [f for f in COMMITTED.findings if f.calibration == AS_PRINTED]
@@ -131,6 +130,17 @@ def test_the_committed_run_has_todays_rows_names_what_it_lacks_and_nothing_alarm
     }  # fmt: skip
 
 
+def test_a_page_names_what_was_not_made_yet():
+    record = load_audit(ROOT / "results" / "audit")
+    name, bug = list(record.rows)[-1], next(iter(record.mutations))
+    del record.rows[name], record.mutations[bug]
+    lacking = missing(record)
+    assert len(lacking) == 2
+    assert name in lacking[0]
+    assert bug in lacking[1]
+    assert f"**Not made yet:** {', '.join(lacking)}." in render_page(record)
+
+
 def test_the_committed_run_is_tight():
     found = {f.name: f for f in COMMITTED.findings if f.kind == "mechanism"}
     for name in ("laplace", "gaussian", "binomial", "rr"):
@@ -139,9 +149,8 @@ def test_the_committed_run_is_tight():
 
 
 def test_the_committed_run_caught_every_bug_and_flagged_nothing():
-    lacking = {name.partition(" ")[2] for name in missing(COMMITTED) if name.startswith(("bug", "original"))}
-    assert set(COMMITTED.mutations) == set(MUTATIONS) - lacking
-    assert set(COMMITTED.originals) == set(ORIGINALS) - lacking
+    assert set(COMMITTED.mutations) == set(MUTATIONS)
+    assert set(COMMITTED.originals) == set(ORIGINALS)
     for name, caught in COMMITTED.mutations.items():
         assert set(MUTATIONS[name].expected) <= set(caught.by), name
     assert [name for name, caught in COMMITTED.originals.items() if caught.by] == []
