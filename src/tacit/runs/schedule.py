@@ -44,10 +44,11 @@ __all__ = ["SeedFailed", "Task", "run_tasks"]
 
 POLL_SECONDS: Final = 0.1
 TRIAL_SECONDS: Final = 1.5
-"""Unless told how many workers to use, try so long without any: short work is done before a process has started."""
+"""Unless told how many workers to use, try so long without any: short work is done before a process has started.
+
+Seconds of the processor: on a busy machine work takes longer, and processes would make it busier."""
 WAITING: Final = 4.0
-"""Of the processor: on a busy machine work takes longer, and processes would make it busier. The trial of somebody who
-waits for something else than the processor (a simulator of its own) ends after so many times its seconds."""
+"""A trial that waits for something else than the processor (a simulator of its own) ends after so many times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
