@@ -48,7 +48,7 @@ TRIAL_SECONDS: Final = 1.5
 
 Seconds of the processor: on a busy machine work takes longer, and processes would make it busier."""
 WAITING: Final = 4.0
-"""A trial that waits for something else than the processor (a simulator of its own) ends after so many times as long."""
+"""A trial that waits for something else than the processor (a simulator of its own) ends after so many times that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
