@@ -7,9 +7,11 @@
 
 With a budget of what may be lost against a baseline: bucb, under local trust ldp-rts, whatever the trust model.
 
-Steps are pooled (`pooled=true`, `staged=false`) exactly where the world is *declared* stationary: transitions and
+Steps are pooled (`pooled=...`, `staged=false`) exactly where the world is *declared* stationary: transitions and
 rewards do not depend on the step. That is a statement about the world that somebody makes in public, before any data;
-it is never looked up in data. A wrong one costs regret, never privacy.
+it is never looked up in data. A wrong one costs regret, never privacy. Pooled steps of bucb weigh what they saw
+(`pooled=weighed`) where the world has a table. People and live worlds, whose steps are alike in the mean at best, and
+whatever has a declared support or a loss budget keep plain sums (`pooled=true`), as they were measured.
 
 The batches of bucb do not fit where pure differential privacy, printed calibrations or constants with a theorem, a
 batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. The
@@ -67,6 +69,8 @@ class Situation:
     """How often it plans, where that is fixed beforehand (a study); None: after every user."""
     budget: bool = False
     """Whether there is a budget of what may be lost against a baseline."""
+    table: bool = False
+    """Whether the declaration is about a table, and all its counters are released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +90,10 @@ def choose_learner(here: Situation) -> Choice:
     """The learner to use in a situation.
 
     >>> river = {"horizon": 6, "states": 4, "actions": 2, "episodes": 20_000}
-    >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, **river)).words
-    'auto: bucb:pooled=true, because batches carry least noise under shuffle trust; the world is declared stationary'
+    >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, table=True, **river)).words
+    'auto: bucb:pooled=weighed, because batches carry least noise under shuffle trust; the world is declared stationary'
+    >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, **river)).learner
+    'bucb:pooled=true'
     >>> choose_learner(Situation(trust="local", epsilon=1.0, delta=0.0, stationary=False, **river)).learner
     'ldp-rts'
     >>> choose_learner(Situation(trust="local", epsilon=8.0, delta=0.0, stationary=False, **river)).learner
@@ -107,7 +113,8 @@ def choose_learner(here: Situation) -> Choice:
     obstacle = _obstacle(here)
     if obstacle is None:
         because = f"batches carry least noise under {here.trust} trust; {declared}"
-        return Choice(learner="bucb:pooled=true" if here.stationary else "bucb", because=because)
+        pooled = "bucb:pooled=weighed" if here.table else "bucb:pooled=true"
+        return Choice(learner=pooled if here.stationary else "bucb", because=because)
     if here.constants == "theory":
         return Choice(learner="private-ucb-vi", because=obstacle)
     # Pooled counters move by H in one cell: under noise, running totals keep the steps apart.

@@ -9,7 +9,9 @@ exploits lower bounds and releases nothing. What it does with a release is post-
 3. unknown rows are worth half of what remains.
 
 `pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
-`pooled=tested` pools them until the released counts refute it (`tested_bucb`).
+`pooled=weighed` is the same declaration, and every step of a row weighs what it saw against its noise, as its batches
+do: where nobody can be yet, a step would add noise only. `pooled=tested` pools steps in this way
+until the released counts refute it (`tested_bucb`).
 `start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
 Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
 `constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
@@ -86,12 +88,15 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         noise: BatchNoise,
         z: float | None = None,
         pooled: bool = False,
+        weighed: bool = False,
         name: str = "bucb",
         sizes: tuple[int, ...] | None = None,
         start: Policy | None = None,
     ) -> None:
         require(shape.staged, "bucb takes counts that keep the steps apart (staged)", shape.staged)
         self.name, self.shape, self.pooled = name, shape, pooled
+        self.weighed = weighed
+        """Whether the steps of a pooled row weigh what they saw; otherwise all of them weigh the same."""
         self.start = start
         """What the first batch follows; None: every action alike."""
         self.constants: Constants = "practical"
@@ -197,18 +202,19 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     def model(self, belief: BUCBBelief) -> tuple[Any, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        L, B = 1 if self.pooled else H, len(belief.users)
+        together = self.pooled and self.weighed
+        W, B = 1 if self.pooled and not together else H, len(belief.users)  # one weight for all steps, or one for each
         covariance = self.covariance[:B, :B]
         kept = self._kept()
-        steps = H if self.pooled else 1
-        even = np.broadcast_to(steps * belief.users / (S * A), (L, S, A, B))
-        weights, variance = row_weights(even, covariance)
+        even = np.broadcast_to(H / W * belief.users / (S * A), (W, S, A, B))
+        weights, variance = row_weights(even, covariance, together=together)
         rho = first_states(belief, weights[0, 0, 0], float(variance[0, 0, 0]) * 2.0 * kept[1][0])
         model = self._rows(belief, weights, variance, kept)
         for _ in range(ROUNDS):
             # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / SA
-            met = np.stack([self._met(belief, b, model, rho) for b in range(B)], axis=-1)
-            weights, variance = row_weights(MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even, covariance)
+            met = np.stack([self._met(belief, b, model, rho, W) for b in range(B)], axis=-1)
+            seen = MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even
+            weights, variance = row_weights(seen, covariance, together=together)
             model = self._rows(belief, weights, variance, kept)
         return model, rho
 
@@ -219,17 +225,16 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         return np.append(moves, 0.0), rewards
 
     def _rows(self, belief: BUCBBelief, weights: Floats, variance: Floats, kept: tuple[Floats, Floats]) -> Rows:
-        L, S, A = variance.shape
+        L, S, A = 1 if self.pooled else self.shape.horizon, self.shape.num_states, self.shape.num_actions
         model = Rows(P=np.zeros((L, S, A, S)), **{name: np.zeros((L, S, A)) for name in Rows._fields[1:]})
         weighted_rows(
             belief.transitions, belief.visits, belief.rewards, weights, variance, *kept, self.pooled, model
         )  # fmt: skip
         return model
 
-    def _met(self, belief: BUCBBelief, b: int, model: Rows, rho: Floats) -> Floats:
-        """How often the people of a batch met each row, according to the model."""
-        L, S, A = model.r.shape
-        found = np.zeros((L, S, A))
+    def _met(self, belief: BUCBBelief, b: int, model: Rows, rho: Floats, steps: int) -> Floats:
+        """How often the people of a batch met each row [steps,S,A], according to the model."""
+        found = np.zeros((steps, *model.r.shape[1:]))
         shares, users = belief.shares[b], float(belief.users[b])
         if len(shares) == 0 and self.start is None:
             # Uniform play: everybody's visits, spread over the actions
@@ -244,18 +249,16 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     def _met_at_start(self, users: float, start: Policy, model: Rows, rho: Floats, found: Floats) -> None:
         at, table = rho * users, start.probabilities(self.shape.num_actions)
         for h in range(self.shape.horizon):
-            stage = min(h, len(found) - 1)
             each = at[:, np.newaxis] * table[h]
-            found[stage] += each
-            at = np.einsum("sa,sat->t", each, model.P[stage])
+            found[min(h, len(found) - 1)] += each
+            at = np.einsum("sa,sat->t", each, model.P[min(h, len(model.P) - 1)])
 
     def _met_uniformly(self, users: float, model: Rows, rho: Floats, found: Floats) -> None:
         at = rho * users
         for h in range(self.shape.horizon):
-            stage = min(h, len(found) - 1)
             each = at[:, np.newaxis] / found.shape[2]
-            found[stage] += each
-            at = np.einsum("sa,sat->t", np.broadcast_to(each, found.shape[1:]), model.P[stage])
+            found[min(h, len(found) - 1)] += each
+            at = np.einsum("sa,sat->t", np.broadcast_to(each, found.shape[1:]), model.P[min(h, len(model.P) - 1)])
 
 
 def first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Floats:

@@ -1,7 +1,7 @@
 """BUCB with constants 'valid': the same batches, planned in bands that contain V* with probability 1 - β.
 
 Bands (`tacit.planning.valid_bands`, Lemma W4 (valid bands)) hold whatever the policies were, so everything around them
-is free. A quarter of every mixture is optimistic for their upper ends, the others follow the practical rule among the
+is free. An eighth of every mixture is optimistic for their upper ends, the others follow the practical rule among the
 actions that the bands do not exclude; the last batch is cautious for their lower ends. Ties go to the practical rule.
 """
 

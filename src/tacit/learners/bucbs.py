@@ -24,10 +24,13 @@ def make_bucb(request: StageRequest) -> BUCB:
         "episodes": request.episodes,
         "noise": request.noise,
         "z": request.z,
-        "pooled": request.options.get("pooled", "false") == "true",
+        "pooled": request.options.get("pooled", "false") in ("true", "weighed"),
+        "weighed": request.options.get("pooled") == "weighed",
         "sizes": request.sizes,
     }
     tested = request.options.get("pooled") == "tested"
+    if common["weighed"] and request.shape.support is not None:
+        raise NotSupported("bucb:pooled=weighed weighs all counters; use pooled=true with a declared support")
     if tested and (request.constants == "valid" or request.shape.support is not None or request.budget is not None):
         raise NotSupported(
             "bucb:pooled=tested asks the counts by the practical rule, over all counters and without a loss budget; "

@@ -225,7 +225,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_conservative,
         options={
-            "pooled": ("false", "true", "tested"),
+            "pooled": ("false", "true", "weighed", "tested"),
             "start": ("uniform", "baseline"),
             "without": ("nothing", "variance", "weights", "projection"),
         },

@@ -12,8 +12,8 @@ over the cells of transitions and of rewards (one, zero) in rows whose total is 
 the world does not depend on the step every term is at most 1 on average: u_h is the variance of x_h - n_h p, and the
 rest is what fitting p takes and adds. Steps are pooled while T ≤ M + REFUSED √V, M the number of terms and V = 2 Σ
 m/(m-1) · steps/(steps-1) over them, for residuals add up to zero over the cells of a row and nearly so over its steps;
-they are kept apart otherwise. The question is asked anew before every batch. A heuristic, as the practical rule is.
-Differences that the noise hides are pooled, too: then the pooled model is the better one.
+they are kept apart otherwise. Pooled steps weigh what they saw. The question is asked anew before every batch. A
+heuristic, as the practical rule is. Differences that the noise hides are pooled, too: then the pooled model is better.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TestedBUCB(BUCB):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "pooled": False})
-        self._together = BUCB(**{**given, "pooled": True})
+        self._together = BUCB(**{**given, "pooled": True, "weighed": True})
 
     def model(self, belief: BUCBBelief) -> tuple[Any, Floats]:
         """The model in which everything is planned: pooled, or with the steps apart."""

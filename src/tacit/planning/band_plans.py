@@ -1,6 +1,6 @@
 """Planning in valid bands: optimism and caution that are proved, and the practical rule where they cannot tell.
 
-Of `optimistic_plans` every fourth is greedy for the upper bounds U of Q*, the first for U itself and the following ones
+Of `optimistic_plans` every eighth is greedy for the upper bounds U of Q*, the first for U itself and the following ones
 with the visits that those before them will make; the others are greedy for the practical rule among the actions that
 are not excluded, U(s,a) ≥ L(s). Where actions tie - all of them do while the bands are as wide as what remains - the
 practical rule decides. `cautious_plan` is greedy for the lower bounds, ties likewise.
@@ -22,7 +22,7 @@ from tacit.tiers import tiered
 
 __all__ = ["cautious_plan", "optimistic_plans"]
 
-EVERY: Final = 4
+EVERY: Final = 8
 """One of so many policies of a mixture is optimistic for the bands, the others for the practical rule."""
 
 

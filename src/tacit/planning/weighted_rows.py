@@ -66,31 +66,36 @@ def weighted_rows(
     pooled: bool,
     model: Rows,
 ) -> None:
-    """Write the model of batches [B,H,...] under weights [L,S,A,B]; variance [L,S,A] is w'Σw before projection.
+    """Write the model of batches [B,H,...] under weights [W,S,A,B]; variance [W,S,A] is w'Σw before projection.
 
-    `kept_moves` [H] and `kept_rewards` [H] are what the projection leaves of a variance at each step.
+    W is H, or 1 where all steps of a pooled row weigh the same. `kept_moves` [H] and `kept_rewards` [H] are what the
+    projection leaves of a variance at each step.
     """
     B, H, S, A = visits.shape
+    last_weight = weights.shape[0] - 1
     row = np.zeros(S)
     for stage in range(1 if pooled else H):
         first, stop = (0, H) if pooled else (stage, stage + 1)
-        moves, cells = 0.0, 0.0
-        for h in range(first, stop):
-            moves += kept_moves[h]
-            cells += kept_rewards[h]
         for s in range(S):
             for a in range(A):
                 row[:] = 0.0
                 seen, reward = 0.0, 0.0
+                v = 0.0
                 for h in range(first, stop):
+                    v = max(v, variance[min(h, last_weight), s, a])
+                # Σ_h v_h kept_h, as the largest v_h times a sum of shares
+                moves, cells = 0.0, 0.0
+                for h in range(first, stop):
+                    share = variance[min(h, last_weight), s, a] / v if v > 0.0 else 1.0
+                    moves += share * kept_moves[h]
+                    cells += share * kept_rewards[h]
                     for b in range(B):
-                        w = weights[stage, s, a, b]
+                        w = weights[min(h, last_weight), s, a, b]
                         seen += w * visits[b, h, s, a]
                         reward += w * rewards[b, h, s, a]
                         if h < H - 1:
                             for t in range(S):
                                 row[t] += w * transitions[b, h, s, a, t]
-                v = variance[stage, s, a]
                 model.count_variance[stage, s, a] = v * moves
                 model.reward_variance[stage, s, a] = v * cells
                 last = not pooled and stage == H - 1
@@ -202,9 +207,9 @@ def _visits_work(model: Rows, rho: Floats, policies: Ints, users: Floats, found:
 @tiered(_visits_work)
 @kernel
 def mixture_visits(model: Rows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> None:
-    """Add the visits that users[j] of each policy[j,h,s] make in the model to found[L,S,A]."""
+    """Add the visits that users[j] of each policy[j,h,s] make in the model to found[L,S,A], step by step if L = H."""
     J, H, S = policies.shape
-    L = found.shape[0]
+    L, last_found = model.P.shape[0], found.shape[0] - 1
     for j in range(J):
         at = rho * users[j]
         for h in range(H):
@@ -213,21 +218,22 @@ def mixture_visits(model: Rows, rho: Floats, policies: Ints, users: Floats, foun
             for s in range(S):
                 if at[s] > 0.0:
                     a = policies[j, h, s]
-                    found[stage, s, a] += at[s]
+                    found[min(h, last_found), s, a] += at[s]
                     for t in range(S):
                         following[t] += at[s] * model.P[stage, s, a, t]
             at = following
 
 
-def row_weights(visits: Floats, covariance: Floats) -> tuple[Floats, Floats]:
+def row_weights(visits: Floats, covariance: Floats, *, together: bool = False) -> tuple[Floats, Floats]:
     """Weights [L,S,A,B] of the batches in every row for expected visits m [L,S,A,B], and the variance w'Σw [L,S,A].
 
-    w = (Σ + diag(m/4))⁻¹ m, scaled to a largest one of 1: a batch counts for what it has seen against its noise.
+    w = (Σ + diag(m/4))⁻¹ m, scaled to a largest one of 1: a batch counts for what it has seen against its noise. Rows
+    `together` are steps of one pooled row, whose noises are independent: the same formula, one scale for all of them.
     """
     B = visits.shape[-1]
     system = covariance + np.eye(B) * (visits[..., np.newaxis] / 4.0)
     raw = np.linalg.solve(system, visits[..., np.newaxis])[..., 0]
     kept = np.maximum(raw, 0.0)
-    weights = kept / np.maximum(kept.max(axis=-1, keepdims=True), 1e-300)
+    weights = kept / np.maximum(kept.max(axis=(0, -1) if together else -1, keepdims=True), 1e-300)
     variance = np.einsum("lsab,bc,lsac->lsa", weights, covariance, weights)
     return weights, variance

@@ -14,8 +14,8 @@ from typing import Final
 from tacit.ids import TITRATION_ID
 
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS", "learner_revision",
-    "revision_of", "world_revision",
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WITH_OPTION", "WORLDS",
+    "learner_revision", "revision_of", "world_revision",
 ]  # fmt: skip
 
 Changes = tuple[str, ...]
@@ -53,6 +53,9 @@ WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
     for mechanism in ("subset", "oue")
 }
 """Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
+
+WITH_OPTION: Final[Mapping[str, Changes]] = {"bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",)}
+"""Changes of a learner with an option, whatever the mechanism; its other goldens stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
@@ -101,7 +104,8 @@ DEALT: Final = "0.6.0: simulated people are dealt their places in small worlds t
 SUPPORTED: Final[Mapping[str, Changes]] = {"subset": (DEALT,), "oue": (DEALT,)}
 """Changes of a mechanism that concern runs over a declared support; its other goldens stay."""
 
-RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (), "none": ()}
+EIGHTH: Final = "0.7.0: one policy in eight is optimistic for the bands; one in four was"
+RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (EIGHTH,), "none": ()}
 """The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
 
 WORLDS: Final[Mapping[str, Changes]] = {
@@ -120,9 +124,12 @@ def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> s
     ('dp-ucbvi r1', 'dp-ucbvi r2')
     >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
     'ldp-psrl r2'
+    >>> learner_revision("bucb", {"pooled": "tested"}, "correlated")
+    'bucb r2'
     """
     names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
-    own = tuple(change for known in names for change in WITH_MECHANISM.get((known, mechanism), ()))
+    tables = (WITH_OPTION.get(known, ()) + WITH_MECHANISM.get((known, mechanism), ()) for known in names)
+    own = tuple(change for changes in tables for change in changes)
     return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 
 

@@ -138,6 +138,9 @@ class RunDirectory:
         `parts`: whether there will be parts, so more than one seed.
         """
         if self.begun:
+            if parts and not self.finished:  # a copy may have left an empty directory out
+                with writing_to(self.path):
+                    make_directory(self.path / "seeds")
             return
         with writing_to(self.path):
             make_directory(self.path / "seeds" if parts else self.path)

@@ -1,7 +1,7 @@
-"""The experiment `frontier/missed`: cells of the frontier that missed their target, again with 200 other seeds.
+"""The experiment `frontier/missed`: cells of the frontier that missed a target once, again with 1,000 other seeds.
 
 The frontier has 20 seeds per cell, and targets were set in hundredths. Whether a miss is chance or real is decided by
-the 95% interval of the mean over seeds that nobody had looked at (1000 to 1199): real if all of it is above the target.
+the 95% interval of the mean over seeds that nobody had looked at (2000 to 2999): real if all of it is above the target.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tacit.runs.figures import FigureSpec
 
 __all__ = ["FIGURES", "MISSED", "SUMMARY", "Miss", "runs", "summary_table"]
 
-SUMMARY: Final = "the cells of the frontier that missed a target, with 200 fresh seeds"
-SEEDS: Final = {"smoke": 2, "paper": 200}
-FIRST_SEED: Final = 1000
+SUMMARY: Final = "the cells of the frontier that missed a target once, with 1,000 fresh seeds"
+SEEDS: Final = {"smoke": 2, "paper": 1000}
+FIRST_SEED: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def summary_table(
     before: Mapping[tuple[str, str], tuple[float, float, float]],
     again: Mapping[tuple[str, str], tuple[float, float, float]],
 ) -> str:
-    """Target, share with 20 seeds and with 200 others, and what became of the miss, as a Markdown table."""
-    lines = ["| cell | target | 20 seeds | 200 fresh seeds (95%) | |", "|---|---|---|---|---|"]
+    """Target, share with 20 seeds and with 1,000 others, and what became of the miss, as a Markdown table."""
+    lines = ["| cell | target | 20 seeds | 1,000 fresh seeds (95%) | |", "|---|---|---|---|---|"]
     for miss in MISSED:
         key = miss.environment, miss.run
         mean, low, high = again[key]

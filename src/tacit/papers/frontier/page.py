@@ -57,9 +57,9 @@ NAMES: Final = ("riverswim", "random-mdp S=5 A=3 H=5", "random-mdp S=8 A=3 H=6",
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "central": {"learner": "bucb", "trust": "central"},
-    "central, pooled": {"learner": "bucb:pooled=true", "trust": "central"},
+    "central, pooled": {"learner": "bucb:pooled=weighed", "trust": "central"},
     "shuffle": {"learner": "bucb", "trust": "shuffle"},
-    "shuffle, pooled": {"learner": "bucb:pooled=true", "trust": "shuffle"},
+    "shuffle, pooled": {"learner": "bucb:pooled=weighed", "trust": "shuffle"},
     "local, one-bit returns": {"learner": "ldp-rts", "trust": "local"},
     "local, counts": {"learner": "ldp-obi:staged=false", "trust": "local"},
     "central, running totals": {"learner": "dp-ucbvi", "trust": "central", "mechanism": "batched-factorization"},

@@ -1,7 +1,7 @@
 """The experiment `frontier/tested`: pooling steps where nobody knows whether the world depends on the step.
 
     apart     bucb, every step with a model of its own
-    pooled    bucb:pooled=true, told that all steps are alike, rightly or not
+    pooled    bucb:pooled=weighed, told that all steps are alike, rightly or not
     tested    bucb:pooled=tested, pools until the released counts refute it
 
 On two worlds whose steps are alike, and on a random MDP of four states and six steps that drifts: each step is mixed
@@ -28,7 +28,7 @@ WORLDS: Final = {
     "half as different": f"{DRIFTING}0.5",
     "a fifth as different": f"{DRIFTING}0.2",
 }
-LEARNERS: Final = {"apart": "bucb", "pooled": "bucb:pooled=true", "tested": "bucb:pooled=tested"}
+LEARNERS: Final = {"apart": "bucb", "pooled": "bucb:pooled=weighed", "tested": "bucb:pooled=tested"}
 CLAIMS: Final = (("central", 1.0), ("central", 10.0), ("shuffle", 1.0), ("shuffle", 10.0))
 
 
