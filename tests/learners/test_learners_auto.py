@@ -39,8 +39,8 @@ def stepwise() -> TabularMDP:
     ("trust", "pooled", "staged"),
     [
         ("none", "ucbvi:staged=false", "ucbvi"),
-        ("central", "bucb:pooled=true", "bucb"),
-        ("shuffle", "bucb:pooled=true", "bucb"),
+        ("central", "bucb:pooled=weighed", "bucb"),
+        ("shuffle", "bucb:pooled=weighed", "bucb"),
         ("local", "ldp-obi:staged=false", "ldp-obi"),
     ],
 )

@@ -38,6 +38,10 @@ def flat(value) -> list[bytes]:
     return [np.asarray(value).tobytes()]
 
 
+def rows_of_nothing(L: int, S: int, A: int) -> Rows:
+    return Rows(np.zeros((L, S, A, S)), *(np.zeros((L, S, A)) for _ in range(4)))
+
+
 def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
     """Every tiered kernel with arguments of its own."""
     H, S, A, B = size
@@ -53,16 +57,17 @@ def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
         model = rows_of(rng, L, S, A)
         yield optimists, (model, rho, 1.0, 25.0, 40.0, rng.random((4, H, S)), np.zeros((4, H, S), dtype=np.int64))
         yield pessimist, (model, H, 0.5, rng.random((H, S)))
-        yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), np.zeros((L, S, A)))
+        for steps in {L, H}:
+            yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), np.zeros((steps, S, A)))
         counts = (
             rng.normal(3.0, 5.0, (B, H, S, A, S)),
             rng.normal(9.0, 9.0, (B, H, S, A)),
             rng.normal(size=(B, H, S, A)),
         )
-        blank = Rows(np.zeros((L, S, A, S)), *(np.zeros((L, S, A)) for _ in range(4)))
         kept = rng.random(H), rng.random(H)
-        noise = rng.exponential(9.0, (L, S, A))
-        yield weighted_rows, (*counts, rng.random((L, S, A, B)), noise, *kept, L == 1, blank)
+        for steps in {L, H}:
+            noise, blank = rng.exponential(9.0, (steps, S, A)), rows_of_nothing(L, S, A)
+            yield weighted_rows, (*counts, rng.random((steps, S, A, B)), noise, *kept, L == 1, blank)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -79,7 +84,7 @@ def test_both_forms_give_the_same_bits(size, seed):
     assert len(seen) == 8
 
 
-@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true", "sdp-bucb"])
+@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true", "bucb:pooled=weighed", "sdp-bucb"])
 def test_a_run_is_the_same_in_both_tiers(monkeypatch, learner):
     config = RunConfig(
         environment="riverswim", learner=learner, episodes=400, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6

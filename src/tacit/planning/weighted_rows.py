@@ -98,7 +98,7 @@ def weighted_rows(
                                 row[t] += w * transitions[b, h, s, a, t]
                 model.count_variance[stage, s, a] = v * moves
                 model.reward_variance[stage, s, a] = v * cells
-                last = not pooled and stage == H - 1
+                last = stage == H - 1 and (H == 1 or not pooled)  # no successors: a row rests on its visits
                 deciding = 2.0 * v * cells if last else v * moves
                 kept, mean = row_model(row, seen, reward, v * moves, model.P[stage, s, a])
                 if last:
