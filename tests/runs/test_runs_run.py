@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -325,6 +326,18 @@ def test_a_run_that_was_killed_before_it_had_begun_begins_again(kept, tmp_path):
         file.unlink()
     if "seeds" not in kept:
         (out / "seeds").rmdir()
+    tacit.run(**SMALL, seeds=2, workers=1, out=out)
+    assert (out / "results.parquet").read_bytes() == rows
+
+
+def test_a_run_that_was_copied_without_its_empty_directory_goes_on(tmp_path):
+    """Version control keeps no empty directories: a run that had begun, and had no seed yet, has lost one there."""
+    out = tmp_path / "run"
+    tacit.run(**SMALL, seeds=2, workers=1, out=out)
+    rows = (out / "results.parquet").read_bytes()
+    shutil.rmtree(out / "seeds")
+    for file in [file for file in out.iterdir() if file.name not in ("config.json", "privacy.json")]:
+        file.unlink()
     tacit.run(**SMALL, seeds=2, workers=1, out=out)
     assert (out / "results.parquet").read_bytes() == rows
 
