@@ -29,6 +29,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Final, Literal, TypeAlias, get_args
 
 from tacit.accounting.wording import learned, odds
@@ -338,6 +339,7 @@ class PrivacyClaim:
         )
 
 
+@cache
 def no_privacy() -> PrivacyClaim:
     """The claim that promises nothing, and says so.
 

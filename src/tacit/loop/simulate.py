@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -86,8 +87,12 @@ def log_checkpoints(episodes: int, count: int = 100) -> Ints:
     >>> log_checkpoints(1000, count=4).tolist()
     [1, 10, 100, 1000]
     """
-    episodes = require_count("episodes", episodes)
-    grid = np.unique(np.rint(np.geomspace(1, episodes, num=require_count("count", count, least=2))).astype(np.int64))
+    return _grid(require_count("episodes", episodes), require_count("count", count, least=2)).copy()
+
+
+@lru_cache(maxsize=64)
+def _grid(episodes: int, count: int) -> Ints:
+    grid = np.unique(np.rint(np.geomspace(1, episodes, num=count)).astype(np.int64))
     grid[-1] = episodes
     return grid
 

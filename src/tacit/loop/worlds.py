@@ -14,6 +14,7 @@ An environment of another package may be a `World` itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -285,12 +286,16 @@ class _Tabular:
 
     def values(self) -> tuple[float, float]:
         """V* and the value of the uniform policy, averaged over first states."""
-        mdp = self.environment
-        P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-        _, best, _ = solve(P, r, mdp.horizon)
-        uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
-        found = value_of(P, r, uniform.probabilities(mdp.num_actions))
-        return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
+        return _tabular_values(self.environment)
+
+
+@lru_cache(maxsize=16)  # the runs of a sweep share their table
+def _tabular_values(mdp: TabularMDP) -> tuple[float, float]:
+    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+    _, best, _ = solve(P, r, mdp.horizon)
+    uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
+    found = value_of(P, r, uniform.probabilities(mdp.num_actions))
+    return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
 
 
 class TabularWorld(_Tabular):
@@ -405,16 +410,16 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
 
 def world_of(environment: object, asks: type[Query]) -> World:
     """The world that an environment is for a learner with these queries."""
+    found = WORLDS.get((type(environment), asks))
+    if found is not None:
+        return found(environment)
     if isinstance(environment, World):
         return environment
-    found = WORLDS.get((type(environment), asks))
-    if found is None:
-        words = asks.words()
-        raise NotSupported(
-            f"a {type(environment).__name__} has no users who can be asked for {words}; choose another environment "
-            "or another learner (see 'tacit list')"
-        )
-    return found(environment)
+    words = asks.words()
+    raise NotSupported(
+        f"a {type(environment).__name__} has no users who can be asked for {words}; choose another environment "
+        "or another learner (see 'tacit list')"
+    )
 
 
 def _asked(plan: Plan[Asked]) -> Asked:

@@ -19,12 +19,12 @@ from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.fingerprint import BEFORE
-from tacit.runs.places import place_of
+from tacit.runs.places import json_bytes, place_of
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory, complete_files
 from tacit.runs.verify import doubts_about_run, kept_config
 
-__all__ = ["make_header", "make_labels", "make_privacy", "read_result", "write_result"]
+__all__ = ["PrivacyJSON", "make_header", "make_labels", "make_privacy", "read_result", "write_result"]
 
 
 def make_header(
@@ -81,6 +81,21 @@ def make_privacy(claim: PrivacyClaim, certificate: Certificate, batches: Sequenc
     return said | ({"batches": [batch.to_dict() for batch in batches]} if batches else {})
 
 
+class PrivacyJSON:
+    """The bytes of privacy.json, run after run: those of a sweep mostly state the same, which is encoded once."""
+
+    def __init__(self) -> None:
+        self._stated: tuple[PrivacyClaim, Certificate, Sequence[BatchReport]] | None = None
+        self._content = b""
+
+    def of(self, claim: PrivacyClaim, certificate: Certificate, batches: Sequence[BatchReport] = ()) -> bytes:
+        """The file of one run."""
+        stated = (claim, certificate, batches)
+        if stated != self._stated:
+            self._stated, self._content = stated, json_bytes(make_privacy(*stated))
+        return self._content
+
+
 def write_result(result: Result, directory: Path) -> Path:
     """Write a result as a run's directory; one that holds it already is left as it is."""
     place = RunDirectory(directory)
@@ -93,7 +108,7 @@ def write_result(result: Result, directory: Path) -> Path:
         model = config.environment if isinstance(config.environment, TabularMDP) else None
         runs, labels = result.seed_runs(), make_labels(config, resolved, result.claim, **names)
         parts = len(runs) > 1
-        place.begin(header, make_privacy(result.claim, result.certificate, result.batches), model, parts=parts)
+        place.begin(header, PrivacyJSON().of(result.claim, result.certificate, result.batches), model, parts=parts)
         for run in runs if parts else ():
             place.write_seed(run, labels)
         place.finish(result.seeds, {run.seed: run for run in runs}, labels)

@@ -51,24 +51,36 @@ def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
     if run.returns is not None:  # the sum of all returns so far stands where regret would
         varying["return"] = np.array(run.returns.total)
     constant = {**labels, "seed": run.seed}
-    schema = _schema(live=run.returns is not None)
+    schema, types = _schema(live=run.returns is not None)
     columns = [
-        pa.array(varying[field.name], field.type)
-        if field.name in varying
-        else pa.repeat(pa.scalar(constant[field.name], field.type), count)
-        for field in schema
+        pa.array(varying[name], kind)
+        if name in varying
+        else _words(constant[name], count)
+        if kind == pa.string()
+        else pa.repeat(pa.scalar(constant[name], kind), count)
+        for name, kind in types.items()
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+@lru_cache(maxsize=64)
+def _words(word: str | None, count: int) -> pa.Array:
+    """A column of one word, which the runs of a sweep share."""
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(word, pa.string()), count)
+
+
 @lru_cache(maxsize=2)
-def _schema(*, live: bool) -> pa.Schema:
+def _schema(*, live: bool) -> tuple[pa.Schema, dict[str, pa.DataType]]:
+    """The columns of the long format, and their types by name."""
     import pyarrow as pa
 
     names = dict(COLUMNS)
     if live:
         names["return"] = names.pop("regret")
-    return pa.schema([(name, getattr(pa, kind)()) for name, kind in names.items()])
+    types = {name: getattr(pa, kind)() for name, kind in names.items()}
+    return pa.schema([*types.items()]), types
 
 
 def seed_details(run: SeedRun) -> dict[str, Any]:

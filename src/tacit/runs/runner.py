@@ -22,7 +22,7 @@ from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, naming, require, require_count
 from tacit.loop.simulate import SeedRun
-from tacit.runs.archive import make_header, make_labels, make_privacy, read_result
+from tacit.runs.archive import PrivacyJSON, make_header, make_labels, read_result
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.derived import Derived, derive, result_of
 from tacit.runs.estimate import require_memory
@@ -155,8 +155,11 @@ def run_cells(
     if checked is None:
         checked = check_cells(cells, experiment=experiment, **where, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
-    fresh = [cell.directory is None or not RunDirectory(cell.directory).begun for cell in cells]
-    missing = [_missing(cell, known, notify) for cell, known in zip(cells, checked, strict=True)]
+    fresh, missing = list[bool](), list[list[int]]()
+    privacy = PrivacyJSON()
+    for cell, known in zip(cells, checked, strict=True):
+        fresh.append(cell.directory is None or not RunDirectory(cell.directory).begun)
+        missing.append(_missing(cell, known, privacy, notify, fresh=fresh[-1]))
     tasks = [
         Task(config=cell.config, seed=seed, cell=number, label=cell.label)
         for number, cell in enumerate(cells)
@@ -266,22 +269,22 @@ def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
     return Checked(derived=derived, header=header, labels=labels)
 
 
-def _missing(cell: Cell, known: Checked, notify: Notify) -> list[int]:
-    """Begin the cell's directory, if it has one, and return the seeds that are not in it."""
+def _missing(cell: Cell, known: Checked, privacy: PrivacyJSON, notify: Notify, *, fresh: bool) -> list[int]:
+    """Begin the cell's directory, if it has one, and return the seeds that are not in it: all, where it is fresh."""
     if cell.directory is None:
         return list(cell.config.seeds)
     place, derived = RunDirectory(cell.directory), known.derived
-    if place.finished:
+    if not fresh and place.finished:
         notify(f"{place.path} holds this run already, finished: nothing to do")
         return []
     model = cell.config.environment
     place.begin(
         known.header,
-        make_privacy(derived.claim, derived.certificate, derived.batches),
+        privacy.of(derived.claim, derived.certificate, derived.batches),
         model if isinstance(model, TabularMDP) else None,
         parts=len(cell.config.seeds) > 1,
     )
-    found = place.finished_seeds(cell.config.seeds)
+    found = [] if fresh else place.finished_seeds(cell.config.seeds)
     if found:
         notify(f"{place.path}: {len(found)} of {len(cell.config.seeds)} seeds are there already, the rest follows")
     return [seed for seed in cell.config.seeds if seed not in found]

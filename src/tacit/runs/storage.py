@@ -99,7 +99,7 @@ class RunDirectory:
     @property
     def finished(self) -> bool:
         """Whether all rows are here."""
-        return self.begun and (self.path / RESULTS).is_file()
+        return (self.path / RESULTS).is_file() and self.begun
 
     def header(self) -> dict[str, Any]:
         """The contents of config.json."""
@@ -130,12 +130,10 @@ class RunDirectory:
             return False
         return there <= {"seeds", MODEL, PRIVACY}
 
-    def begin(
-        self, header: Mapping[str, Any], privacy: Mapping[str, Any], model: TabularMDP | None, *, parts: bool = True
-    ) -> None:
+    def begin(self, header: Mapping[str, Any], privacy: bytes, model: TabularMDP | None, *, parts: bool = True) -> None:
         """Write what is known before the first episode; config.json comes last and makes it a run.
 
-        `parts`: whether there will be parts, so more than one seed.
+        `privacy` is the content of privacy.json; `parts`: whether there will be parts, so more than one seed.
         """
         if self.begun:
             if parts and not self.finished:  # a copy may have left an empty directory out
@@ -145,7 +143,7 @@ class RunDirectory:
         with writing_to(self.path):
             make_directory(self.path / "seeds" if parts else self.path)
             files = {} if model is None else {self.path / MODEL: _model_bytes(model)}
-            files[self.path / PRIVACY] = json_bytes(privacy)
+            files[self.path / PRIVACY] = privacy
             files[self.path / CONFIG] = json_bytes(header)
             write_together(files)
 
@@ -206,9 +204,10 @@ class RunDirectory:
                 contents[name] = json_bytes(kept, indent=None)
         with writing_to(self.path):
             self._clear()
-            before = {name: self.path / name for name in (CONFIG, PRIVACY, MODEL)}
-            known = contents | {name: path.read_bytes() for name, path in before.items() if path.is_file()}
-            known[RESULTS] = rows
+            known = {**contents, RESULTS: rows}
+            for name in (CONFIG, PRIVACY, MODEL):
+                with contextlib.suppress(FileNotFoundError):  # most runs have no model of their own
+                    known[name] = (self.path / name).read_bytes()
             digests = {name: hashlib.sha256(known[name]).hexdigest() for name in RUN_FILES if name in known}
             contents[TIMING], contents[DIGESTS] = json_bytes(details), json_bytes(digests)
             contents[RESULTS] = rows  # the last one: its presence means that the run is finished

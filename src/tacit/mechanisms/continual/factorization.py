@@ -268,7 +268,7 @@ class BufferedToeplitz(_Factorization):
     @property
     def sensitivity(self) -> float:
         """‖c‖ of its own C over K steps, rounded up."""
-        return math.sqrt(strategy_norm(self.poles, self.zeros, self.steps)) * (1 + _ROUNDING)
+        return math.sqrt(_strategy_norm(self.poles, self.zeros, self.steps)) * (1 + _ROUNDING)
 
     def person_sensitivity(self, reports: int) -> float:
         """‖Σ_{i≤g} C e_i‖ of its own C over K steps, rounded up."""
@@ -276,7 +276,7 @@ class BufferedToeplitz(_Factorization):
 
     def norm_at(self, k: int) -> float:
         """Σ_{j<k} b_j²."""
-        return noise_norm(self.poles, self.zeros, k)
+        return _noise_norm(self.poles, self.zeros, k)
 
     @property
     def params(self) -> BufferedParams:
@@ -343,3 +343,7 @@ def _small_norms() -> Floats:
 def _weights(poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
     """The weights of the buffers of a mechanism whose rates were checked; every release asks for them."""
     return buffer_weights(poles, zeros)
+
+
+_noise_norm, _strategy_norm = lru_cache(maxsize=256)(noise_norm), lru_cache(maxsize=256)(strategy_norm)
+"""Of the same mechanisms: runs of a sweep ask for them again and again."""
