@@ -120,6 +120,18 @@ def test_every_paper_has_a_card_with_its_parts():
             assert f"## {heading}" in card, key
 
 
+CASE = ("**The question.**", "design", "before", "trust model", "certificate", "baseline", "interval", "limits")
+CASE_PARTS = (*CASE, "what would change the decision", "tacit reproduce cases/", "```{figure}")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "cases").glob("*.md")), ids=lambda page: page.stem)
+def test_every_case_has_its_parts(page):
+    text = page.read_text(encoding="utf-8").lower()
+    assert [part for part in CASE_PARTS if part.lower() not in text] == []
+    headings = " ".join(re.findall(r"^## (.*)$", text, flags=re.MULTILINE))
+    assert [part for part in ("design", "certificate", "the numbers", "limits") if part not in headings] == []
+
+
 def test_decisions_are_numbered_and_the_changelog_begins_with_privacy():
     numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -256,3 +256,11 @@ def test_sampling_widens_the_posterior_and_is_no_noise():
     assert fits(r[:, 0, 0], right) < 1e-6
     with pytest.raises(NotSupported, match="rewards=beta"):
         LDPPSRL(**{**given, "reward_posterior": "normal-gamma"}, sampling=all_sampled)
+
+
+@pytest.mark.parametrize(("learner", "constants"), [("ldp-psrl", None), ("ldp-obi", "theory"), ("ldp-obi", "printed")])
+def test_the_users_of_a_batch_follow_one_policy(learner, constants):
+    asked = {"environment": "riverswim", "learner": learner, "constants": constants, "episodes": 400, "seeds": (0,)}
+    private = {"trust": "local", "epsilon": 1.0, "delta": 0.0, "mechanism": "laplace"}
+    asked |= {"calibration": "paper"} if constants == "printed" else {}
+    assert [assemble(RunConfig(**asked, **private, batch=m)).learner.users_per_batch for m in (None, 50)] == [1, 50]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit import memory
 from tacit.cli import main
+from tacit.environments import registry
 from tacit.errors import InvalidInput
 from tacit.learners.rarely import rare_schedule
 from tacit.protocol import Totals
@@ -192,7 +194,22 @@ def test_the_rule(monkeypatch):
 
 def test_available_memory_is_what_the_kernel_says(tmp_path):
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   7 kB\n")
-    assert module._number(tmp_path / "meminfo", "MemAvailable:", 1024) == 7 * 1024
+    assert memory._number(tmp_path / "meminfo", "MemAvailable:", 1024) == 7 * 1024
     (tmp_path / "max").write_text("max\n")
-    assert module._number(tmp_path / "max") is None
-    assert module._number(tmp_path / "nowhere") is None
+    assert memory._number(tmp_path / "max") is None
+    assert memory._number(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_named_world_whose_table_will_not_fit_is_refused_before_it_is_made(capsys, monkeypatch, no_run, dry):
+    def build(*, states: int = 2, actions: int = 2):
+        pytest.fail(f"a table of {states} states and {actions} actions was made")
+
+    size = 3 * 8 * 500 * 2 * 500
+    monkeypatch.setattr(registry, "ENVIRONMENTS", {"large": build})
+    monkeypatch.setattr(registry, "available_memory", lambda: int(size / SHARE) - 2)
+    assert main(["run", "--environment", "large:states=500", "--learner", "ucbvi", "--episodes", "9", *dry]) == 2
+    assert "'large:states=500' must fit into 90% of the available memory" in capsys.readouterr().err
+    monkeypatch.setattr(registry, "available_memory", lambda: int(size / SHARE) + 2)
+    with pytest.raises(pytest.fail.Exception, match="500 states and 2 actions"):
+        registry.make_environment("large:states=500")

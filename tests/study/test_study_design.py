@@ -70,6 +70,14 @@ def test_every_learner_can_be_planned(learner, trust):
     assert again.declared() == parts.channels
 
 
+@pytest.mark.parametrize(
+    ("learner", "constants"), [("ldp-psrl", None), ("ldp-obi", "theory"), ("ldp-obi", "practical")]
+)
+def test_local_learners_take_the_people_of_a_stage_together(learner, constants):
+    parts = plan_study(learner=learner, trust="local", constants=constants, **SMALL).parts()
+    assert {channel.target for channel in parts.channels} == {parts.learner.users_per_batch} == {SMALL["target"]}
+
+
 @pytest.mark.parametrize("reports", [2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("learner", "trust"), [("ucbvi", "central"), ("bucb", "shuffle"), ("psrl", "local"), ("dp-pg", "central")]
@@ -89,6 +97,10 @@ REFUSED = {
     "losses": ({"learner": "uc-o-reps", "trust": "central"}, "cannot learn in a study"),
     "gradients under local trust": ({"learner": "dp-pg", "trust": "local"}, "run under trust central"),
     "batches under local trust": ({"learner": "bucb", "trust": "local"}, "central or shuffle, not local"),
+    "policies shared by more and more people": (
+        {"learner": "psrl:replan=rarely", "trust": "local", "target": 1, "least": 1},
+        "does not take 1 people at a time",
+    ),
     "more needed than wanted": ({"least": 61}, "least must be at most"),
     "no epsilon": ({"epsilon": 0.0}, "epsilon must be"),
     "NaN": ({"epsilon": float("nan")}, "epsilon must be"),

@@ -30,6 +30,7 @@ CASES = [
     ("ucbvi", "central"),
     ("sdp-pe-plus", "central"),
     ("psrl", "local"),
+    pytest.param("ldp-psrl", "local", marks=pytest.mark.slow),
     ("dp-ppo:epochs=2", "central"),
 ]
 SEES = (0, 1, 1)

@@ -28,6 +28,7 @@ from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.environments.taxi import taxi
 from tacit.errors import InvalidInput, UnknownName
+from tacit.memory import available_memory, require_free
 from tacit.plugins import named
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
 Environment = TabularMDP | LossWorld | DoseBandit | LiveWorld
 Built = TypeVar("Built")
 Values = dict[str, Any]
+TABLES: Final = 3
+"""Numbers per transition while a world is made and simulated: its probability and two of the alias table."""
 
 ENVIRONMENTS: Final[Mapping[str, Callable[..., Environment]]] = named("tacit.environments", {
     "contextual-bandit": contextual_bandit,
@@ -91,6 +94,7 @@ def make_environment(spec: str) -> Environment:
     if spec.strip().startswith(LIVE_PREFIX):
         return live_from_spec(spec.strip())
     builder, parameters = read_spec("environment", spec, ENVIRONMENTS)
+    _require_table(spec, {**_defaults_of(builder), **parameters})
     try:
         return builder(**parameters)
     except MemoryError as error:
@@ -200,6 +204,13 @@ def _read_parameters(name: str, builder: Callable[..., object], listed: str) -> 
             kind = "a whole number" if types[key] is int else "a number"
             raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error
     return values
+
+
+def _require_table(spec: str, sizes: Values) -> None:
+    """Refuse a table of S states and A actions that will not fit, P and its alias table, before it is made."""
+    S, A = sizes.get("states"), sizes.get("actions", 1)
+    if isinstance(S, int) and isinstance(A, int) and S > 0 and A > 0:
+        require_free(f"'{spec}'", TABLES * 8 * S * A * S, available_memory(), "choose a smaller size")
 
 
 def _defaults_of(builder: Callable[..., object]) -> Values:

@@ -204,6 +204,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
         precision: SumPrecision | PrintedRadii,
         alpha: float = ALPHA,
         failure_prob: float = FAILURE_PROB,
+        users_per_batch: int = 1,
     ) -> None:
         require(alpha > 1.0, "alpha must exceed 1", alpha)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
@@ -238,7 +239,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
             constants="printed" if printed else "theory",
             z=None,
             parameters=parameters,
-            users_per_batch=1,
+            users_per_batch=users_per_batch,
         )
 
     def begin(self) -> LDPOBIBelief:
@@ -268,8 +269,10 @@ def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
     if request.chosen == "printed":
         if request.printed is None:
             raise InvalidInput("constants 'printed' need the printed radii of the noise; hand them over (printed=...)")
-        return LDPOBI(shape=request.shape, precision=request.printed, **chosen)
-    return LDPOBI(shape=request.shape, precision=request.sums("ldp-obi"), **chosen)
+        precision: SumPrecision | PrintedRadii = request.printed
+    else:
+        precision = request.sums("ldp-obi")
+    return LDPOBI(shape=request.shape, precision=precision, users_per_batch=request.users_per_batch, **chosen)
 
 
 def _number(name: str, text: str) -> float:

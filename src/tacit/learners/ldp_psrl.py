@@ -222,6 +222,7 @@ class LDPPSRL(KernelLearner[LDPPSRLBelief, Totals, CountStatistics]):
         prior: CountPrior = "printed",
         failure_prob: float = 0.05,
         sampling: Sampling | None = None,
+        users_per_batch: int = 1,
     ) -> None:
         known = reward_posterior in ("beta", "normal-gamma")
         require(known, "reward_posterior must be beta or normal-gamma", reward_posterior)
@@ -248,7 +249,7 @@ class LDPPSRL(KernelLearner[LDPPSRLBelief, Totals, CountStatistics]):
                 sampling=sampling,
                 public=public_rows(shape),
             ),
-            users_per_batch=1,
+            users_per_batch=users_per_batch,
         )
 
     def begin(self) -> LDPPSRLBelief:
@@ -311,6 +312,7 @@ def make_ldp_psrl(request: CountRequest) -> LDPPSRL:
         reward_posterior=cast("RewardPosterior", request.options.get("rewards", "normal-gamma")),
         prior=cast("CountPrior", prior),
         sampling=request.sampling if weighed else None,
+        users_per_batch=request.users_per_batch,
     )
 
 

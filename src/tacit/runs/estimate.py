@@ -19,13 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from tacit.accounting.certificate import Certificate
-from tacit.errors import InvalidInput
+from tacit.memory import SHARE, available_memory, in_words, require_free
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.pilot import pilot
@@ -34,11 +33,8 @@ __all__ = ["SHARE", "Estimate", "available_memory", "estimate", "memory_of", "re
 
 BASE: Final = 200 * 2**20
 """What an interpreter with tacit in it needs."""
-SHARE: Final = 0.9
-"""The most of the available memory that runs may need."""
 SMALL: Final = 2**20
 """Counters below which nobody has to look closer."""
-GIB: Final = float(2**30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +70,9 @@ class Estimate:
         """For people."""
         seeds = len(self.config.seeds)
         everything = self.memory * self.processes
-        free = "how much is available is not known" if self.available is None else f"{_size(self.available)} available"
+        free = (
+            "how much is available is not known" if self.available is None else f"{in_words(self.available)} available"
+        )
         rounds = math.ceil(seeds / self.processes)
         total = f"{_span(self.seconds * rounds)} in all on {self.processes} process{'es' * (self.processes > 1)}"
         time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot:,} users)"
@@ -86,7 +84,7 @@ class Estimate:
                 f"{self.config.episodes:,} episodes, {seeds} seed{'s' if seeds > 1 else ''}"
             ),
             time,
-            f"memory: about {_size(self.memory)} per process, {_size(everything)} in all ({free})",
+            f"memory: about {in_words(self.memory)} per process, {in_words(everything)} in all ({free})",
             f"noise (standard deviation): {noise}",
             self.certificate.render(),
         ]
@@ -147,29 +145,8 @@ def memory_of(parts: Assembled) -> int:
         return max(least, available_memory() or 0) + 3 * 8 * C
 
 
-def available_memory() -> int | None:
-    """Bytes that this process may still have; None where nobody says."""
-    group = Path("/sys/fs/cgroup")
-    most, used = _number(group / "memory.max"), _number(group / "memory.current")
-    found = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024), None if most is None else most - (used or 0)]
-    return min((size for size in found if size is not None), default=None)
-
-
-def _number(path: Path, name: str = "", unit: int = 1) -> int | None:
-    """The number in the first line of a file of the kernel that begins with `name`."""
-    try:
-        lines = [line.removeprefix(name) for line in path.read_text().splitlines() if line.startswith(name)]
-        return int(lines[0].split()[0]) * unit
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def _refuse(label: str, needed: int, free: int | None) -> None:
-    if free is not None and needed > SHARE * free:
-        raise InvalidInput(
-            f"{label} must fit into {SHARE:.0%} of the available memory, {_size(free)}: it needs about "
-            f"{_size(needed)}; choose a smaller world, pooled counts or fewer workers"
-        )
+    require_free(label, needed, free, "choose a smaller world, pooled counts or fewer workers")
 
 
 def _processes(tasks: int, workers: int | None) -> int:
@@ -187,10 +164,6 @@ def _bytes(value: Any) -> int:
     if is_dataclass(value) and not isinstance(value, type):
         return sum(_bytes(getattr(value, field.name)) for field in fields(value))
     return 0
-
-
-def _size(number: int) -> str:
-    return f"{number / GIB:,.1f} GiB" if number >= GIB else f"{number / 2**20:,.0f} MiB"
 
 
 def _span(seconds: float) -> str:

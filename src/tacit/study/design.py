@@ -30,6 +30,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.learners.contract import StageRequest, require_over_support
+from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
@@ -578,6 +579,12 @@ def _stages(learner: Any, choices: _Choices) -> list[StageSize]:
     planned = getattr(learner, "batches", None)
     if planned is not None:
         return [StageSize(target=b.users, least=choices.least_of(b.users), query=b.query) for b in planned]
+    rarely = isinstance(learner, RarelyReplanned)
+    if rarely or getattr(learner, "users_per_batch", choices.target) != choices.target:
+        raise NotSupported(
+            f"{choices.learner} does not take {choices.target} people at a time, as the stages of this study do; use "
+            "a learner that takes batches, without options that say how many people share a policy"
+        )
     query = Totals() if learner.asks is Totals else learner.query(learner.begin())
     return [StageSize(target=choices.target, least=choices.least, query=query)] * choices.stages
 
