@@ -143,18 +143,19 @@ def test_what_no_rule_covers_is_refused(options: dict[str, str], match: str) -> 
 def test_a_run_names_the_learner_that_ran(tmp_path: Path) -> None:
     asked = {**RIVER, "episodes": 200, "trust": "central", **CLAIM}
     result = tacit.run(**asked, out=tmp_path / "run", workers=1)
-    named = tacit.run(**asked, learner="bucb:pooled=true", workers=1)
+    named = tacit.run(**asked, learner="bucb:pooled=weighed", workers=1)
     assert np.array_equal(result.regret, named.regret)
-    assert result.summary().startswith("auto: bucb:pooled=true, because batches carry least noise under central trust")
+    assert result.summary().startswith("auto: bucb:pooled=weighed, because batches carry least noise under central")
     assert named.config.because is None
     assert "auto" not in named.summary()
-    assert "--learner bucb:pooled=true" in result.config.command()
+    assert "--learner bucb:pooled=weighed" in result.config.command()
     assert "auto" not in result.config.command()
     stored = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert stored["config"]["learner"] == "bucb:pooled=true"
+    assert stored["config"]["learner"] == "bucb:pooled=weighed"
     assert stored["config"]["because"] == result.config.because
     assert RunConfig.from_dict(result.config.to_dict()) == result.config == named.config
-    again = tacit.run(**asked, learner="bucb:pooled=true", out=tmp_path / "run", workers=1)  # the same run: read back
+    # The same run: read back
+    again = tacit.run(**asked, learner="bucb:pooled=weighed", out=tmp_path / "run", workers=1)
     assert again.config.because == result.config.because
     assert result.to_json()["because"] == result.config.because
 
