@@ -8,8 +8,11 @@ services and browsers mostly wait for other processes; they are a family, too, s
 
 from __future__ import annotations
 
+import gc
+import math
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput") and _quick(config):
         ranks = {name: rank for rank, name in enumerate(FAMILIES)}
         items.sort(key=lambda item: ranks.get(family(item.nodeid), len(ranks)))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays until the end: the garbage collector need not look at it again and again.
+
+    Compilers make millions of small objects that live, so it looks less often at the others, too.
+    """
+    del session
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _long_runs_stay_in_their_process() -> Iterator[None]:
+    """Runs whose number of workers nobody stated: all cores are busy with other tests, and new processes would import
+    and compile everything again. Numbers do not depend on it; tests of processes ask for them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tacit.runs.schedule.TRIAL_SECONDS", math.inf)
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)
