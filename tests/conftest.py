@@ -13,6 +13,8 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,23 @@ def family(nodeid: str) -> str:
 def _quick(config: pytest.Config) -> bool:
     """Whether what is slow is left out; with it, families would be too long for one worker."""
     return config.getoption("markexpr") == "not slow"
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of a group where modules are looked for in these places."""
+    del path
+    return entry_points(group=group)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Installed packages stay what they are during the tests: each place is scanned for entry points once.
+
+    Tests that install a package put a new place on the path, and it is found there.
+    """
+    patch = pytest.MonkeyPatch()
+    patch.setattr("tacit.plugins.entry_points", lambda group: _points(group, tuple(sys.path)))
+    config.add_cleanup(patch.undo)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
