@@ -48,7 +48,6 @@ browser:
 
 # Three workers on two cores: one of them mostly waits, for services and browsers.
 pytest: $(VENV)/.dev browser
-	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not slow"
 
 # Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).
