@@ -71,7 +71,7 @@ class RunConfig:
     True
     >>> chosen = RunConfig(environment="riverswim", episodes=1000, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6)
     >>> chosen.learner
-    'bucb:pooled=true'
+    'bucb:pooled=weighed'
     """
 
     environment: str | TabularMDP | LayeredMDP | LiveWorld = option(
