@@ -179,43 +179,43 @@ def make_directory(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there completely or not at all (P1)."""
-    write_together({path: content})
+    write_together(path.parent, {path.name: content})
 
 
-def write_together(files: Mapping[Path, bytes]) -> None:
-    """Write files of one place, each whole or not at all (P1), in this order: the last one is there if all are.
+def write_together(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write files of one directory, each whole or not at all (P1), in this order: the last one is there if all are.
 
     All of them are on the disk before the first gets its name, so that the file system commits them together.
     """
-    if not all(map(is_local, files)):
-        for path, content in files.items():
-            _put_whole(cast("Any", path), content)
+    if not is_local(directory):
+        for name, content in files.items():
+            _put_whole(cast("Any", directory / name), content)
         return
-    made: dict[str, Path] = {}
+    place, token, made = str(directory), secrets.token_hex(8), dict[str, str]()
     with contextlib.ExitStack() as opened:
         try:
-            handles = [opened.enter_context(_temporary(path, content, made)) for path, content in files.items()]
+            handles = []
+            for number, (name, content) in enumerate(files.items()):
+                temporary = f"{place}/{TEMPORARY}{token}-{number}"
+                # Results are meant to be read: by whom, the umask says.
+                handles.append(opened.enter_context(io.FileIO(temporary, "x")))
+                made[temporary] = f"{place}/{name}"
+                _write_all(handles[-1], content)
             for handle in handles:
                 os.fsync(handle.fileno())
-            for name, path in list(made.items()):
-                os.replace(name, path)
-                del made[name]
+            for temporary, path in list(made.items()):
+                os.replace(temporary, path)
+                del made[temporary]
         except BaseException:
-            for name in made:
-                Path(name).unlink(missing_ok=True)
+            for temporary in made:
+                Path(temporary).unlink(missing_ok=True)
             raise
 
 
-def _temporary(path: Path, content: bytes, made: dict[str, Path]) -> io.FileIO:
-    """A file beside `path` with this content, not synced; it is noted in `made`."""
-    name = f"{path.parent}/{TEMPORARY}{secrets.token_hex(8)}"
-    # Results are meant to be read: by whom, the umask says.
-    handle = io.FileIO(name, "x")
-    made[name] = path
+def _write_all(handle: io.FileIO, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[handle.write(left) :]
-    return handle
 
 
 def _put_whole(path: Any, content: bytes) -> None:

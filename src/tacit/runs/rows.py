@@ -102,12 +102,13 @@ def seed_details(run: SeedRun) -> dict[str, Any]:
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as a Parquet file; where there are few rows, zstd costs more than it saves."""
+    """A table as a Parquet file; where there are few rows, to save bytes costs more than it saves."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd" if table.num_rows >= COMPRESSED_FROM else "none")
+    many = table.num_rows >= COMPRESSED_FROM
+    pq.write_table(table, sink, compression="zstd" if many else "none", use_dictionary=many, write_statistics=many)
     return bytes(sink.getvalue())
 
 

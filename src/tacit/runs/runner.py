@@ -31,7 +31,7 @@ from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.sizes import sized
-from tacit.runs.storage import RunDirectory
+from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.trial_arms import check_arms
 
 __all__ = ["Cell", "Checked", "Notify", "check_cells", "run", "run_cells", "silent"]
@@ -155,15 +155,12 @@ def run_cells(
     if checked is None:
         checked = check_cells(cells, experiment=experiment, **where, command=command)
     runs: list[dict[int, SeedRun]] = [{} for _ in cells]
-    fresh, missing = list[bool](), list[list[int]]()
     privacy = PrivacyJSON()
-    for cell, known in zip(cells, checked, strict=True):
-        fresh.append(cell.directory is None or not RunDirectory(cell.directory).begun)
-        missing.append(_missing(cell, known, privacy, notify, fresh=fresh[-1]))
+    opened = [_open(cell, known, privacy, notify) for cell, known in zip(cells, checked, strict=True)]
     tasks = [
         Task(config=cell.config, seed=seed, cell=number, label=cell.label)
         for number, cell in enumerate(cells)
-        for seed in missing[number]
+        for seed in opened[number].missing
     ]
 
     def finished(task: Task, seed_run: SeedRun) -> None:
@@ -173,8 +170,8 @@ def run_cells(
             place, labels = RunDirectory(cell.directory), checked[task.cell].labels
             if len(cell.config.seeds) > 1:
                 place.write_seed(seed_run, labels)
-            if len(mine) == len(missing[task.cell]):
-                place.finish(cell.config.seeds, mine, labels)
+            if len(mine) == len(opened[task.cell].missing):
+                place.finish(cell.config.seeds, mine, labels, begun=opened[task.cell].begun)
         for point in _points(cell, seed_run) if callbacks else ():
             for callback in callbacks:
                 callback.on_checkpoint(point)
@@ -186,8 +183,8 @@ def run_cells(
     with progress_bar(total, what, show=progress) as advanced:
         run_tasks(tasks, finished=finished, advanced=advanced, **where)
     results = tuple(
-        _collect(cell, known, mine, experiment, fresh=new)
-        for cell, known, mine, new in zip(cells, checked, runs, fresh, strict=True)
+        _collect(cell, known, mine, experiment, fresh=found.begun is not None)
+        for cell, known, mine, found in zip(cells, checked, runs, opened, strict=True)
     )
     for callback in callbacks:
         callback.on_end(results)
@@ -269,25 +266,34 @@ def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
     return Checked(derived=derived, header=header, labels=labels)
 
 
-def _missing(cell: Cell, known: Checked, privacy: PrivacyJSON, notify: Notify, *, fresh: bool) -> list[int]:
-    """Begin the cell's directory, if it has one, and return the seeds that are not in it: all, where it is fresh."""
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is left to run of a cell, and what was written to begin it."""
+
+    missing: list[int]
+    begun: Digests | None
+    """None where the cell had been begun before: what somebody else has written is not known."""
+
+
+def _open(cell: Cell, known: Checked, privacy: PrivacyJSON, notify: Notify) -> _Opened:
+    """Begin the cell's directory, if it has one, and find the seeds that are not in it: all, where it is fresh."""
     if cell.directory is None:
-        return list(cell.config.seeds)
+        return _Opened(list(cell.config.seeds), {})
     place, derived = RunDirectory(cell.directory), known.derived
-    if not fresh and place.finished:
-        notify(f"{place.path} holds this run already, finished: nothing to do")
-        return []
     model = cell.config.environment
-    place.begin(
+    begun = place.begin(
         known.header,
         privacy.of(derived.claim, derived.certificate, derived.batches),
         model if isinstance(model, TabularMDP) else None,
         parts=len(cell.config.seeds) > 1,
     )
-    found = [] if fresh else place.finished_seeds(cell.config.seeds)
+    if begun is None and place.finished:
+        notify(f"{place.path} holds this run already, finished: nothing to do")
+        return _Opened([], None)
+    found = place.finished_seeds(cell.config.seeds) if begun is None else []
     if found:
         notify(f"{place.path}: {len(found)} of {len(cell.config.seeds)} seeds are there already, the rest follows")
-    return [seed for seed in cell.config.seeds if seed not in found]
+    return _Opened([seed for seed in cell.config.seeds if seed not in found], begun)
 
 
 def _collect(cell: Cell, known: Checked, runs: Mapping[int, SeedRun], experiment: str, *, fresh: bool) -> Result:

@@ -59,6 +59,7 @@ __all__ = [
     "DIGESTS",
     "RESULTS",
     "RUN_FILES",
+    "Digests",
     "RunDirectory",
     "check_writable",
     "complete_files",
@@ -83,6 +84,10 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, ARMS, MODEL = (
 DIGESTS: Final = "digests.json"
 RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, ARMS, MODEL, RESULTS)
 """The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
+
+
+Digests = dict[str, str]
+"""File -> SHA-256 of its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +135,27 @@ class RunDirectory:
             return False
         return there <= {"seeds", MODEL, PRIVACY}
 
-    def begin(self, header: Mapping[str, Any], privacy: bytes, model: TabularMDP | None, *, parts: bool = True) -> None:
+    def begin(
+        self, header: Mapping[str, Any], privacy: bytes, model: TabularMDP | None, *, parts: bool = True
+    ) -> Digests | None:
         """Write what is known before the first episode; config.json comes last and makes it a run.
 
-        `privacy` is the content of privacy.json; `parts`: whether there will be parts, so more than one seed.
+        `privacy` is the content of privacy.json; `parts`: whether there will be parts, so more than one seed. Returns
+        the digests of what was written; None where the run had been begun before.
         """
         if self.begun:
             if parts and not self.finished:  # a copy may have left an empty directory out
                 with writing_to(self.path):
                     make_directory(self.path / "seeds")
-            return
+            return None
+        files = {} if model is None else {MODEL: _model_bytes(model)}
+        files |= {PRIVACY: privacy, CONFIG: json_bytes(header)}
         with writing_to(self.path):
+            if self.path.is_dir():
+                self._clear()
             make_directory(self.path / "seeds" if parts else self.path)
-            files = {} if model is None else {self.path / MODEL: _model_bytes(model)}
-            files[self.path / PRIVACY] = privacy
-            files[self.path / CONFIG] = json_bytes(header)
-            write_together(files)
+            write_together(self.path, files)
+        return {name: _digest(content) for name, content in files.items()}
 
     def model(self) -> TabularMDP | None:
         """The environment that was handed over, if it was."""
@@ -179,15 +189,23 @@ class RunDirectory:
         part = self._part(run.seed)
         rows = parquet_bytes(seed_rows(run, labels))
         with writing_to(self.path):
-            write_together({part.with_suffix(".json"): json_bytes(seed_details(run)), part: rows})
+            write_together(part.parent, {f"{part.stem}.json": json_bytes(seed_details(run)), part.name: rows})
 
     def finish(
-        self, seeds: Sequence[int], runs: Mapping[int, SeedRun] | None = None, labels: Mapping[str, Any] | None = None
+        self,
+        seeds: Sequence[int],
+        runs: Mapping[int, SeedRun] | None = None,
+        labels: Mapping[str, Any] | None = None,
+        *,
+        begun: Digests | None = None,
     ) -> None:
-        """Join the parts in the order of the seeds; those that are at hand, with their labels, are not read again."""
+        """Join the parts in the order of the seeds; those that are at hand, with their labels, are not read again.
+
+        `begun` is what `begin` returned to the same process; otherwise what is there is looked at first.
+        """
         import pyarrow as pa
 
-        if self.finished:
+        if begun is None and self.finished:
             return
         here = runs if runs is not None and labels is not None else {}
         names = {} if labels is None else labels
@@ -203,15 +221,21 @@ class RunDirectory:
             if kept or name == POLICIES:
                 contents[name] = json_bytes(kept, indent=None)
         with writing_to(self.path):
-            self._clear()
-            known = {**contents, RESULTS: rows}
-            for name in (CONFIG, PRIVACY, MODEL):
-                with contextlib.suppress(FileNotFoundError):  # most runs have no model of their own
-                    known[name] = (self.path / name).read_bytes()
-            digests = {name: hashlib.sha256(known[name]).hexdigest() for name in RUN_FILES if name in known}
+            found = self._begun_before() if begun is None else begun
+            known = {**found, **{name: _digest(content) for name, content in {**contents, RESULTS: rows}.items()}}
+            digests = {name: known[name] for name in RUN_FILES if name in known}
             contents[TIMING], contents[DIGESTS] = json_bytes(details), json_bytes(digests)
             contents[RESULTS] = rows  # the last one: its presence means that the run is finished
-            write_together({self.path / name: content for name, content in contents.items()})
+            write_together(self.path, contents)
+
+    def _begun_before(self) -> Digests:
+        """Digests of what another process has written before the first episode; what it left half written goes."""
+        self._clear()
+        found: Digests = {}
+        for name in (CONFIG, PRIVACY, MODEL):
+            with contextlib.suppress(FileNotFoundError):  # most runs have no model of their own
+                found[name] = _digest((self.path / name).read_bytes())
+        return found
 
     def _clear(self) -> None:
         """Remove what a kill has left half written."""
@@ -290,6 +314,10 @@ def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     found.pop("by_size", None)
     found["world"] = header.get("world")  # another version of Gymnasium may be another game
     return found
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _model_bytes(mdp: TabularMDP) -> bytes:
