@@ -102,6 +102,22 @@ def _long_runs_stay_in_their_process() -> Iterator[None]:
         yield
 
 
+INTERPRETED_BELOW = 4_000
+"""Users of a run that nobody asked to be compiled: interpreted in a second or two, where compiling its loop takes ten."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_runs_are_interpreted() -> Iterator[None]:
+    """Both speeds are the same run, bit for bit: `tests/loop/test_loop_registered.py` compares them, learner by learner.
+
+    So runs that are made for something else need no loop of their own; tests of a speed name it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("loop.simulate", "runs.schedule", "runs.pilot"):
+            patch.setattr(f"tacit.{module}.COMPILED_FROM", INTERPRETED_BELOW)
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A family stays with one worker, and they are handed out in the order of the collection."""

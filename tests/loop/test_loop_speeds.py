@@ -124,6 +124,7 @@ def test_only_what_is_long_or_asked_to_be_is_compiled(monkeypatch, speed, episod
 
         return taken
 
+    monkeypatch.setattr(sys.modules["tacit.loop.simulate"], "COMPILED_FROM", COMPILED_FROM)  # as users have it
     for name in ("run_fused", "interpret"):
         monkeypatch.setattr(sys.modules["tacit.loop.simulate"], name, stop(name))
     shape = shape_of(MDP, staged=True)
