@@ -103,12 +103,12 @@ def _long_runs_stay_in_their_process() -> Iterator[None]:
 
 
 INTERPRETED_BELOW = 4_000
-"""Users of a run that nobody asked to be compiled: interpreted in a second or two, where compiling its loop takes ten."""
+"""Users of a run that nobody asked to be compiled: a second or two of work, where to compile its loop takes ten."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _short_runs_are_interpreted() -> Iterator[None]:
-    """Both speeds are the same run, bit for bit: `tests/loop/test_loop_registered.py` compares them, learner by learner.
+    """Both speeds are the same run, bit for bit: `tests/loop/test_loop_registered.py` compares them for every learner.
 
     So runs that are made for something else need no loop of their own; tests of a speed name it.
     """
