@@ -22,9 +22,10 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import canonical
+from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.design import BASES, StudyDesign, plan_study
+from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.study import Study
 
