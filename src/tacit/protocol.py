@@ -318,6 +318,7 @@ class World(Protocol):
 
 def copy_state(value: Any) -> Any:
     """A nested NamedTuple of arrays with every array copied."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return type(value)(*[copy_state(field) for field in value]) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        # Most fields are arrays, and a run interpreted user by user copies millions of them.
+        return type(value)(*[field.copy() if type(field) is np.ndarray else copy_state(field) for field in value])
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -209,7 +209,7 @@ def roll_out(world: World, policy: Policy, users: int, generator: np.random.Gene
     """Let `users` people follow the policy, one trajectory each."""
     users = require_count("users", users)
     S, A = world.reward.shape[1], world.reward.shape[2]
-    table = policy.probabilities(A)
+    table: Floats | Ints = policy.within(A) if isinstance(policy, DeterministicPolicy) else policy.probabilities(A)
     horizon = table.shape[0]
     require(table.shape[1] == S, f"the policy must have the {S} states of the environment", table.shape[1])
     stages = world.cut.shape[0]
@@ -217,10 +217,8 @@ def roll_out(world: World, policy: Policy, users: int, generator: np.random.Gene
     states = np.zeros((users, horizon + 1), dtype=np.int64)
     actions = np.zeros((users, horizon), dtype=np.int64)
     rewards = np.zeros((users, horizon))
-    if isinstance(policy, DeterministicPolicy):
-        _walk_many(world, np.ascontiguousarray(policy.actions, dtype=np.int64), generator, states, actions, rewards)
-    else:
-        _walk_many_stochastic(world, np.ascontiguousarray(table), generator, states, actions, rewards)
+    follow = _walk_many if isinstance(policy, DeterministicPolicy) else _walk_many_stochastic
+    follow(world, np.ascontiguousarray(table), generator, states, actions, rewards)
     return Trajectories(states, actions, rewards)
 
 

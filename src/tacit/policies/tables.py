@@ -61,9 +61,13 @@ class DeterministicPolicy:
 
     def probabilities(self, num_actions: int) -> NDArray[np.float64]:
         """The same policy as probabilities[h,s,a]."""
+        return np.eye(num_actions)[self.within(num_actions)]
+
+    def within(self, num_actions: int) -> NDArray[np.int64]:
+        """The actions[h,s], if there are so many."""
         most = int(self.actions.max(initial=0))
         require(most < num_actions, f"actions must be below {num_actions}", most)
-        return np.eye(num_actions)[self.actions]
+        return self.actions.astype(np.int64, copy=False)
 
     def _repr_html_(self) -> str:
         rows = [[f"state {s}", *(str(a) for a in column)] for s, column in enumerate(self.actions.T.tolist())]

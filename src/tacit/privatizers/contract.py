@@ -135,8 +135,8 @@ def require_shape(batch: BatchOf, shape: CountShape) -> BatchOf:
         (users, H + 1),
     )
     require(fits, f"trajectories must have {H} steps", batch.actions.shape)
-    whole = batch.states.dtype.kind in "iu" and batch.actions.dtype.kind in "iu"
-    require(whole, "states and actions must be integers", (batch.states.dtype.name, batch.actions.dtype.name))
+    kinds = batch.states.dtype, batch.actions.dtype
+    require(kinds[0].kind in "iu" and kinds[1].kind in "iu", "states and actions must be integers", kinds)
     return Trajectories(
         states=np.asarray(batch.states, dtype=np.int64),
         actions=np.asarray(batch.actions, dtype=np.int64),
