@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,12 +21,17 @@ from tacit.planning.dynamic import value_of
 from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed
 from tacit.policies import StochasticPolicy
 from tacit.protocol import Private
-from tacit.randomness import SimulationNoise
+from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.study.bundle import Bundle
+from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
+from tacit.study.device import Device
+from tacit.study.record import replayed
 from tacit.study.state import decode_state, encode_state
+from tacit.study.study import Study
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -248,6 +254,14 @@ def test_budgets_that_cannot_be_kept_are_refused(options, error, words):
         assemble(config(trap(), given.pop("baseline"), **given))
 
 
+@pytest.mark.parametrize(("trust", "epsilon"), [("none", 1.0), ("local", 1.0), ("local", 1e-9)])
+def test_a_budget_of_next_to_nothing_explores_nothing(trust, epsilon):
+    claim = {} if trust == "none" else {"epsilon": epsilon}
+    parts = assemble(config(trap(), "always 0", trust=trust, budget=1e-300, episodes=400, **claim))
+    _, found = losses(parts, 0, 400)
+    assert sum(lost for _, lost in found) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_auto_chooses_who_can_keep_to_the_budget():
     assert config(trap(), "always 0").learner == "bucb:pooled=true"
     assert config(trap(), "always 0", trust="local").learner == "ldp-rts"
@@ -311,6 +325,60 @@ def test_stages_that_were_given_up_count_as_lost():
     learner = assemble(config(trap(), "always 0", trust="none", learner="bucb")).learner
     belief = learner.begin()._replace(shares=(np.array([0.9, 0.1]),))
     assert learner._without_given_up(belief).unmeasured == pytest.approx(0.1 * learner.stages[0])
+
+
+def lived(study, collector, *, report=True):
+    """One stage of people who earn at every step; a stage that nobody may report in is given up by both sides."""
+    data = study.plan()
+    collector.open(data)
+    if report:
+        for i in range(Bundle.parse(data)["target"]):
+            device = Device(noise=SecureNoise())
+            device.accept(data)
+            told = device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3})
+            collector.add(told, f"person {Bundle.parse(data)['stage']}-{i}")
+        collector.close()
+        assert study.take(collector.release(study.head)) == "taken"
+    else:
+        collector.void("nobody came")
+        study.void("nobody came")
+
+
+@pytest.mark.parametrize(("trust", "before"), [("central", 1), ("local", 4)])
+def test_people_of_a_stage_that_was_given_up_count_as_lost(tmp_path, trust, before):
+    """They have followed its policies, whatever became of their reports; the plan after it is a new one."""
+    delta = 0.0 if trust == "local" else 1e-6
+    design = plan_study(states=2, actions=2, horizon=3, trust=trust, stages=6, target=60, baseline="always 0",
+                        loss_budget=0.9, stage_loss_budget=0.9, epsilon=5.0, delta=delta)  # fmt: skip
+    study, collector = Study.new(tmp_path / "s", design, seed=1), Collector.new(tmp_path / "c", design)
+    for _ in range(before):
+        lived(study, collector)
+    lost = [study.standing().lost]
+    for _ in range(2):
+        lived(study, collector, report=False)
+        study.plan()
+        lost.append(study.standing().lost)
+        study.void("nobody came")
+    assert lost[0] == pytest.approx(0.0, abs=1e-4)
+    assert lost[2] > lost[1] > lost[0]
+    assert replayed(study) > 0
+
+
+def test_what_a_local_study_serves_in_the_end_is_covered_by_its_budget():
+    """Six hundred bits prove nothing within 2%: people are served the baseline, not what the posterior likes best."""
+    design = plan_study(states=2, actions=2, horizon=3, trust="local", stages=3, target=200, baseline="always 0",
+                        loss_budget=0.02, epsilon=1.0, delta=0.0)  # fmt: skip
+    learner, coins = design.parts().learner, np.random.default_rng(1)
+    belief = learner.begin()._replace(started=True)
+    ended = belief._replace(inner=belief.inner._replace(stage=len(learner.inner.stages)))
+    _, plan = learner.plan(ended, coins)
+    assert plan.query is None
+    assert [count for _, count in plan.arms(1)] == [1, 0]
+    assert plan.arms(1)[0][0] is learner.baseline
+    generous = replace(learner.budget, total=1.0, stage=1.0)
+    learner.budget = generous
+    _, plan = learner.plan(ended, coins)
+    assert np.array_equal(plan.arms(1)[0][0].actions, learner.policy(ended).actions)
 
 
 WORLDS = [

@@ -26,7 +26,7 @@ from tacit.learners.bucbs import make_bucb
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import LossBudget, Polytope, Standing, mean_bounds, mixed, radii_of
+from tacit.planning.loss_budget import LEAST_BUDGET, LossBudget, Polytope, Standing, mean_bounds, mixed, radii_of
 from tacit.planning.weighted_rows import Rows
 from tacit.policies import DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
@@ -80,7 +80,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         self.most = budget.total * episodes
         """What all users together may lose, in shares of H."""
         # √(ℓ/2n) ≤ total/2, or a tenth of the users: whichever is less
-        enough = min(MOST_FIRST * episodes, 2.0 * self.radii.log_term / budget.total**2)
+        enough = min(MOST_FIRST * episodes, 2.0 * self.radii.log_term / max(budget.total, LEAST_BUDGET) ** 2)
         before = np.cumsum([0, *self.stages[:-1]])
         self.first = max(1, int(np.searchsorted(before, enough)))
         """How many batches play the baseline only."""

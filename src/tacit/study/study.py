@@ -194,6 +194,7 @@ class Study:
     def void(self, reason: str = "given up") -> None:
         """The collector gave the open stage up: the next plan is the same one, for other people, under a new number.
 
+        With a loss budget it is a new one, which counts what the people of the stage may have lost.
         If the collector has released it all the same, `take` that release: it is skipped, and the study goes on (L8).
         """
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
@@ -333,7 +334,9 @@ class Study:
                WHERE stage.slot = (SELECT slot FROM stage WHERE number = ?)""",
             (number - 1,),
         ).fetchone()
-        if not retry or again is not None or mind.plan is None:
+        # The people of a stage that was given up have followed its policies: a loss budget counts them
+        anew = again is not None or mind.plan is None or self.design.budget is not None
+        if not retry or anew:
             belief, plan = parts.learner.plan(mind.belief, mind.coins)
             mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
             self.store.edge("plan:planned")
