@@ -11,18 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tacit
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
-from tacit.learners.conservative import Conservative
+from tacit.learners.conservative import Conservative, tail_of_bits
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed
+from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed, radii_of
 from tacit.policies import StochasticPolicy
 from tacit.protocol import Private
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.released.counts import CountStatistics
+from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.study.bundle import Bundle
@@ -138,6 +139,23 @@ def test_released_sums_have_the_noise_that_is_stated(trust):
     assert np.mean(found) == pytest.approx(exact, abs=5.0 * stated / 20.0 + 1e-9)
     assert np.std(found) == pytest.approx(stated, rel=0.175, abs=1e-9)
     assert (stated == 0.0) == (trust == "none")
+
+
+@pytest.mark.parametrize(("variance", "bias"), [(393.0, 0.04), (6.0, 0.02), (0.9, 0.01), (0.9, 0.5), (0.05, 0.01)])
+def test_noise_bits_leave_their_interval_as_rarely_as_the_union_says(variance, bias):
+    """By the exact law of a sum of bits, mirrored: biased bits have longer tails than their variance says."""
+    shape, B, beta = CountShape(horizon=6, num_states=4, num_actions=2, staged=True), 19, 0.05
+    radii = radii_of(B, beta)
+    bits = round(48 * variance / (bias * (1.0 - bias)))
+    # (e_R − e_M)/2 over all cells: half the difference of two binomial sums, of variance HSA v/2
+    stated = math.sqrt(bits * bias * (1.0 - bias) / 2.0)
+    tail = tail_of_bits(radii, shape, np.full(B, variance)) * 6
+    k = np.arange(bits + 1)
+    mass = stats.binom.pmf(k, bits, bias)
+    outside = 2.0 * float(mass @ stats.binom.sf(np.ceil(k + 2.0 * (radii.z * stated + tail)) - 1.0, bits, bias))
+    assert (2 * B - 1) * outside + beta * B / (2.0 * (B + 1.0)) <= beta
+    assert (tail > 0.0) == (variance < 5.0)
+    assert tail_of_bits(radii, shape, np.zeros(B)) == 0.0
 
 
 @pytest.mark.parametrize(
