@@ -187,7 +187,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         )
 
     def _off(self, belief: ConservativeBelief) -> tuple[Floats, Floats]:
-        """How far noise may move the sum of every batch, and of all batches up to it: z √(SA v/2H), and tails of bits."""
+        """How far noise may move the sum of every batch, and of all batches up to it: z √(SA v/2H), tails added."""
         B, shape = len(belief.users), self.shape
         scale = self.radii.z * np.sqrt(shape.num_states * shape.num_actions / (2.0 * shape.horizon))
         covariance = self.covariance[:B, :B]
