@@ -222,6 +222,8 @@ def test_bad_input_is_refused_before_anybody_comes():
         tacit.trial("always 1", users=5, **CLAIMS["local"])
     with pytest.raises(InvalidInput, match="lower one first"):
         tacit.trial("always 1", environment=COIN, users=5, bounds=(3.0, 1.0), **CLAIMS["local"])
+    with pytest.raises(InvalidInput, match="range of a return must be a finite number"):
+        tacit.trial("always 1", environment=COIN, users=5, bounds=(-1e308, 1e308), **CLAIMS["local"])
     with pytest.raises(NotSupported, match="never pure"):
         make_arms(users=(5,), trust="central", epsilon=1.0, delta=0.0)
     with pytest.raises(InvalidInput, match="unknown trust"):

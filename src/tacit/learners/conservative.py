@@ -137,6 +137,15 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         explorers = self.inner.explorers(model, rho, chosen.explorers, coins) if chosen.explorers else ()
         return self._spread(belief, explorers, chosen.candidates, rest, last=last)
 
+    def last(self, belief: ConservativeBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
+        """The candidate, if the budget covers it."""
+        belief = self._without_given_up(belief)
+        if len(belief.users) == 0:
+            return Plan(policy=self.baseline, users=None, query=None)
+        belief = self._with_candidate(belief, self.inner.model(belief.inner)[0], coins)
+        costs = self._costs(belief, self.polytope(belief))
+        return self._served(belief, costs, min(costs, key=costs.__getitem__))[1]
+
     def update(self, belief: ConservativeBelief, released: Private[CountStatistics]) -> ConservativeBelief:
         """Keep the batch, and the sum of its returns."""
         batch = statistics_of(released, CountStatistics)

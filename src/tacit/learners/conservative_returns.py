@@ -134,6 +134,10 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         )
         return self._spread(belief, plan, chosen.explorers, chosen.candidates, rest)
 
+    def last(self, belief: ReturnsBelief, plan: Plan[ReturnQuery], coins: np.random.Generator) -> Plan[ReturnQuery]:
+        """The candidate, if the budget covers it."""
+        return self._served(belief)
+
     def update(self, belief: ReturnsBelief, released: Private[ReturnStatistics]) -> ReturnsBelief:
         """Take the bits of every group in; ldp-rts gets those of policies that it can describe."""
         rows = belief.planned
