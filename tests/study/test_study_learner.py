@@ -405,9 +405,9 @@ def test_flow_of_real_channels_has_the_stated_variance(learner, trust):
 @pytest.mark.parametrize(("trust", "people"), [("central", 3 * 20), ("local", 150)])
 def test_a_study_that_lost_a_stage_goes_on_and_serves_what_was_learned(place, trust, people, more, skipped):
     """Learners are a stage behind then: stages of returns differ in size, and the last plan would still explore."""
-    stages, delta = (3, 1e-6) if trust == "central" else (1, 0.0)
-    design = plan_study(states=2, actions=2, horizon=3, trust=trust, epsilon=5.0, delta=delta, stages=stages,
-                        target=people // stages, **more)  # fmt: skip
+    stages, delta, learner = (3, 1e-6, "bucb") if trust == "central" else (1, 0.0, "ldp-rts")
+    design = plan_study(states=2, actions=2, horizon=3, trust=trust, epsilon=4.0, delta=delta, stages=stages,
+                        target=people // stages, learner=learner, **more)  # fmt: skip
     study, collector = pair(place, design)
     for stage in range(len(design.channels)):
         data = study.plan()
