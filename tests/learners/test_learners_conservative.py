@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tacit
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
-from tacit.learners.conservative import Conservative
+from tacit.learners.conservative import Conservative, tail_of_bits
 from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed
+from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed, radii_of
 from tacit.policies import StochasticPolicy
 from tacit.protocol import Private
-from tacit.randomness import SimulationNoise
-from tacit.released.counts import CountStatistics
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.study.bundle import Bundle
+from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
+from tacit.study.device import Device
+from tacit.study.record import replayed
 from tacit.study.state import decode_state, encode_state
+from tacit.study.study import Study
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -132,6 +139,23 @@ def test_released_sums_have_the_noise_that_is_stated(trust):
     assert np.mean(found) == pytest.approx(exact, abs=5.0 * stated / 20.0 + 1e-9)
     assert np.std(found) == pytest.approx(stated, rel=0.175, abs=1e-9)
     assert (stated == 0.0) == (trust == "none")
+
+
+@pytest.mark.parametrize(("variance", "bias"), [(393.0, 0.04), (6.0, 0.02), (0.9, 0.01), (0.9, 0.5), (0.05, 0.01)])
+def test_noise_bits_leave_their_interval_as_rarely_as_the_union_says(variance, bias):
+    """By the exact law of a sum of bits, mirrored: biased bits have longer tails than their variance says."""
+    shape, B, beta = CountShape(horizon=6, num_states=4, num_actions=2, staged=True), 19, 0.05
+    radii = radii_of(B, beta)
+    bits = round(48 * variance / (bias * (1.0 - bias)))
+    # (e_R − e_M)/2 over all cells: half the difference of two binomial sums, of variance HSA v/2
+    stated = math.sqrt(bits * bias * (1.0 - bias) / 2.0)
+    tail = tail_of_bits(radii, shape, np.full(B, variance)) * 6
+    k = np.arange(bits + 1)
+    mass = stats.binom.pmf(k, bits, bias)
+    outside = 2.0 * float(mass @ stats.binom.sf(np.ceil(k + 2.0 * (radii.z * stated + tail)) - 1.0, bits, bias))
+    assert (2 * B - 1) * outside + beta * B / (2.0 * (B + 1.0)) <= beta
+    assert (tail > 0.0) == (variance < 5.0)
+    assert tail_of_bits(radii, shape, np.zeros(B)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -248,6 +272,14 @@ def test_budgets_that_cannot_be_kept_are_refused(options, error, words):
         assemble(config(trap(), given.pop("baseline"), **given))
 
 
+@pytest.mark.parametrize(("trust", "epsilon"), [("none", 1.0), ("local", 1.0), ("local", 1e-9)])
+def test_a_budget_of_next_to_nothing_explores_nothing(trust, epsilon):
+    claim = {} if trust == "none" else {"epsilon": epsilon}
+    parts = assemble(config(trap(), "always 0", trust=trust, budget=1e-300, episodes=400, **claim))
+    _, found = losses(parts, 0, 400)
+    assert sum(lost for _, lost in found) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_auto_chooses_who_can_keep_to_the_budget():
     assert config(trap(), "always 0").learner == "bucb:pooled=true"
     assert config(trap(), "always 0", trust="local").learner == "ldp-rts"
@@ -311,6 +343,60 @@ def test_stages_that_were_given_up_count_as_lost():
     learner = assemble(config(trap(), "always 0", trust="none", learner="bucb")).learner
     belief = learner.begin()._replace(shares=(np.array([0.9, 0.1]),))
     assert learner._without_given_up(belief).unmeasured == pytest.approx(0.1 * learner.stages[0])
+
+
+def lived(study, collector, *, report=True):
+    """One stage of people who earn at every step; a stage that nobody may report in is given up by both sides."""
+    data = study.plan()
+    collector.open(data)
+    if report:
+        for i in range(Bundle.parse(data)["target"]):
+            device = Device(noise=SecureNoise())
+            device.accept(data)
+            told = device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3})
+            collector.add(told, f"person {Bundle.parse(data)['stage']}-{i}")
+        collector.close()
+        assert study.take(collector.release(study.head)) == "taken"
+    else:
+        collector.void("nobody came")
+        study.void("nobody came")
+
+
+@pytest.mark.parametrize(("trust", "before"), [("central", 1), ("local", 4)])
+def test_people_of_a_stage_that_was_given_up_count_as_lost(tmp_path, trust, before):
+    """They have followed its policies, whatever became of their reports; the plan after it is a new one."""
+    delta = 0.0 if trust == "local" else 1e-6
+    design = plan_study(states=2, actions=2, horizon=3, trust=trust, stages=6, target=60, baseline="always 0",
+                        loss_budget=0.9, stage_loss_budget=0.9, epsilon=5.0, delta=delta)  # fmt: skip
+    study, collector = Study.new(tmp_path / "s", design, seed=1), Collector.new(tmp_path / "c", design)
+    for _ in range(before):
+        lived(study, collector)
+    lost = [study.standing().lost]
+    for _ in range(2):
+        lived(study, collector, report=False)
+        study.plan()
+        lost.append(study.standing().lost)
+        study.void("nobody came")
+    assert lost[0] == pytest.approx(0.0, abs=1e-4)
+    assert lost[2] > lost[1] > lost[0]
+    assert replayed(study) > 0
+
+
+def test_what_a_local_study_serves_in_the_end_is_covered_by_its_budget():
+    """Six hundred bits prove nothing within 2%: people are served the baseline, not what the posterior likes best."""
+    design = plan_study(states=2, actions=2, horizon=3, trust="local", stages=3, target=200, baseline="always 0",
+                        loss_budget=0.02, epsilon=1.0, delta=0.0)  # fmt: skip
+    learner, coins = design.parts().learner, np.random.default_rng(1)
+    belief = learner.begin()._replace(started=True)
+    ended = belief._replace(inner=belief.inner._replace(stage=len(learner.inner.stages)))
+    _, plan = learner.plan(ended, coins)
+    assert plan.query is None
+    assert [count for _, count in plan.arms(1)] == [1, 0]
+    assert plan.arms(1)[0][0] is learner.baseline
+    generous = replace(learner.budget, total=1.0, stage=1.0)
+    learner.budget = generous
+    _, plan = learner.plan(ended, coins)
+    assert np.array_equal(plan.arms(1)[0][0].actions, learner.policy(ended).actions)
 
 
 WORLDS = [

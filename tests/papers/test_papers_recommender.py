@@ -37,13 +37,14 @@ def test_the_page_shows_what_is_committed(name, runs):
     assert table(cells) in page
 
 
-def test_the_page_shows_what_was_measured_in_the_package():
+@pytest.mark.parametrize("name", ["recommender", "recommender-large"])
+def test_the_page_shows_what_was_measured_in_the_package(name):
     page = (ROOT / "docs" / "cases" / "recommender.md").read_text(encoding="utf-8")
-    measured = json.loads((ROOT / "results/cases/recommender/package.json").read_text(encoding="utf-8"))
+    measured = json.loads((ROOT / "results" / "cases" / name / "package.json").read_text(encoding="utf-8"))
     assert measured["visits"] == 400
     assert in_package(measured) in page
-    for name in ("central, ε=1", "shuffle, ε=1"):
-        cell = measured["policies"][name]
+    for run in ("central, ε=1", "shuffle, ε=1"):
+        cell = measured["policies"][run]
         assert cell["package"]["difference"]["low"] < cell["twin"]["difference"]["mean"]
         assert cell["twin"]["difference"]["mean"] < cell["package"]["difference"]["high"]
 

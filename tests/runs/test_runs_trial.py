@@ -102,6 +102,8 @@ def test_the_verdict_the_unit_and_the_truth():
     assert found.means[1].low < 6.0 < found.means[1].high
     assert found.claim.output == "published-sums"
     assert found.certificate.holds
+    # (α + γ)/2 with γ = α/20, by Lemma B5 (exact arms): α/2 is not what is proved
+    assert "a wrong 'better' has probability at most 0.02625" in found.lines[1]
     worse = tacit.trial("always 0", against="always 1", environment=COIN, users=400, **CLAIMS["central"])
     assert worse.verdict == "worse"
     table = tacit.trial(np.array([1]), environment=COIN, users=400, **CLAIMS["local"])
@@ -220,6 +222,8 @@ def test_bad_input_is_refused_before_anybody_comes():
         tacit.trial("always 1", users=5, **CLAIMS["local"])
     with pytest.raises(InvalidInput, match="lower one first"):
         tacit.trial("always 1", environment=COIN, users=5, bounds=(3.0, 1.0), **CLAIMS["local"])
+    with pytest.raises(InvalidInput, match="range of a return must be a finite number"):
+        tacit.trial("always 1", environment=COIN, users=5, bounds=(-1e308, 1e308), **CLAIMS["local"])
     with pytest.raises(NotSupported, match="never pure"):
         make_arms(users=(5,), trust="central", epsilon=1.0, delta=0.0)
     with pytest.raises(InvalidInput, match="unknown trust"):

@@ -398,3 +398,33 @@ def test_flow_of_real_channels_has_the_stated_variance(learner, trust):
     assert abs(values.var() - 1.0) < 5 * np.sqrt(2.0 / (len(values) / 2))
     # Of the other lines only too much would be an alarm: where totals are projected, they hold exactly.
     assert (np.mean(squares, axis=0) < 1.0 + 5 * np.sqrt(2.0 / 60)).all()
+
+
+@pytest.mark.parametrize("skipped", [1, 2])
+@pytest.mark.parametrize("more", [{}, {"baseline": "always 0", "loss_budget": 0.02}], ids=["free", "budget"])
+@pytest.mark.parametrize(("trust", "people"), [("central", 3 * 20), ("local", 150)])
+def test_a_study_that_lost_a_stage_goes_on_and_serves_what_was_learned(place, trust, people, more, skipped):
+    """Learners are a stage behind then: stages of returns differ in size, and the last plan would still explore."""
+    stages, delta, learner = (3, 1e-6, "bucb") if trust == "central" else (1, 0.0, "ldp-rts")
+    design = plan_study(states=2, actions=2, horizon=3, trust=trust, epsilon=4.0, delta=delta, stages=stages,
+                        target=people // stages, learner=learner, **more)  # fmt: skip
+    study, collector = pair(place, design)
+    for stage in range(len(design.channels)):
+        data = study.plan()
+        collector.open(data)
+        for i in range(Bundle.parse(data)["target"]):
+            device = Device()
+            device.accept(data)
+            collector.add(device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3}), f"{stage}-{i}")
+        collector.close()
+        if stage == skipped:
+            study.void("the line was down")
+        assert study.take(collector.release(study.head)) == ("skipped" if stage == skipped else "taken")
+    served = Bundle.parse(study.plan())
+    assert served["query"] is None
+    ((policy, share),) = served.arms
+    assert share == 1
+    usual = np.array_equal(policy.probabilities(2), np.tile([1.0, 0.0], (3, 2, 1)))
+    learned = np.array_equal(policy.probabilities(2), study.policy().probabilities(2))
+    assert usual if more else learned
+    assert replayed(study) > 0

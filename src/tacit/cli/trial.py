@@ -109,6 +109,7 @@ def _size(
     json: AsJson = False,
 ) -> None:
     """Say how many users per arm a trial needs, for an effect, an error, a power and a claim."""
+    from tacit.planning.arms import wrong_verdict
     from tacit.runs.trial_size import trial_size
 
     found = trial_size(
@@ -128,7 +129,8 @@ def _size(
     low, high = found.bounds
     say(f"{found.users:,} users in each of two arms, under trust {found.trust}")
     say(f"an effect of {found.effect:g} (returns from {low:g} to {high:g}, baseline {found.mean:g}) is then shown with")
-    say(f"probability {found.power:.3f} at least, and a wrong 'better' has probability {found.alpha / 2.0:g} at most")
+    wrong = wrong_verdict(found.alpha)
+    say(f"probability {found.power:.3f} at least, and a wrong 'better' has probability {wrong:g} at most")
 
 
 @trials.command("plan")

@@ -9,6 +9,7 @@ known to the privatizers of counts and returns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ def require_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     require(len(bounds) == 2, must, bounds)
     low, high = (require_real("a bound of returns", bound) for bound in bounds)
     require(low < high, must, tuple(bounds))
+    require(math.isfinite(high - low), "the range of a return must be a finite number", tuple(bounds))
     return low, high
 
 

@@ -147,6 +147,12 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         plan = Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
         return self.followed(belief, groups, users), plan
 
+    def last(self, belief: BUCBBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
+        """The policy that is best for lower bounds, if anything is known."""
+        known = len(belief.users) > 0
+        policy = self.exploiter(self.model(belief)[0], coins) if known else plan.policy
+        return Plan(policy=policy, users=None, query=None)
+
     def explorers(
         self, model: Any, rho: Floats, users: int, coins: np.random.Generator
     ) -> tuple[tuple[DeterministicPolicy, int], ...]:

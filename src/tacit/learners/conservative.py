@@ -26,14 +26,14 @@ from tacit.learners.bucbs import make_bucb
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import LossBudget, Polytope, Standing, mean_bounds, mixed, radii_of
+from tacit.planning.loss_budget import LEAST_BUDGET, LossBudget, Polytope, Radii, Standing, mean_bounds, mixed, radii_of
 from tacit.planning.weighted_rows import Rows
 from tacit.policies import DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchQuery
-from tacit.released.counts import CountStatistics
+from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["Conservative", "ConservativeBelief", "make_conservative"]
+__all__ = ["Conservative", "ConservativeBelief", "make_conservative", "tail_of_bits"]
 
 MOST_FIRST: Final = 0.1
 """The share of the users who play the baseline before anybody explores, at most."""
@@ -77,10 +77,12 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         self.stages, self.batches, self.following = inner.stages, inner.batches, inner.following
         self.std, self.covariance = inner.std, inner.covariance
         self.radii = radii_of(len(self.batches), budget.failure_prob)
+        self.tail = 0.0 if inner.scale == 0.0 else tail_of_bits(self.radii, self.shape, np.diag(self.covariance))
+        """How much farther than Gaussian noise the noise of few shuffled bits may move a sum, in shares of H."""
         self.most = budget.total * episodes
         """What all users together may lose, in shares of H."""
         # √(ℓ/2n) ≤ total/2, or a tenth of the users: whichever is less
-        enough = min(MOST_FIRST * episodes, 2.0 * self.radii.log_term / budget.total**2)
+        enough = min(MOST_FIRST * episodes, 2.0 * self.radii.log_term / max(budget.total, LEAST_BUDGET) ** 2)
         before = np.cumsum([0, *self.stages[:-1]])
         self.first = max(1, int(np.searchsorted(before, enough)))
         """How many batches play the baseline only."""
@@ -135,6 +137,15 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         explorers = self.inner.explorers(model, rho, chosen.explorers, coins) if chosen.explorers else ()
         return self._spread(belief, explorers, chosen.candidates, rest, last=last)
 
+    def last(self, belief: ConservativeBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
+        """The candidate, if the budget covers it."""
+        belief = self._without_given_up(belief)
+        if len(belief.users) == 0:
+            return Plan(policy=self.baseline, users=None, query=None)
+        belief = self._with_candidate(belief, self.inner.model(belief.inner)[0], coins)
+        costs = self._costs(belief, self.polytope(belief))
+        return self._served(belief, costs, min(costs, key=costs.__getitem__))[1]
+
     def update(self, belief: ConservativeBelief, released: Private[CountStatistics]) -> ConservativeBelief:
         """Keep the batch, and the sum of its returns."""
         batch = statistics_of(released, CountStatistics)
@@ -185,7 +196,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         )
 
     def _off(self, belief: ConservativeBelief) -> tuple[Floats, Floats]:
-        """How far noise may move the sum of every batch, and of all batches up to it: z √(SA v/2H)."""
+        """How far noise may move the sum of every batch, and of all batches up to it: z √(SA v/2H), tails added."""
         B, shape = len(belief.users), self.shape
         scale = self.radii.z * np.sqrt(shape.num_states * shape.num_actions / (2.0 * shape.horizon))
         covariance = self.covariance[:B, :B]
@@ -193,7 +204,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         each = np.maximum(stated, belief.variance)
         more = float(np.max(each / np.maximum(stated, 1e-300), initial=1.0)) if stated.any() else 1.0
         together = np.array([covariance[: b + 1, : b + 1].sum() for b in range(B)]) * more
-        return scale * np.sqrt(each), scale * np.sqrt(np.maximum(together, 0.0))
+        return scale * np.sqrt(each) + self.tail, scale * np.sqrt(np.maximum(together, 0.0)) + self.tail
 
     def _with_candidate(
         self, belief: ConservativeBelief, model: Rows, coins: np.random.Generator
@@ -282,6 +293,19 @@ def _unit(arms: int, arm: int) -> Floats:
     found = np.zeros(arms)
     found[arm] = 1.0
     return found
+
+
+def tail_of_bits(radii: Radii, shape: CountShape, variances: Floats) -> float:
+    """0 where the union bound has room for tails of bits, and otherwise z²/12H, after Lemma B1.
+
+    κ = z⁴/(48 H S A v) is what a sum of centred bits exceeds the exponent of Gaussian noise by.
+    """
+    B, cells = len(variances), shape.horizon * shape.num_states * shape.num_actions
+    if not variances.any():
+        return 0.0
+    kappa = radii.z**4 / (48.0 * cells * float(variances.min()))
+    room = np.log1p((3.0 * B + 1.0) / ((B + 1.0) * (2.0 * B - 1.0)))
+    return 0.0 if kappa <= room else radii.z**2 / (12.0 * shape.horizon)
 
 
 def make_conservative(request: StageRequest) -> BUCB | Conservative:

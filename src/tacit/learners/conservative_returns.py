@@ -22,7 +22,7 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.ldp_rts import LDPRTS, RANGE_STARTS, ReturnRequest, RTSBelief, make_ldp_rts
-from tacit.planning.loss_budget import GRID, LossBudget, Standing, mean_bounds, mixed
+from tacit.planning.loss_budget import GRID, LEAST_BUDGET, LossBudget, Standing, mean_bounds, mixed
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.returns import ReturnQuery, ReturnStatistics
@@ -54,6 +54,10 @@ class ReturnsBelief(NamedTuple):
     """[1 + arms, periods]: who sent them; of the baseline only those of its own batch, whose range is H."""
     planned: Ints
     """[groups]: the rows of the groups of the batch that was planned last, -1: not counted."""
+    waiting: float = 0.0
+    """People of that batch who may lose something: explorers, and followers of a candidate; 0 once it has answered."""
+    unmeasured: float = 0.0
+    """Such people of stages that were given up: nobody knows what they lost."""
 
 
 class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
@@ -72,7 +76,7 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         self.most = budget.total * request.episodes
         kept = 1.0 - 2.0 * self.noise.flip
         # √(ℓ/2n)/(1 − 2f) ≤ total/2, or a tenth of the users: whichever is less
-        enough = 2.0 * self.log_term / (kept * budget.total) ** 2
+        enough = 2.0 * self.log_term / max(kept * budget.total, LEAST_BUDGET) ** 2
         self.first = max(1, int(min(MOST_FIRST * request.episodes, enough)))
         self.inner = LDPRTS(shape=request.shape, episodes=request.episodes - self.first, noise=request.noise)
 
@@ -103,14 +107,15 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         )
 
     def plan(self, belief: ReturnsBelief, coins: np.random.Generator) -> tuple[ReturnsBelief, Plan[ReturnQuery]]:
-        """Spread the next users over the arms, as the budget allows."""
+        """Spread the next users over the arms, as the budget allows; a batch that never answered is lost."""
+        belief = belief._replace(waiting=0.0, unmeasured=belief.unmeasured + belief.waiting)
         if not belief.started:
             query = ReturnQuery(groups=(self.first,), bit="mean", level=float(self.shape.horizon))
             after = belief._replace(planned=np.array([1]))
             return after, Plan(policy=self.baseline, users=self.first, query=query)
         inner, plan = self.inner.plan(belief.inner, coins)
         if plan.query is None or plan.users is None:
-            return belief, plan
+            return belief, self._served(belief)
         belief = self._with_candidate(belief._replace(inner=inner))
         costs, unseen = self.costs(belief), self.highest(belief)
         rest = min(costs, key=costs.__getitem__)
@@ -129,11 +134,16 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         )
         return self._spread(belief, plan, chosen.explorers, chosen.candidates, rest)
 
+    def last(self, belief: ReturnsBelief, plan: Plan[ReturnQuery], coins: np.random.Generator) -> Plan[ReturnQuery]:
+        """The candidate, if the budget covers it."""
+        return self._served(belief)
+
     def update(self, belief: ReturnsBelief, released: Private[ReturnStatistics]) -> ReturnsBelief:
         """Take the bits of every group in; ldp-rts gets those of policies that it can describe."""
         rows = belief.planned
         answers = statistics_of(released, ReturnStatistics).first(len(rows))
         now = 0 if not belief.started else self.inner.stages[belief.inner.stage].period
+        belief = belief._replace(waiting=0.0)
         ones, users = belief.ones.copy(), belief.users.copy()
         counted = rows >= 0
         np.add.at(ones[:, now], rows[counted], answers.ones[counted])
@@ -180,7 +190,8 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         explored = sum(
             float(belief.users[0, period]) * (high - self.lowest(belief, 0, period)) for period in range(PERIODS)
         )
-        return explored + sum(float(belief.users[1 + arm].sum()) * cost for arm, cost in costs.items() if arm > 0)
+        followed = sum(float(belief.users[1 + arm].sum()) * cost for arm, cost in costs.items() if arm > 0)
+        return explored + followed + belief.unmeasured * high
 
     def standing(self, belief: ReturnsBelief) -> Standing:
         """What bits prove: an upper bound of the baseline, and a lower one of the candidate's gain."""
@@ -234,10 +245,19 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         if query is None:
             raise InvalidInput("a batch that is spread over arms must be asked something")
         told = np.stack(asked) if asked else np.zeros((0, self.shape.num_states), dtype=np.int64)
-        after = belief._replace(inner=belief.inner._replace(asked=told), planned=np.array(rows, dtype=np.int64))
+        inner, planned = belief.inner._replace(asked=told), np.array(rows, dtype=np.int64)
+        after = belief._replace(inner=inner, planned=planned, waiting=float(users - left))
         new = ReturnQuery(groups=tuple(sizes), bit=query.bit, level=query.level)
         final = self._policy_of(belief, belief.current)
         return after, Plan(policy=final, users=users, query=new, groups=tuple(groups))
+
+    def _served(self, belief: ReturnsBelief) -> Plan[ReturnQuery]:
+        """The candidate, if its followers lose no more than the budget in the worst case; else what costs least."""
+        belief = self._with_candidate(belief)
+        costs = self.costs(belief)
+        covered = costs[belief.current] <= self.budget.total
+        served = self._policy_of(belief, belief.current if covered else min(costs, key=costs.__getitem__))
+        return Plan(policy=self.policy(belief), users=1, query=None, groups=((served, 1),))
 
     def _policy_of(self, belief: ReturnsBelief, arm: int) -> Policy:
         if arm == 0:

@@ -199,6 +199,10 @@ class PlanningLearner(Generic[Belief, Asked]):
             raise InvalidInput("this learner keeps no policy in its belief; hand over the last plan's")
         return planned
 
+    def last(self, belief: Belief, plan: Plan[Asked], coins: np.random.Generator) -> Plan[Asked]:
+        """What a study serves that ends before its plans do, because releases were skipped; `plan` would go on."""
+        return plan
+
     def standing(self, belief: Belief) -> Standing | None:
         """What was proven against the baseline; None: this learner has promised nothing about it."""
         return None

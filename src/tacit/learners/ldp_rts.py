@@ -147,6 +147,10 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
         plan = Plan(policy=groups[0][0], users=now.users, query=query, groups=groups)
         return belief._replace(asked=asked), plan
 
+    def last(self, belief: RTSBelief, plan: Plan[ReturnQuery], coins: np.random.Generator) -> Plan[ReturnQuery]:
+        """The policy that is best in the mean of the posterior."""
+        return Plan(policy=self.policy(belief), users=None, query=None)
+
     def update(self, belief: RTSBelief, released: Private[ReturnStatistics]) -> RTSBelief:
         """Halve the levels that are left, or take the returns in."""
         answers = statistics_of(released, ReturnStatistics)

@@ -16,7 +16,7 @@ from tacit.errors import require, require_real
 from tacit.mechanisms.upper_law import UpperLaw, binomial_above
 from tacit.released.arms import ArmNoise, ArmStatistics
 
-__all__ = ["ArmInterval", "Verdict", "interval_of", "mean_set", "power_of", "verdict_of"]
+__all__ = ["ArmInterval", "Verdict", "interval_of", "mean_set", "power_of", "verdict_of", "wrong_verdict"]
 
 Verdict: TypeAlias = Literal["better", "worse", "not shown"]
 
@@ -46,10 +46,19 @@ class ArmInterval:
 
 
 def verdict_of(interval: ArmInterval) -> Verdict:
-    """What an interval of a difference shows: each of the two statements is wrong with probability at most alpha/2."""
+    """What an interval of a difference shows; how often each of the two statements is wrong, `wrong_verdict` bounds."""
     if interval.low > 0.0:
         return "better"
     return "worse" if interval.high < 0.0 else "not shown"
+
+
+def wrong_verdict(alpha: float) -> float:
+    """How often 'better' is said at most where it is not true, and as often 'worse': (α + γ)/2; both together α.
+
+    >>> round(wrong_verdict(0.05), 6)
+    0.02625
+    """
+    return (1.0 + NUISANCE) * require_alpha(alpha) / 2.0
 
 
 def interval_of(released: ArmStatistics, alpha: float, *, null: float | None = None) -> ArmInterval:

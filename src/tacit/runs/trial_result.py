@@ -1,7 +1,7 @@
 """`TrialResult`: what fresh users in two arms, or in one, released, and what it shows.
 
     interval     of the difference, wrong with probability at most alpha, whatever returns are: Lemma B5 (exact arms)
-    verdict      better, worse or not shown: each of the first two is wrong with probability at most alpha/2
+    verdict      better, worse or not shown: how often the first two are wrong at most, `wrong_verdict` says
 
 What counts is the mean of returns that are clipped to the declared range; by default that is all a return can be.
 """
@@ -16,7 +16,7 @@ from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.errors import InvalidInput, UnknownName, require
-from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
+from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of, wrong_verdict
 from tacit.released.arms import ArmStatistics
 
 __all__ = ["FORMAT", "ArmMean", "People", "TrialResult"]
@@ -133,7 +133,7 @@ class TrialResult:
             f"{self.verdict}"
         )
         each = f"{' and '.join(f'{users:,}' for users in self.released.users)} {who}"
-        errors = f"a wrong 'better' has probability at most {self.alpha / 2.0:g}, and so has a wrong 'worse'"
+        errors = f"a wrong 'better' has probability at most {wrong_verdict(self.alpha):g}, and so has a wrong 'worse'"
         return (line, f"{each}; {errors}", "; ".join(mean.words for mean in self.means), *self._beside())
 
     def summary(self) -> str:

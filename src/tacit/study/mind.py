@@ -11,7 +11,8 @@ import numpy as np
 
 from tacit.accounting.database import Connection
 from tacit.errors import require
-from tacit.protocol import Plan
+from tacit.learners.contract import PlanningLearner
+from tacit.protocol import Learner, Plan
 from tacit.study.state import decode_state, encode_state
 
 __all__ = ["Mind", "keep"]
@@ -33,6 +34,13 @@ class Mind:
         """As bytes ."""
         state = json.dumps(self.coins.bit_generator.state, sort_keys=True)
         return encode_state(self.belief), encode_state(self.plan), encode_state(self.memory), state
+
+    def served(self, learner: Learner[Any, Any, Any]) -> Mind:
+        """The mind once all stages were asked: with a plan that asks nothing, where the learner would go on."""
+        belief, plan = learner.plan(self.belief, self.coins)
+        if plan.query is not None and isinstance(learner, PlanningLearner):
+            belief, plan = self.belief, learner.last(self.belief, plan, self.coins)
+        return Mind(belief=belief, plan=plan, memory=self.memory, coins=self.coins)
 
     @classmethod
     def read(cls, row: Sequence[Any], packages: tuple[str, ...]) -> Mind:

@@ -124,6 +124,8 @@ def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: Any, 
     if kind == "plan":
         if slot is None and learner.uses_last:
             return mind
+        if slot is None:
+            return mind.served(learner)
         belief, plan = learner.plan(mind.belief, mind.coins)
         return Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
     require(mind.plan is not None and slot is not None, "a study must plan before it asks", kind)

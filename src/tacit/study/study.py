@@ -28,9 +28,12 @@ from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, policy_to_dict
+from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
+from tacit.study.channels.returns import ReturnChannel
+from tacit.study.contract import Channel
 from tacit.study.databases import database_at
 from tacit.study.declared import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
@@ -194,6 +197,7 @@ class Study:
     def void(self, reason: str = "given up") -> None:
         """The collector gave the open stage up: the next plan is the same one, for other people, under a new number.
 
+        With a loss budget it is a new one, which counts what the people of the stage may have lost.
         If the collector has released it all the same, `take` that release: it is skipped, and the study goes on (L8).
         """
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
@@ -333,7 +337,9 @@ class Study:
                WHERE stage.slot = (SELECT slot FROM stage WHERE number = ?)""",
             (number - 1,),
         ).fetchone()
-        if not retry or again is not None or mind.plan is None:
+        # The people of a stage that was given up have followed its policies: a loss budget counts them
+        anew = again is not None or mind.plan is None or self.design.budget is not None
+        if not retry or anew:
             belief, plan = parts.learner.plan(mind.belief, mind.coins)
             mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
             self.store.edge("plan:planned")
@@ -343,10 +349,16 @@ class Study:
         assert mind.plan is not None  # noqa: S101 - for the types
         plan = mind.plan
         channel = parts.channels[slot]
-        fits = plan.users == channel.target and plan.releases == channel.questions
+        alike = plan.users == channel.target or self._fits_all(plan, channel)
+        fits = alike and plan.releases == channel.questions
         require(fits, "learner and channels must agree on the size of a stage", (plan.users, plan.releases))
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
         return self._ask(connection, parts, number, slot, 0)
+
+    def _fits_all(self, plan: Plan[Any], channel: Channel) -> bool:
+        """Bits about returns cost the same among any number of people: a slot after one that was skipped may differ."""
+        fewer = plan.users is not None and plan.users >= channel.target
+        return isinstance(channel, ReturnChannel) and (fewer or self.design.budget is None)
 
     def _ask(self, connection: Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
         """Ask the next question of the stage."""
@@ -371,8 +383,7 @@ class Study:
         """The last stage: everybody follows what was learned, and nobody reports."""
         mind = planned or self._mind(connection)
         if planned is None and not parts.learner.uses_last:
-            belief, plan = parts.learner.plan(mind.belief, mind.coins)
-            mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+            mind = mind.served(parts.learner)
         assert mind.plan is not None  # noqa: S101 - for the types
         keep(connection, "plan", number, None, mind)
         connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'served', NULL)", (number,))

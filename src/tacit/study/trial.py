@@ -120,7 +120,7 @@ class StudyTrial:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the policy is better; each statement is wrong with probability at most alpha/2."""
+        """Whether the policy is better, with the errors of `tacit.planning.arms.wrong_verdict`."""
         return verdict_of(self.interval)
 
     @property
