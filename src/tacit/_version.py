@@ -1,3 +1,3 @@
 """The one place that states the version."""
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"

@@ -125,6 +125,23 @@ def test_interruptions_and_failed_seeds_are_json_too(capsys, monkeypatch):
     assert one_line(err)
 
 
+@pytest.mark.parametrize("where", ["while a command is at work", "before"])
+def test_an_interruption_is_json_whatever_was_interrupted(capsys, monkeypatch, where):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    if where == "before":  # loading what a command needs takes a second, in which Ctrl-C used to end in a traceback
+        monkeypatch.setattr("tacit.cli.app.command", interrupted)
+    else:
+        monkeypatch.setattr("tacit.runs.estimate.estimate", interrupted)
+    words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "9", "--dry-run"]
+    assert call(capsys, *words) == (130, "", "interrupted: the command did not finish\n")
+    code, out, _ = call(capsys, *words, "--json")
+    assert (code, json.loads(out)) == (
+        130, {"error": {"kind": "interrupted", "message": "the command did not finish", "exit": 130}},
+    )  # fmt: skip
+
+
 # Absurd numbers ------------------------------------------------------------------------------------------------------
 
 BASES = {
@@ -271,6 +288,44 @@ def test_a_reader_that_goes_away_needs_no_word():
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def program(*words: str, **given) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "tacit", *words], check=False, **given)
+
+
+@FULL
+def test_a_full_stderr_costs_no_answer(tmp_path):
+    (tmp_path / "runs.toml").write_text(TOML)
+    assert main(["compare", str(tmp_path / "runs.toml"), "--out", str(tmp_path / "out")]) == 0
+    with open("/dev/full", "w") as full:
+        words = ["compare", str(tmp_path / "runs.toml"), "--out", str(tmp_path / "out"), "--json"]
+        again = program(*words, stdout=subprocess.PIPE, stderr=full)  # which says that there is nothing to do
+        wrong = program("nonsense", "--json", stdout=subprocess.PIPE, stderr=full)
+    assert (again.returncode, wrong.returncode) == (0, 2)
+    assert "runs" in json.loads(again.stdout)
+    assert json.loads(wrong.stdout)["error"]["kind"] == "usage"
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_was_closed_before_is_no_failure(closed):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -m tacit list learners {closed}>&-', sys.executable], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"ucbvi" in done.stdout) == (closed == 2)
+
+
+def test_letters_that_stdout_cannot_write_are_written_by_number():
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = ["certify", "--trust", "local", "--states", "3", "--actions", "2", "--horizon", "4", "--episodes", "9",
+             "--epsilon", "1", "--delta", "0"]  # fmt: skip
+    done = program(*asked, env=ascii_only, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u03b5" in done.stdout
+    wrong = program("run", "--environment", "é\udcff", "--episodes", "9", "--json", env=ascii_only, capture_output=True)
+    assert wrong.returncode == 2
+    assert "'é\udcff'" in json.loads(wrong.stdout)["error"]["message"]
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

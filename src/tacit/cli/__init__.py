@@ -17,14 +17,21 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; as a program (no `argv`) it also tells of compilation."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _main(words, told=argv is None)
+    except KeyboardInterrupt:  # before a command is at work: loading what it needs takes a second
+        return _interrupted(words)
+
+
+def _main(words: list[str], *, told: bool) -> int:
     from tacit.cli.app import command
-    from tacit.cli.common import tell
-    from tacit.cli.failures import USAGE_ERROR, Failed, explain, explain_lost_output
+    from tacit.cli.failures import INTERRUPTED, USAGE_ERROR, Failed, explain, explain_lost_output, open_output, tell
     from tacit.compiling import tell_of
     from tacit.errors import TacitError
 
-    words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:
+    if told:
+        open_output()
         tell_of(tell)
     try:
         code = command()(args=words, prog_name="tacit", standalone_mode=False, obj=words)
@@ -33,4 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return explain(error, words)
     except OSError as error:
         return explain_lost_output(error, words)
+    if code == INTERRUPTED:
+        return _interrupted(words)
     return code if isinstance(code, int) else 0
+
+
+def _interrupted(words: list[str]) -> int:
+    from tacit.cli.failures import INTERRUPTED, Failed, explain
+
+    said = "the command did not finish"
+    return explain(Failed(said, kind="interrupted", exit_code=INTERRUPTED, line=f"interrupted: {said}"), words)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import Address, AsJson, Engine, command_line, print_json, print_table, say
-from tacit.cli.failures import Failed
+from tacit.cli.failures import INTERRUPTED, Failed
 from tacit.engines import check_engine
 from tacit.errors import InvalidInput, NotSupported, require
 
@@ -156,7 +156,7 @@ def _kept(run: Any, out: Path | None, where: dict[str, Any], *given: Any) -> Aud
     try:
         found: AuditRecord = run(*rest, out=out, progress=progress, **where)
     except KeyboardInterrupt:
-        raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
+        raise Failed(kept, kind="interrupted", exit_code=INTERRUPTED, line=f"interrupted: {kept}") from None
     except RowFailed as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)

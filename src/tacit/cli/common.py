@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 import traceback
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from tacit.cli.failures import Failed
+from tacit.cli.failures import INTERRUPTED, Failed, as_json, tell
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -56,11 +55,6 @@ def say(line: str) -> None:
     typer.echo(line)
 
 
-def tell(line: str) -> None:
-    """A line beside the answer, on stderr."""
-    typer.echo(line, err=True)
-
-
 def command_line(context: typer.Context) -> str:
     """The command as it was typed."""
     return shlex.join(["tacit", *(context.obj or sys.argv[1:])])
@@ -68,7 +62,7 @@ def command_line(context: typer.Context) -> str:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on stdout: valid (no NaN, no Infinity) and complete."""
-    typer.echo(json.dumps(content, allow_nan=False, ensure_ascii=False))
+    typer.echo(as_json(content))
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[int] = ()) -> None:
@@ -147,7 +141,7 @@ def resumable(directory: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Failed(kept, kind="interrupted", exit_code=130, line=f"interrupted: {kept}") from None
+        raise Failed(kept, kind="interrupted", exit_code=INTERRUPTED, line=f"interrupted: {kept}") from None
     except SeedFailed as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, TacitError):
             traceback.print_exception(error.__cause__)

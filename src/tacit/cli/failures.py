@@ -10,22 +10,26 @@ with 1 and prints its verdict.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import typer
 
 from tacit.errors import TacitError
 
-__all__ = ["USAGE_ERROR", "Failed", "explain", "explain_lost_output"]
+__all__ = ["INTERRUPTED", "USAGE_ERROR", "Failed", "as_json", "explain", "explain_lost_output", "open_output", "tell"]
 
 USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 """Click's own base of errors, from whichever copy of click this typer uses."""
+INTERRUPTED: Final = 130
+"""The exit code of what Ctrl-C ended, as shells and typer have it."""
 FLAG: Final = "--json"
 
 
@@ -38,18 +42,44 @@ class Failed(Exception):
         self.line = f"error: {message}" if line is None else line
 
 
+def tell(line: str) -> None:
+    """A line beside the answer, on stderr; where that is lost (a full disk), the answer need not be."""
+    with contextlib.suppress(OSError):
+        typer.echo(line, err=True)
+
+
 def explain(error: Exception, words: Sequence[str]) -> int:
     """Say what went wrong, for people and, where the words ask for JSON, for programs; returns the exit code."""
     failed = error if isinstance(error, Failed) else _failed(error)
-    typer.echo(" ".join(failed.line.split()), err=True)
+    tell(" ".join(failed.line.split()))
     if FLAG in words:
         message = " ".join(str(failed).split())
         content: dict[str, Any] = {"error": {"kind": failed.kind, "message": message, "exit": failed.exit_code}}
         try:
-            typer.echo(json.dumps(content, ensure_ascii=False))
+            typer.echo(as_json(content))
         except OSError:
             _give_up_stdout()
     return failed.exit_code
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """The content as valid JSON (no NaN, no Infinity), with letters as they are where stdout can write them."""
+    text = json.dumps(content, allow_nan=False, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(content, allow_nan=False)
+    return text
+
+
+def open_output() -> None:
+    """What was closed before goes nowhere, and letters that cannot be written are written by number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  as long as the program
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def explain_lost_output(error: OSError, words: Sequence[str]) -> int:
