@@ -296,7 +296,7 @@ def _unit(arms: int, arm: int) -> Floats:
 
 
 def tail_of_bits(radii: Radii, shape: CountShape, variances: Floats) -> float:
-    """0 where the union bound has room for tails of bits, and otherwise z²/12H, after Lemma B1.
+    """0 where the union bound has room for tails of bits, else z²/12H: Lemma B1 (returns behind released totals).
 
     κ = z⁴/(48 H S A v) is what a sum of centred bits exceeds the exponent of Gaussian noise by.
     """
