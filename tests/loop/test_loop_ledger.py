@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from registered import EPISODES, EVERY
 
 from tacit.accounting.ledger import Ledger
-from tacit.environments import make
 from tacit.errors import BudgetSpent
 from tacit.loop.simulate import simulate
-from tacit.runs.assemble import assemble
-from tacit.runs.config import RunConfig
 
 
-def test_a_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp_path) -> None:
-    config = RunConfig(
-        environment="riverswim",
-        learner="ucbvi",
-        episodes=40,
-        seeds=(0,),
-        trust="local",
-        epsilon=1.0,
-        delta=0.0,
-        mechanism="oue",
-    )
-    parts = assemble(config)
+def test_a_compiled_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp_path) -> None:
+    parts = dict(EVERY)["ucbvi riverswim central"]  # whose loop is compiled for other tests, too
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)
-    simulate(make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=0, ledger=ledger, speed="compiled")
+    asked = {"episodes": EPISODES, "ledger": ledger, "speed": "compiled"}
+    simulate(parts.mdp, parts.learner, parts.privatizer, seed=0, **asked)
     assert len(ledger.entries()) == 1
     assert not ledger.pending()
     came = []
     with pytest.raises(BudgetSpent):
-        simulate(
-            make("riverswim"), parts.learner, parts.privatizer, episodes=40, seed=1, ledger=ledger,
-            progress=came.append, speed="compiled",
-        )  # fmt: skip
+        simulate(parts.mdp, parts.learner, parts.privatizer, seed=1, progress=came.append, **asked)
     assert came == []
     assert len(ledger.entries()) == 1

@@ -15,6 +15,8 @@ from tacit.papers.cases import titration_budget
 from tacit.papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
 from tacit.papers.cases.titration_measures import measure, table, weeks_of
 from tacit.policies import DeterministicPolicy
+from tacit.runs.trial_result import TrialResult
+from tacit.runs.trial_size import trial_size
 
 ROOT = Path(__file__).parents[2]
 RULE = np.tile(np.array(TEXTBOOK, dtype=np.int64), (7, 1))
@@ -101,3 +103,29 @@ def test_a_study_with_secure_noise_ends_with_a_policy_and_a_certificate(tmp_path
     assert [row["noise"] for row in found["stages"]] == ["secure"] * 3
     assert all(row["taken"] == "taken" and row["epsilon"] <= 3.0 for row in found["stages"])
     assert np.array(found["policy"]).shape == (7, 15)
+
+
+ARMS = {"central": 21_298, "shuffle": 21_733, "local": 123_025}
+
+
+@pytest.mark.parametrize("trust", ARMS)
+def test_trials_are_those_of_the_design_and_of_the_page(trust):
+    place = ROOT / "results" / "cases" / "titration-large"
+    trial = TrialResult.from_dict(json.loads((place / f"trial-{trust}.json").read_text(encoding="utf-8")))
+    claim = trial.certificate.claim
+    assert (claim.trust, claim.epsilon, claim.delta) == (trust, 1.0, 0.0 if trust == "local" else 1e-6)
+    assert (trial.arms, trial.alpha, trial.bounds) == (("textbook", "policy"), 0.05, (0.0, 7.0))
+    assert trial.released.users == (ARMS[trust], ARMS[trust])
+    assert trial.certificate.holds
+    found = trial.interval
+    page = (ROOT / "docs" / "cases" / "titration.md").read_text(encoding="utf-8")
+    seen = f"{found.estimate:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    assert f"| {trust} | {ARMS[trust]:,} | {seen} | {trial.verdict} |" in page
+    assert f"policy-{trust}.json" in trial.command
+
+
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_arms_have_the_size_that_the_design_derives(trust):
+    delta = 0.0 if trust == "local" else 1e-6
+    found = trial_size(effect=0.1, trust=trust, epsilon=1.0, delta=delta, power=0.9, bounds=(0.0, 7.0), mean=5.3)
+    assert found.users == ARMS[trust]
