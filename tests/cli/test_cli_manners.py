@@ -334,7 +334,8 @@ def test_letters_that_stdout_cannot_write_are_written_by_number():
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("ucb", "ucbvi"), ("ucbv", "ucbvi"), ("psr", "psrl"), ("bucb2", "bucb"), ("dp-gp", "dp-pg"), ("ucvbi", "ucbvi"),
-     ("unifrom", "uniform"), ("dpucbvi", "dp-ucbvi"), ("UCBVI", "ucbvi"), ("deep-q-network", None), ("", None)],
+     ("unifrom", "uniform"), ("dpucbvi", "dp-ucbvi"), ("UCBVI", "ucbvi"), ("deep-q-network", None), ("", None),
+     ("npg", "dp-npg"), ("rts", "ldp-rts"), ("x", None), ("q", None)],
 )  # fmt: skip
 def test_the_name_that_was_meant(given, meant):
     assert nearest(given, LEARNERS) == meant
@@ -344,6 +345,37 @@ def test_the_suggestion_reaches_the_command_line(capsys):
     code, _, err = call(capsys, "run", "--environment", "riverswim", "--learner", "ucb", "--episodes", "9")
     assert code == 2
     assert re.search("unknown learner 'ucb': did you mean 'ucbvi'", err)
+
+
+RUN = ["run", "--environment", "riverswim", "--learner", "ucbvi", "--episodes", "9"]
+PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ([*RUN, "--epislon", "1"], "No such option: --epislon. Did you mean '--epsilon'?"),
+        ([*RUN, "--seed", "1"], "No such option: --seed. Did you mean '--seeds'?"),
+        (["--json"], "No such option: --json"),
+        ([*RUN, *PRIVATE, "--mechanism", "gausian"], "did you mean 'gaussian-tree'?"),
+        ([*RUN, "--trust", "centrl"], "did you mean 'central'?"),
+        (["reproduce", "titration"], "did you mean 'cases/titration'?"),
+        (["reproduce", "fig4"], "did you mean 'bai2025secure/fig4'?"),
+        (["run", "--environment", "Blackjack-v1", "--episodes", "9"], "did you mean 'gymnasium:Blackjack-v1'?"),
+        (["run", "--environment", "MountainCar-v0,horizon=3", "--episodes", "9"],
+         "did you mean 'gymnasium:MountainCar-v0'?"),
+        (["run", "--environment", "gymnasium:Blackjak-v1", "--episodes", "9"], "Did you mean: `Blackjack`?"),
+        (["run", "--environment", "gymnasium:Blackjack", "--episodes", "9"], "did you mean 'Blackjack-v1'?"),
+        ([*RUN, "--sees", "foo"], "unknown features of riverswim 'foo': Known: none\n"),
+        (["rnu"], "Did you mean 'run'?"),
+    ],
+)  # fmt: skip
+def test_what_was_probably_meant(capsys, words, meant):
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert one_line(err)
+    assert meant in err
+    assert ("id you mean" in err) == ("id you mean" in meant)
 
 
 # Comparisons ---------------------------------------------------------------------------------------------------------
