@@ -29,6 +29,7 @@ __all__ = [
     "nearest",
     "require",
     "require_count",
+    "require_epsilon",
     "require_real",
 ]
 
@@ -38,6 +39,11 @@ MOST: Final = 2**53
 
 LARGEST_SEED: Final = 2**63 - 1
 """Seeds of simulations are kept as 64-bit numbers."""
+
+
+LEAST_EPSILON: Final = 1e-100
+MOST_EPSILON: Final = 1e4
+"""What may be asked for; beyond, calibrations and accountants overflow, and nobody means it."""
 
 
 class TacitError(Exception):
@@ -202,3 +208,16 @@ def require_real(
             + (f"; {hint}" if hint else "")
         )
     return number
+
+
+def require_epsilon(value: object) -> float:
+    """Return the epsilon that somebody asks for, or raise.
+
+    >>> require_epsilon(1)
+    1.0
+    >>> require_epsilon(1e308)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
+    """
+    return require_real("epsilon", value, LEAST_EPSILON, MOST_EPSILON)

@@ -201,6 +201,27 @@ def test_absurd_numbers_are_refused_in_one_line(capsys, tmp_path, monkeypatch, p
     assert sorted(tmp_path.rglob("*")) == before
 
 
+REQUIRED = {("trial", "size"): ["--effect", "0.1", "--trust", "central", "--delta", "1e-6"]}
+DESIGNS = [("run",), ("certify",), ("audit",), ("study", "new"), ("study", "demo"), ("trial", "size")]
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e-320"])
+@pytest.mark.parametrize("path", DESIGNS, ids=named)
+def test_an_epsilon_that_no_calibration_can_reach_is_refused_in_one_line(capsys, tmp_path, monkeypatch, path, value):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *path, *(REQUIRED.get(path) or BASES[path]), "--epsilon", value)
+    assert (code, out) == (2, ""), err
+    assert err == f"error: epsilon must be a finite number in [1e-100, 10000], got {float(value)}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_effect_that_no_trial_shows_is_refused_in_one_line(capsys):
+    for effect in ("1e-5", "1e-9", "1e-320"):
+        code, out, err = call(capsys, "trial", "size", "--trust", "none", "--effect", effect)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: no trial of 1,000,000,000 users per arm shows this effect")
+
+
 def test_the_largest_seed_is_a_seed(capsys):
     words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "2", "--json"]
     code, out, _ = call(capsys, *words, "--first-seed", 2**63 - 1)

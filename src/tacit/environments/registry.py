@@ -100,9 +100,13 @@ def make_environment(spec: str) -> Environment:
     builder, parameters = read_spec("environment", spec, ENVIRONMENTS)
     _require_table(spec, {**_defaults_of(builder), **parameters})
     try:
-        return builder(**parameters)
+        found = builder(**parameters)
     except MemoryError as error:
         raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
+    if isinstance(found, TabularMDP):  # a plan has a value for every step, state and action, however small P is
+        plan = 8 * found.horizon * found.num_states * found.num_actions
+        require_free(f"a plan for '{spec}'", plan, available_memory(), "choose a shorter horizon")
+    return found
 
 
 def make(spec: str) -> TabularMDP:

@@ -27,7 +27,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_epsilon, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.rarely import RarelyReplanned
@@ -292,7 +292,7 @@ def plan_study(
         rewards=_bounds(rewards),
         learner=learner,
         trust=trust,
-        epsilon=require_real("epsilon", epsilon, low=0.0, open_low=True),
+        epsilon=require_epsilon(epsilon),
         delta=require_real("delta", delta, low=0.0, high=1.0),
         stages=stages,
         target=wanted,
