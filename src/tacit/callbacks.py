@@ -82,6 +82,7 @@ def all_callbacks(
     callbacks: Iterable[Callback], on_checkpoint: Callable[[Checkpoint], object] | None = None
 ) -> tuple[Callback, ...]:
     """The callbacks of a run, checked."""
+    require(isinstance(callbacks, Iterable), "callbacks must be a list of them", type(callbacks).__name__)
     found = tuple(callbacks)
     for one in found:
         require(isinstance(one, Callback), "callbacks must derive from tacit.callbacks.Callback", type(one).__name__)

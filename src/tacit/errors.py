@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -28,6 +29,7 @@ __all__ = [
     "nearest",
     "require",
     "require_count",
+    "require_epsilon",
     "require_real",
 ]
 
@@ -37,6 +39,11 @@ MOST: Final = 2**53
 
 LARGEST_SEED: Final = 2**63 - 1
 """Seeds of simulations are kept as 64-bit numbers."""
+
+
+LEAST_EPSILON: Final = 1e-100
+MOST_EPSILON: Final = 1e4
+"""What may be asked for; beyond, calibrations and accountants overflow, and nobody means it."""
 
 
 class TacitError(Exception):
@@ -65,7 +72,7 @@ class UnknownName(InvalidInput):
         names = sorted(known)
         near = nearest(name, names)
         hint = f"did you mean '{near}'? " if near is not None else ""
-        super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names)}")
+        super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names) or 'none'}")
 
 
 class BudgetSpent(TacitError):
@@ -134,12 +141,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: the shortest that begins with `name`, or the one with fewest typos.
 
     A typo is a letter that is missing, superfluous, wrong or swapped with its neighbour; more of them than a third of
-    the letters, one at least, suggest nothing.
+    the letters, one at least, suggest nothing. Where no whole name is near enough, its first and last part may be.
 
     >>> nearest("ucb", ["pucb", "ucbvi", "dp-ucbvi"])
     'ucbvi'
     >>> nearest("riverswin", ["riverswim", "random-mdp"]), nearest("x", ["riverswim"])
     ('riverswim', None)
+    >>> nearest("gausian", ["kary-tree", "gaussian-tree"]), nearest("titration", ["cases/titration", "frontier"])
+    ('gaussian-tree', 'cases/titration')
     """
     given, names = name.lower().strip(), sorted(known)
     begun = [other for other in names if given and other.lower().startswith(given)]
@@ -148,9 +157,21 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     cut = [other for other in names if len(other) > 2 and given.startswith(other.lower())]
     if cut:
         return max(cut, key=lambda other: (len(other), other))
-    ranked = sorted((_typos(given, other.lower()), other) for other in names)
     allowed = max(1, len(given) // 3)
-    return ranked[0][1] if ranked and ranked[0][0] <= allowed < max(2, len(given)) else None
+    if allowed >= max(2, len(given)):
+        return None
+    ranked = sorted((_typos(given, other.lower()), other) for other in names)
+    if ranked and ranked[0][0] <= allowed:
+        return ranked[0][1]
+    parts = ((_typos(given, part), len(part), other) for other in names for part in _ends(other.lower()))
+    near = sorted((typos, other) for typos, length, other in parts if typos == 0 or (typos <= allowed and length > 3))
+    return near[0][1] if near else None
+
+
+def _ends(name: str) -> tuple[str, str]:
+    """The first and the last part of a name like gaussian-tree, cases/titration or gymnasium:Blackjack-v1."""
+    first, last = re.split("[-/:]", name)[0], re.split("[/:]", name)[-1]
+    return first, last if last != name else name.rpartition("-")[2]
 
 
 def _typos(one: str, other: str) -> int:
@@ -187,3 +208,16 @@ def require_real(
             + (f"; {hint}" if hint else "")
         )
     return number
+
+
+def require_epsilon(value: object) -> float:
+    """Return the epsilon that somebody asks for, or raise.
+
+    >>> require_epsilon(1)
+    1.0
+    >>> require_epsilon(1e308)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
+    """
+    return require_real("epsilon", value, LEAST_EPSILON, MOST_EPSILON)

@@ -201,6 +201,27 @@ def test_absurd_numbers_are_refused_in_one_line(capsys, tmp_path, monkeypatch, p
     assert sorted(tmp_path.rglob("*")) == before
 
 
+REQUIRED = {("trial", "size"): ["--effect", "0.1", "--trust", "central", "--delta", "1e-6"]}
+DESIGNS = [("run",), ("certify",), ("audit",), ("study", "new"), ("study", "demo"), ("trial", "size")]
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e-320"])
+@pytest.mark.parametrize("path", DESIGNS, ids=named)
+def test_an_epsilon_that_no_calibration_can_reach_is_refused_in_one_line(capsys, tmp_path, monkeypatch, path, value):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *path, *(REQUIRED.get(path) or BASES[path]), "--epsilon", value)
+    assert (code, out) == (2, ""), err
+    assert err == f"error: epsilon must be a finite number in [1e-100, 10000], got {float(value)}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_effect_that_no_trial_shows_is_refused_in_one_line(capsys):
+    for effect in ("1e-5", "1e-9", "1e-320"):
+        code, out, err = call(capsys, "trial", "size", "--trust", "none", "--effect", effect)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: no trial of 1,000,000,000 users per arm shows this effect")
+
+
 def test_the_largest_seed_is_a_seed(capsys):
     words = ["run", "--environment", "riverswim", "--learner", "uniform", "--episodes", "2", "--json"]
     code, out, _ = call(capsys, *words, "--first-seed", 2**63 - 1)
@@ -334,7 +355,8 @@ def test_letters_that_stdout_cannot_write_are_written_by_number():
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("ucb", "ucbvi"), ("ucbv", "ucbvi"), ("psr", "psrl"), ("bucb2", "bucb"), ("dp-gp", "dp-pg"), ("ucvbi", "ucbvi"),
-     ("unifrom", "uniform"), ("dpucbvi", "dp-ucbvi"), ("UCBVI", "ucbvi"), ("deep-q-network", None), ("", None)],
+     ("unifrom", "uniform"), ("dpucbvi", "dp-ucbvi"), ("UCBVI", "ucbvi"), ("deep-q-network", None), ("", None),
+     ("npg", "dp-npg"), ("rts", "ldp-rts"), ("x", None), ("q", None)],
 )  # fmt: skip
 def test_the_name_that_was_meant(given, meant):
     assert nearest(given, LEARNERS) == meant
@@ -344,6 +366,37 @@ def test_the_suggestion_reaches_the_command_line(capsys):
     code, _, err = call(capsys, "run", "--environment", "riverswim", "--learner", "ucb", "--episodes", "9")
     assert code == 2
     assert re.search("unknown learner 'ucb': did you mean 'ucbvi'", err)
+
+
+RUN = ["run", "--environment", "riverswim", "--learner", "ucbvi", "--episodes", "9"]
+PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ([*RUN, "--epislon", "1"], "No such option: --epislon. Did you mean '--epsilon'?"),
+        ([*RUN, "--seed", "1"], "No such option: --seed. Did you mean '--seeds'?"),
+        (["--json"], "No such option: --json"),
+        ([*RUN, *PRIVATE, "--mechanism", "gausian"], "did you mean 'gaussian-tree'?"),
+        ([*RUN, "--trust", "centrl"], "did you mean 'central'?"),
+        (["reproduce", "titration"], "did you mean 'cases/titration'?"),
+        (["reproduce", "fig4"], "did you mean 'bai2025secure/fig4'?"),
+        (["run", "--environment", "Blackjack-v1", "--episodes", "9"], "did you mean 'gymnasium:Blackjack-v1'?"),
+        (["run", "--environment", "MountainCar-v0,horizon=3", "--episodes", "9"],
+         "did you mean 'gymnasium:MountainCar-v0'?"),
+        (["run", "--environment", "gymnasium:Blackjak-v1", "--episodes", "9"], "Did you mean: `Blackjack`?"),
+        (["run", "--environment", "gymnasium:Blackjack", "--episodes", "9"], "did you mean 'Blackjack-v1'?"),
+        ([*RUN, "--sees", "foo"], "unknown features of riverswim 'foo': Known: none\n"),
+        (["rnu"], "Did you mean 'run'?"),
+    ],
+)  # fmt: skip
+def test_what_was_probably_meant(capsys, words, meant):
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert one_line(err)
+    assert meant in err
+    assert ("id you mean" in err) == ("id you mean" in meant)
 
 
 # Comparisons ---------------------------------------------------------------------------------------------------------

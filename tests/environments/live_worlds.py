@@ -58,6 +58,10 @@ def no_environment() -> int:
     return 0
 
 
+def broken_maker() -> Fuse:
+    raise OSError("no valve")
+
+
 def last_action(world: Any) -> Any:
     """A baseline: the last action everywhere."""
     return np.full(world.num_states, world.num_actions - 1)
@@ -65,6 +69,10 @@ def last_action(world: Any) -> Any:
 
 def no_baseline(world: Any) -> str:
     return world.name
+
+
+def broken_baseline(world: Any) -> str:
+    raise ArithmeticError("no dose")
 
 
 def quadrant(observation: Any) -> int:

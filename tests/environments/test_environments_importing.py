@@ -123,6 +123,9 @@ def test_environments_without_a_table_are_refused():
         TabularMDP.from_gymnasium(env, horizon=3)
     with pytest.raises(NotSupported, match="Discrete"):
         TabularMDP.from_gymnasium(TableEnv({0: {0: []}}, actions=Box(0, 1)), horizon=3)
+    for nothing in (None, TableEnv, 3):
+        with pytest.raises(InvalidInput, match="an environment or an id such as 'FrozenLake-v1'"):
+            TabularMDP.from_gymnasium(nothing, horizon=3)
 
 
 @pytest.mark.parametrize(

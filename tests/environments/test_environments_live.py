@@ -340,6 +340,16 @@ def test_environments_that_were_made_are_made_again_from_their_id():
         live(wrapped, horizon=5, rewards=(0.0, 2.0))
 
 
+def test_a_time_limit_of_its_own_is_kept_with_an_environment():
+    short = live(gymnasium.make("CartPole-v1", max_episode_steps=3))
+    assert dict(short.options) == {"max_episode_steps": 3}
+    assert LiveWorld.from_dict(short.to_dict()) == short
+    policy = DeterministicPolicy(np.zeros((short.horizon, short.num_states), dtype=np.int64))
+    for users in (1, 40):  # a single environment, and the vector environment of its own
+        assert (Players(short, seed=0).play(policy, users, coins()).measured.returns == 3.0).all()
+    assert live(gymnasium.make("CartPole-v1")) == live("CartPole-v1")
+
+
 def test_a_package_of_somebody_else_registers_its_own_ids(tmp_path, monkeypatch):
     (tmp_path / "toy_live.py").write_text(
         "import gymnasium\ngymnasium.register(id='toy/Fuse-v0', entry_point='live_worlds:Fuse')\n"
@@ -364,6 +374,11 @@ def test_a_package_of_somebody_else_registers_its_own_ids(tmp_path, monkeypatch)
         (lambda: live("Pendulum-v1", horizon=5, rewards=(-1.0, 0.0)), NotSupported, "finitely many"),
         (lambda: live("CartPole-v1", repeat=2), InvalidInput, "public bounds"),
         (lambda: live("Blackjak-v1", horizon=5, rewards=(-1.0, 0.0)), InvalidInput, "Gymnasium id"),
+        (lambda: live("Blackjak-v1"), InvalidInput, "Did you mean: `Blackjack`"),  # before anybody asks for a horizon
+        (lambda: live("Blackjack"), UnknownName, "did you mean 'Blackjack-v1'"),
+        (lambda: live("FrozenLake-v1", options={"map_name": "9x9"}), InvalidInput, "KeyError: '9x9'"),
+        (lambda: live("Blackjack-v1", horizon=10**12), InvalidInput, "must fit into 90% of the available memory"),
+        (lambda: live(live_worlds.broken_maker, horizon=2, rewards=(0, 1)), InvalidInput, "raised OSError: no valve"),
         (lambda: live("Blackjack-v1", horizon=0), InvalidInput, "horizon"),
         (lambda: live("Blackjack-v1", evaluation=1), InvalidInput, "evaluation"),
         (lambda: live("Blackjack-v1", options={"x": object()}), InvalidInput, "option x"),
@@ -373,7 +388,10 @@ def test_a_package_of_somebody_else_registers_its_own_ids(tmp_path, monkeypatch)
         (lambda: make_environment("gymnasium:"), InvalidInput, "gymnasium:Blackjack-v1"),
         (lambda: make_environment("gymnasium:Blackjack-v1,horizon"), InvalidInput, "name=value"),
         (lambda: make_environment("gymnasium:Blackjack-v1,low=-1"), InvalidInput, "belong together"),
-        (lambda: make_environment("gymnasium:Blackjack-v1,horizon=x"), InvalidInput, "whole number"),
+        *(
+            (lambda text=text: make_environment(f"gymnasium:Blackjack-v1,horizon={text}"), InvalidInput, "whole number")
+            for text in ("x", "--5", "²")
+        ),
         (lambda: make_environment("gymnasium:Blackjack-v1,hoizon=3"), UnknownName, "horizon"),
         (
             lambda: make_environment("gymnasium:Acrobot-v1,horizon=3,low=-1,high=0,discretise=a:b"),
@@ -415,6 +433,10 @@ def test_baselines_are_names_tables_or_policies_that_fit(tmp_path):
     for wrong in ("live_worlds:no_baseline", "live_worlds:nothing", "nowhere:last_action"):
         with pytest.raises(InvalidInput):
             baseline_policy(mdp, wrong)
+    with pytest.raises(
+        InvalidInput, match=r"live_worlds:broken_baseline must return .* raised ArithmeticError: no dose"
+    ):
+        baseline_policy(mdp, "live_worlds:broken_baseline")
     for wrong in (np.zeros(S + 1, dtype=int), np.full(S, A), np.full((H, S, A), 0.5), np.full(S, -1)):
         with pytest.raises(InvalidInput):
             baseline_policy(mdp, baseline_table(wrong))

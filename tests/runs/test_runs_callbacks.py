@@ -97,9 +97,9 @@ def test_raising_stops_the_run_and_keeps_the_seed(tmp_path):
     assert {point.seed for point in seen} == {1, 2}  # what was there already is not reported again
 
 
-@pytest.mark.parametrize("wrong", [{"callbacks": [print]}, {"on_checkpoint": 3}])
+@pytest.mark.parametrize("wrong", [{"callbacks": [print]}, {"callbacks": Callback()}, {"on_checkpoint": 3}])
 def test_what_is_no_callback_is_refused(wrong):
-    with pytest.raises(InvalidInput, match=r"callbacks must derive|on_checkpoint must be"):
+    with pytest.raises(InvalidInput, match=r"callbacks must (derive|be a list)|on_checkpoint must be"):
         tacit.run(**RUN, **wrong)
 
 

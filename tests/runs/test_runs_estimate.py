@@ -74,8 +74,8 @@ def test_learners_in_stages_have_an_estimate_too():
 
 
 def test_a_short_run_is_its_own_pilot():
-    given = {"environment": "riverswim", "learner": "bucb", "episodes": 2000, "seeds": (0,)}
-    assert estimate(RunConfig(**given)).pilot == 2000
+    given = {"environment": "riverswim", "learner": "bucb", "episodes": 50, "seeds": (0,)}
+    assert estimate(RunConfig(**given)).pilot == 50
 
 
 def test_a_pilot_of_a_learner_that_plans_rarely_has_rounds_of_three_sizes(monkeypatch):
@@ -213,3 +213,19 @@ def test_a_named_world_whose_table_will_not_fit_is_refused_before_it_is_made(cap
     monkeypatch.setattr(registry, "available_memory", lambda: int(size / SHARE) + 2)
     with pytest.raises(pytest.fail.Exception, match="500 states and 2 actions"):
         registry.make_environment("large:states=500")
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--environment", "riverswim:horizon=9999999999", "--learner", "ucbvi"],  # one P, and plans without end
+        ["--environment", "riverswim", "--learner", "dp-pg:policy=neural,hidden=99999999999"],
+        ["--environment", "gymnasium:Blackjack-v1,horizon=999999999999", "--learner", "ucbvi"],
+    ],
+)
+def test_long_horizons_and_wide_networks_are_refused_before_anything_is_tried(capsys, no_run, asked, dry):
+    assert main(["run", *asked, "--episodes", "9", *dry]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "must fit into 90% of the available memory" in err

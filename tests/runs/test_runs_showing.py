@@ -93,6 +93,12 @@ def test_without_pandas_the_extra_is_named(result, monkeypatch):
         result.to_pandas()
 
 
+def test_a_result_at_a_prompt_is_one_line(result):
+    config = result.config
+    assert repr(result).startswith(f"<Result of {result.label} on {config.environment_name}, trust {config.trust}, ")
+    assert len(repr(result)) < 200
+
+
 def test_a_result_in_a_notebook(result):
     found = read(result._repr_html_())
     assert "regret" in "".join(found.words)

@@ -17,7 +17,7 @@ from tacit.accounting.certificate import shown_up
 from tacit.checks.attack import Finding, Kind
 from tacit.checks.fingerprints import Made
 from tacit.checks.mutations import Caught
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.errors import InvalidInput, require, require_count, require_epsilon, require_real
 from tacit.runs.fingerprint import BEFORE
 from tacit.runs.storage import read_json, write_json, writing_to
 
@@ -49,7 +49,7 @@ class AuditSettings:
     seed: int
 
     def __post_init__(self) -> None:
-        require_real("epsilon", self.epsilon, low=0.0, open_low=True)
+        require_epsilon(self.epsilon)
         if self.delta is not None:
             require_real("delta", self.delta, low=0.0, high=1.0)
         require_count("trials", self.trials, least=1000)

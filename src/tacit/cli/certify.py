@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.errors import require, require_count, require_real
+from tacit.errors import require, require_count, require_epsilon, require_real
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
@@ -77,7 +77,7 @@ def _certify(
         trust=cast("Trust", trust),
         shape=CountShape(horizon=horizon, num_states=states, num_actions=actions, staged=not pooled),
         episodes=episodes,
-        epsilon=epsilon,
+        epsilon=require_epsilon(epsilon),
         delta=delta,
         calibration=cast("Calibration", calibration),
         mechanism=mechanism,

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import typer
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, nearest
 
 __all__ = ["INTERRUPTED", "USAGE_ERROR", "Failed", "as_json", "explain", "explain_lost_output", "open_output", "tell"]
 
@@ -97,9 +97,19 @@ def explain_lost_output(error: OSError, words: Sequence[str]) -> int:
 
 def _failed(error: Exception) -> Failed:
     if isinstance(error, USAGE_ERROR):
-        return Failed(error.format_message(), kind="usage", exit_code=2)  # type: ignore[attr-defined]
+        return Failed(_usage(error), kind="usage", exit_code=2)
     kind = type(error) if isinstance(error, TacitError) else TacitError
     return Failed(str(error), kind=re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower(), exit_code=2)
+
+
+def _usage(error: Any) -> str:
+    """The words of typer; an option that there is not comes with the one that was probably meant."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not option or context is None or not hasattr(error, "possibilities"):
+        return str(error.format_message())
+    known = [name.lstrip("-") for item in context.command.params for name in (*item.opts, *item.secondary_opts)]
+    near = nearest(option.lstrip("-"), known)
+    return str(error.message) + ("" if near is None else f". Did you mean '--{near}'?")
 
 
 def _give_up_stdout() -> None:

@@ -93,7 +93,14 @@ def baseline_policy(environment: object, given: str | Table) -> Policy:
     elif given in BASELINES.get(environment.name, {}):
         return BASELINES[environment.name][given](environment)
     if ":" in given:
-        told = baseline_table(by_name(given)(environment))
+        function = by_name(given)
+        try:
+            made = function(environment)
+        except Exception as error:
+            raise InvalidInput(
+                f"the baseline {given} must return a policy or a table, it raised {type(error).__name__}: {error}"
+            ) from error
+        told = baseline_table(made)
         require(not isinstance(told, str), f"the function {given} must return a policy or a table", told)
         return _fitted(np.array(told), H, S, A)
     raise UnknownName("baseline", given, baseline_names(environment))

@@ -140,6 +140,8 @@ def from_gymnasium(
     horizon = require_count("horizon", horizon)
     if isinstance(env, str):
         env = _made(env)
+    if not isinstance(env, gymnasium.Env):
+        raise InvalidInput(f"from_gymnasium needs an environment or an id such as 'FrozenLake-v1', got {env!r}")
     S, A, table = _table(env)
     first = _first_states(env, rho, S)
     endings = _endings(table)

@@ -26,6 +26,7 @@ from tacit.environments.discretise import Discretiser, discretiser_from_dict, di
 from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of, spec_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
 
@@ -295,6 +296,8 @@ def _build(
     support: Support | None,
 ) -> LiveWorld:
     """Check everything against the spaces of the environment."""
+    kept = plain_options(options)
+    made = make_source(source, dict(kept), by_function=by_function)
     if horizon is None:
         raise InvalidInput(
             f"a live world must have a horizon, the number of decisions of an episode: give {source} one, horizon=20 "
@@ -308,8 +311,6 @@ def _build(
     low, high = (require_real("a bound of rewards", bound) for bound in rewards)
     require(low < high, "the lower bound of rewards must be below the upper one", rewards)
     require(low <= 0.0 <= high, "the bounds of rewards must contain 0, which an ended episode earns", rewards)
-    kept = plain_options(options)
-    made = make_source(source, dict(kept), by_function=by_function)
     actions = made.action_space
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise NotSupported(
@@ -324,6 +325,9 @@ def _build(
     require(vector is None or isinstance(vector, bool), "vector must be True, False or None", vector)
     known = PRESETS.get(source)
     H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
+    require_free(
+        source, 8 * H * (rule.size + int(ends)), available_memory(), "choose a shorter horizon or fewer states"
+    )
     named = {} if known is None or rule != known.discretiser else known.policies
     tables = tuple((name, _at_every_step(row, H, rule.size + int(ends), A)) for name, row in named.items())
     if support is not None:

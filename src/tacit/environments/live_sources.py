@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 
 from tacit.environments.discretise import by_name
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
 __all__ = ["is_id", "make_source", "name_of", "plain_options", "source_of", "spec_of"]
 
@@ -25,18 +25,35 @@ def make_source(source: str, options: dict[str, Any], *, by_function: bool) -> g
     """A fresh environment."""
     if by_function:
         maker = _HANDED[source] if source in _HANDED else by_name(source)
-        made = maker(**options)
+        try:
+            made = maker(**options)
+        except Exception as error:
+            raise InvalidInput(
+                f"{source} must make an environment, it raised {type(error).__name__}: {error}"
+            ) from error
     else:
         try:
-            made = gymnasium.make(source, disable_env_checker=True, **options)
-        except (gymnasium.error.Error, ModuleNotFoundError, TypeError, AttributeError) as error:
+            made = gymnasium.make(_versioned(source), disable_env_checker=True, **options)
+        except InvalidInput:
+            raise
+        except Exception as error:
+            kind = "" if isinstance(error, gymnasium.error.Error | ModuleNotFoundError) else f"{type(error).__name__}: "
             raise InvalidInput(
-                f"'{source}' must be a Gymnasium id that can be made: {error}; ids of another package are written "
-                "'package:Id-v0' or registered by importing it"
+                f"'{source}' must be a Gymnasium id that can be made: {kind}{error}; ids of another package are "
+                "written 'package:Id-v0' or registered by importing it"
             ) from error
     if not isinstance(made, gymnasium.Env):
         raise InvalidInput(f"{source} must make a gymnasium.Env, got {type(made).__name__}")
     return made
+
+
+def _versioned(source: str) -> str:
+    """The id itself; one without its version names whichever is the latest, which no run could repeat."""
+    if ":" not in source and source not in gymnasium.registry:
+        others = [name for name in gymnasium.registry if name.rpartition("-v")[0] == source]
+        if others:
+            raise UnknownName("Gymnasium id", source, others)
+    return source
 
 
 def spec_of(source: str) -> Any:
@@ -57,6 +74,8 @@ def source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> 
         raise NotSupported(f"{spec.id} has wrappers of its own, so its id alone would not repeat it: {hint}")
     require(not options, "options belong to an id; an environment that was handed over has its own", sorted(options))
     kept = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    if spec.max_episode_steps != spec_of(spec.id).max_episode_steps:  # make(..., max_episode_steps=7)
+        kept["max_episode_steps"] = spec.max_episode_steps
     return spec.id, kept
 
 

@@ -76,9 +76,10 @@ def live_from_spec(spec: str) -> LiveWorld:
 
 
 def _whole(given: Mapping[str, str], name: str) -> int:
-    text = given[name]
-    require(text.lstrip("-").isdigit(), f"{name} must be a whole number", text)
-    return int(text)
+    try:
+        return int(given[name])
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a whole number, got '{given[name]}'") from error
 
 
 def _number(given: Mapping[str, str], name: str) -> float:

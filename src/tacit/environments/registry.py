@@ -22,6 +22,7 @@ from tacit.environments.ladders import recommender, treatment
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
 from tacit.environments.live import LIVE_PREFIX, LiveWorld
 from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import is_id
 from tacit.environments.live_spec import live_from_spec
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
@@ -93,12 +94,19 @@ def make_environment(spec: str) -> Environment:
         raise InvalidInput(f"an environment must be named like 'riverswim:states=4,horizon=6', got {spec!r}")
     if spec.strip().startswith(LIVE_PREFIX):
         return live_from_spec(spec.strip())
+    bare = spec.partition(",")[0].strip()
+    if bare not in ENVIRONMENTS and is_id(f":{bare}"):  # a world of Gymnasium, by its id alone
+        raise UnknownName("environment", bare, {*ENVIRONMENTS, f"{LIVE_PREFIX}{bare}"})
     builder, parameters = read_spec("environment", spec, ENVIRONMENTS)
     _require_table(spec, {**_defaults_of(builder), **parameters})
     try:
-        return builder(**parameters)
+        found = builder(**parameters)
     except MemoryError as error:
         raise InvalidInput(f"'{spec}' must fit into memory: {error}; choose a smaller size") from error
+    if isinstance(found, TabularMDP):  # a plan has a value for every step, state and action, however small P is
+        plan = 8 * found.horizon * found.num_states * found.num_actions
+        require_free(f"a plan for '{spec}'", plan, available_memory(), "choose a shorter horizon")
+    return found
 
 
 def make(spec: str) -> TabularMDP:

@@ -26,7 +26,7 @@ from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.terms import terms_of
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_epsilon
 from tacit.privatizers.central_batches import CentralBatches
 from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.returns import OneBitReturns
@@ -101,7 +101,7 @@ def make_arms(
         trust=trust,
         shape=CountShape(horizon=1, num_states=1, num_actions=len(sizes), staged=True),
         episodes=sum(sizes),
-        epsilon=epsilon,
+        epsilon=None if epsilon is None else require_epsilon(epsilon),
         delta=delta,
         calibration=None,
         mechanism="batched" if trust == "central" else None,

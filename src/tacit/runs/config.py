@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
-from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_real
+from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
@@ -177,7 +177,7 @@ class RunConfig:
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
         if self.epsilon is not None:
-            self._keep("epsilon", require_real("epsilon", self.epsilon, low=0.0, open_low=True))
+            self._keep("epsilon", require_epsilon(self.epsilon))
         if self.delta is not None:
             self._keep("delta", require_real("delta", self.delta, low=0.0, high=1.0))
         if self.batch is not None:

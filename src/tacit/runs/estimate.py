@@ -4,12 +4,13 @@ Memory of one process, in bytes; L is H where steps are kept apart and 1 where t
 
     C = L S A (S + 2)                                 counters: transitions, visits, rewards
     world = 3 · 8 · (rows of P) A S                   P and its alias table
-    process = BASE + world + 4 · 8 C + 3 · (state + belief + 8 C · batches)
+    process = BASE + world + 4 · 8 C + 12 · 8 d + 3 · (state + belief + 8 C · batches)
 
-state and belief are what privatizer and learner really begin with; batches are those that a learner keeps; the factor 3
-is for the copies that a round makes. **The rule: a run is refused before anything is written if its processes together
-need more than `SHARE` of the memory that is available** (/proc/meminfo, and the control group's limit where there is
-one); where nobody knows how much that is, nothing is refused. It is an estimate from above.
+d is the number of parameters of a policy that is learned by its gradients, 0 elsewhere; state and belief are what
+privatizer and learner really begin with; batches are those that a learner keeps; the factor 3 is for the copies that a
+round makes. **The rule: a run is refused before anything is written if its processes together need more than `SHARE` of
+the memory that is available** (/proc/meminfo, and the control group's limit where there is one); where nobody knows how
+much that is, nothing is refused. It is an estimate from above.
 
 Time comes from a pilot, whose result is thrown away (`tacit.runs.pilot`).
 """
@@ -135,7 +136,8 @@ def memory_of(parts: Assembled) -> int:
     C = (H if shape.staged else 1) * S * A * (S + 2)
     world = 3 * 8 * int(getattr(parts.mdp, "stage_P", np.zeros(0)).size)
     batches = len(getattr(parts.learner, "batches", None) or ())
-    found = BASE + world + 4 * 8 * C + 3 * 8 * C * batches
+    d = int(getattr(shape, "dimension", 0))
+    found = BASE + world + 4 * 8 * C + 12 * 8 * d + 3 * 8 * C * batches
     least = found + 3 * 2 * 8 * C  # a state and a belief of C numbers each
     if C < SMALL or least > SHARE * (available_memory() or math.inf):  # too small to matter, or refused already
         return least

@@ -294,6 +294,11 @@ class Result:
 
         return frame_of([self])
 
+    def __repr__(self) -> str:
+        config, seeds = self.config, len(self.seeds)
+        size = f"{config.episodes:,} episodes, {seeds} seed{'s' if seeds > 1 else ''}"
+        return f"<Result of {self.label} on {config.environment_name}, trust {config.trust}, {size}>"
+
     def _repr_html_(self) -> str:
         from tacit.runs.showing import result_html
 

@@ -19,6 +19,8 @@ __all__ = ["TrialSize", "trial_size"]
 
 MOST_USERS: Final = 10**9
 """More users per arm are not looked for."""
+LEAST_SQUARE: Final = 1e-100
+"""Of an effect, so that it is not 0 in floating point; so many users are too many in any case."""
 CLOSE: Final = 1.01
 """A size is found when so much fewer users are too few."""
 
@@ -92,7 +94,7 @@ def _first_guess(d: float, p0: float, power: float, alpha: float) -> int:
     """(z + z')² (p₀q₀ + p₁q₁)/d², as without noise."""
     variance = p0 * (1.0 - p0) + (p0 + d) * (1.0 - p0 - d)
     z = -float(ndtri(alpha / 2.0)) + float(ndtri(max(power, 0.5)))
-    return max(10, math.ceil(z**2 * variance / d**2))
+    return max(10, math.ceil(min(2.0 * MOST_USERS, z**2 * variance / max(d**2, LEAST_SQUARE))))
 
 
 def _least_users(reached: Callable[[int], float], power: float, guess: int) -> int:

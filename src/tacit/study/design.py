@@ -19,7 +19,7 @@ from typing import Any, Final, get_args
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyUnit, Trust
 from tacit.environments.baselines import baseline_policy, baseline_table
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require, require_count, require_epsilon, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
@@ -243,7 +243,7 @@ def plan_study(
         rewards=_bounds(rewards),
         learner=learner,
         trust=trust,
-        epsilon=require_real("epsilon", epsilon, low=0.0, open_low=True),
+        epsilon=require_epsilon(epsilon),
         delta=require_real("delta", delta, low=0.0, high=1.0),
         stages=stages,
         target=wanted,

@@ -35,7 +35,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count
+from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count, require_epsilon
 from tacit.mechanisms.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
 from tacit.planning.widths import DEFAULT_Z
@@ -82,6 +82,7 @@ class LearnRequest:
     """The action that the fall-back policy always takes; None: there is none."""
 
     def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
         require_count("people", self.people)
         require_count("reports_per_person", self.reports_per_person)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
