@@ -3,7 +3,8 @@
 Numba's own cache checks only the file of the function itself, so an edit in an imported kernel goes unnoticed; and it
 never hits for a closure over other kernels, because their identity differs in every process. Both are repaired here:
 a cached kernel is stamped with the contents of its module, of the modules of the kernels it closes over and of every
-tacit module that these import, however indirectly; and a closure is known by the names of the kernels it was made from.
+tacit module that these import, however indirectly; and a closure is known by the names of the kernels it was made from,
+in the cache and in the symbols of its compiled code.
 So a loop fused from a learner and a privatizer is compiled once per machine and version. A process whose sources were
 edited under its feet compiles for itself and writes nothing to the cache.
 
@@ -151,16 +152,19 @@ class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
         if self._ready:
             return
         self._ready = True
+        if self._py_func.__closure__:
+            # Symbols of compiled code have this name and a number that counts from one in every process: two closures
+            # of one name, cached by two processes, could share both, and a third process would run one for the other.
+            # Index files have this name, too: two learners fused into one loop do not overwrite each other's stamp.
+            self._py_func.__qualname__ = f"{self._py_func.__code__.co_qualname}_{self._closure_digest()[:16]}"
         named = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
         files = [path for path in named if path.is_file()]
         stamp = source_stamp(files)
         self._name = repr(self._py_func)
         self._impl = self._impl_class(self._py_func)
         self._cache_path = self._impl.locator.get_cache_path()
-        # One index file per closure: two learners fused into the same loop must not overwrite each other's stamp.
-        suffix = f"-{self._closure_digest()[:12]}" if self._py_func.__closure__ else ""
         self._cache_file = _IndexFile(
-            cache_path=self._cache_path, filename_base=self._impl.filename_base + suffix, source_stamp=stamp
+            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=stamp
         )
         # A file edited while this process runs may not be what was imported, and what is typed into a session has no
         # file: compile, but leave the cache alone.
@@ -200,7 +204,7 @@ def _cells(function: Callable[..., Any]) -> list[object]:
         if original is None:
             described.append(cell.cell_contents)
         else:
-            described.append((original.__module__, original.__qualname__, _cells(original)))
+            described.append((original.__module__, original.__code__.co_qualname, _cells(original)))
     return described
 
 

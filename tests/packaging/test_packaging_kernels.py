@@ -16,6 +16,11 @@ import numpy as np
 import pytest
 
 import tacit.kernels
+from tacit.data.trajectories import Trajectories
+from tacit.protocol import TOTALS
+from tacit.randomness import SimulationNoise
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
 
 FILES = {
     "__init__.py": "",
@@ -161,3 +166,24 @@ def test_only_lean_kernels_without_closures_are_inlined():
     assert copied is not lean
     assert copied.py_func is lean.py_func
     assert copied(21) == 42
+
+
+def test_closures_of_one_name_have_symbols_of_their_own():
+    # Symbols end with a number that counts from one in every process, so the name before it must tell closures apart:
+    # objects that two processes have cached are linked into a third one by these names.
+    symbols = set()
+    for mechanism in ("gaussian", "bounded"):
+        config = RunConfig(
+            environment="riverswim:states=2,horizon=2", learner="ldp-obi", episodes=10, seeds=(0,), trust="local",
+            epsilon=1.0, delta=1e-3, mechanism=mechanism,
+        )  # fmt: skip
+        privatizer = assemble(config).privatizer
+        user = Trajectories(np.zeros((1, 3), dtype=np.int64), np.zeros((1, 2), dtype=np.int64), np.zeros((1, 2)))
+        privatizer.release(privatizer.begin(), user, TOTALS, SimulationNoise(np.random.default_rng(1)))
+        (encoder,) = privatizer.kernel.py_func.__closure__
+        for closure in (privatizer.kernel, encoder.cell_contents):
+            closure._cache._prepare()  # as before it is compiled or loaded
+            symbols.add(closure.py_func.__qualname__)
+        (compiled,) = privatizer.kernel.overloads.values()
+        assert privatizer.kernel.py_func.__qualname__.rpartition("_")[2] in compiled.fndesc.mangled_name
+    assert len(symbols) == 4
