@@ -45,7 +45,7 @@ Address: TypeAlias = Annotated[
 ]
 DryRun: TypeAlias = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print estimated time, memory, noise and the certificate, and run nothing."),
+    typer.Option("--dry-run", help="Print estimated memory, noise and the certificate, and run nothing."),
 ]
 Out: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PATH", help="The directory of the results, or a URL (s3://...); resumable.")
