@@ -113,7 +113,7 @@ def _short_runs_are_interpreted() -> Iterator[None]:
     So runs that are made for something else need no loop of their own; tests of a speed name it.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("loop.simulate", "runs.schedule", "runs.pilot"):
+        for module in ("loop.simulate", "runs.schedule"):
             patch.setattr(f"tacit.{module}.COMPILED_FROM", INTERPRETED_BELOW)
         yield
 

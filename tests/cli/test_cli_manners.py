@@ -151,7 +151,6 @@ BASES = {
                    "--epsilon", "1", "--delta", "0"],
     ("audit",): ["--learner", "ucbvi", "--trust", "local", "--delta", "0"],
     ("compare",): ["runs.toml"],
-    ("reproduce",): ["foundation/baselines"],
     ("learn",): ["log.csv", "--mapping", "mapping.json"],
     ("demo",): [],
     ("policy", "act"): ["policy.json", "--step", "0", "--state", "a"],
@@ -193,8 +192,6 @@ def test_absurd_numbers_are_refused_in_one_line(capsys, tmp_path, monkeypatch, p
     (tmp_path / "runs.toml").write_text(TOML)
     before = sorted(tmp_path.rglob("*"))
     words = [*path, *complete(path, option), option, value]
-    if path == ("reproduce",) and option != "--workers":
-        words.append("--check")
     code, out, err = call(capsys, *words)
     assert (code, out) == (2, ""), err
     assert one_line(err)
@@ -380,8 +377,6 @@ PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
         (["--json"], "No such option: --json"),
         ([*RUN, *PRIVATE, "--mechanism", "gausian"], "did you mean 'gaussian-tree'?"),
         ([*RUN, "--trust", "centrl"], "did you mean 'central'?"),
-        (["reproduce", "titration"], "did you mean 'cases/titration'?"),
-        (["reproduce", "fig4"], "did you mean 'bai2025secure/fig4'?"),
         (["run", "--environment", "Blackjack-v1", "--episodes", "9"], "did you mean 'gymnasium:Blackjack-v1'?"),
         (["run", "--environment", "MountainCar-v0,horizon=3", "--episodes", "9"],
          "did you mean 'gymnasium:MountainCar-v0'?"),

@@ -184,13 +184,17 @@ class Certificate:
         given = set(plain) if set(plain) == known[0] else {*plain, "others"}
         require(given in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
         events, terms = plain.get("events"), plain.get("terms")
+        known_names = get_args(Calibration)
+        require(plain["calibration"] in known_names, f"calibration must be one of {known_names}", plain["calibration"])
+        if plain["local_epsilon"] is not None:
+            require_real("local_epsilon", plain["local_epsilon"], low=0.0)
         found = cls(
             claim=PrivacyClaim.from_dict(plain["claim"]),
             epsilon=float(plain["epsilon"]),
             delta=float(plain["delta"]),
             curve=tuple((float(delta), float(epsilon)) for delta, epsilon in plain["curve"]),
             method=plain["method"],
-            families=tuple(CertifiedFamily(**family) for family in plain["families"]),
+            families=tuple(CertifiedFamily.from_dict(family) for family in plain["families"]),
             calibration=plain["calibration"],
             printed=None if plain["printed"] is None else _printed_from_plain(plain["printed"]),
             local_epsilon=plain["local_epsilon"],

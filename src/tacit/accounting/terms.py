@@ -8,6 +8,7 @@ written anew.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-from tacit.errors import NotSupported, require
+from tacit.errors import NotSupported, require, require_count, require_real
 
 __all__ = ["NOISE_KINDS", "NoiseKind", "Setting", "Terms", "terms_of"]
 
@@ -201,6 +202,27 @@ class Terms:
         {"type": "string"},
     )
 
+    def __post_init__(self) -> None:
+        require(self.noise in NOISE_KINDS, "terms.noise must be 'simulation' or 'secure'", self.noise)
+        if self.honest_fraction is not None:
+            require_real("terms.honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
+        for name, size in _entries("sizes", self.sizes):
+            require_count(f"terms.sizes.{name}", size, least=0)
+        texts = {name: getattr(self, name) for name in ("mechanism", "version", "date", "verifier")}
+        for name, text in [*texts.items(), *_entries("public", self.public)]:
+            require(isinstance(text, str), f"terms.{name} must be a text", text)
+        day = re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", self.date)
+        require(day is not None, "terms.date must be a day, YYYY-MM-DD", self.date)
+        unit = {name: part for name, part in _entries("unit", self.unit) if name != "groups"}
+        require(PrivacyUnit.from_dict(unit).to_dict() == unit, "terms.unit must be a unit and its groups", unit)
+        for group in self.unit["groups"]:
+            whole = set(group) == {"size", "epsilon", "delta"}
+            require(whole, "terms.unit.groups must have size, epsilon and delta", sorted(group))
+            require_count("terms.unit.groups.size", group["size"], least=2)
+            for name in ("epsilon", "delta"):
+                if group[name] is not None:
+                    require_real(f"terms.unit.groups.{name}", group[name], low=0.0)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -247,6 +269,11 @@ class Terms:
         """The terms as lines of a text."""
         plain = self.to_dict()
         return [f"{name:<16} {_shown(value)}" for name, value in plain.items() if value not in (None, {}, [])]
+
+
+def _entries(name: str, value: Any) -> list[tuple[str, Any]]:
+    require(isinstance(value, Mapping), f"terms.{name} must be an object", value)
+    return list(value.items())
 
 
 def terms_of(privatizer: Any, *, noise: NoiseKind, episodes: int, users_per_batch: int) -> Terms:
