@@ -52,10 +52,10 @@ def made(place):
     collector = Collector.new(
         place / "collector", design, noise="simulation", seed=4, sealed=2, key=keys["shuffler"][0]
     )
-    bundle = study.plan()
+    mixer_key = ring.secrets(0.0)[ring.active]
+    bundle = study.plan(world.documents(LEARNER, mixer_key))
     collector.open(bundle)
     plain = world.answers(bundle, 0)
-    mixer_key = ring.secrets(0.0)[ring.active]
     sent = [(world.sealed_report(one, LEARNER, mixer_key), f"person {i}") for i, one in enumerate(plain)]
     assert set(collector.add_many(sent)) == {"counted"}
     collector.close()

@@ -7,7 +7,8 @@ P2  Where the study has tokens, as many different valid ones as people must lie 
     once and deleted: the learner keeps a count and the digest in the release, nothing else.
 P3  Where a mixer stands in the row, the shuffler's batch goes there and what comes back is opened, under the manifest
     that the pinned mixer signed for this very release.
-P4  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
+P4  Opened is with the key that the bundle of the stage names, and with no other one.
+P5  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
     begins anew.
 """
 
@@ -25,6 +26,8 @@ from tacit.service.batches.engines import engine
 from tacit.service.batches.opening import OpenedBatch, open_batch
 from tacit.service.mixed import MixerLink
 from tacit.service.peers import Peer
+from tacit.service.sealing.documents import KeysDocument
+from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.keyring import Keyring
 from tacit.study.bundle import Bundle
 from tacit.study.sealed import Manifest
@@ -60,15 +63,11 @@ class BatchOpener:
         self.directory, self.source, self.ring, self.sign = directory, source, ring, sign
         self._mixer, self._issued, self._counted, self._clock = mixer, issued, counted, clock
         self._engine, self._workers = engine_name, workers
-        self._document = (0, b"")
 
     def documents(self) -> Mapping[str, bytes]:
-        """The learner's keys as they are now, the same bytes until they change; and the mixer's, if there is one."""
-        serial = self.ring.serial
-        if serial != self._document[0]:
-            self._document = (serial, self.ring.document(self.sign))
+        """The learner's keys as they are now, and the mixer's, if there is one."""
         mixed = {} if self._mixer is None else {"mixer": self._mixer.document()}
-        return {"learner": self._document[1], **mixed}
+        return {"learner": self.ring.document(self.sign), **mixed}
 
     def opened(self, release: Release, bundle: Bundle) -> bytes:
         """The histogram of a sealed release (P1, P2)."""
@@ -89,7 +88,7 @@ class BatchOpener:
                 batch,
                 manifest,
                 channel,
-                keys=self.ring.secrets(self._clock()),
+                keys=self._keys(bundle),
                 study=release.study,
                 stage=release.stage,
                 with_engine=chosen,
@@ -97,6 +96,13 @@ class BatchOpener:
         if self._counted is not None:
             self._counted(found)
         return found.histogram
+
+    def _keys(self, bundle: Bundle) -> Mapping[bytes, SecretKey]:
+        """What a batch is opened with (P4); a stage that tacit 0.8 opened has no key of its own."""
+        if not bundle.keys:
+            return self.ring.secrets(self._clock())
+        named = KeysDocument.read(bundle.keys["learner"], party="learner", study=bundle.study, pinned=None).active.id
+        return {named: self.ring.secret(named)}
 
     def done(self, stage: int) -> None:
         """Delete what is left of a stage's files."""
@@ -128,7 +134,7 @@ class BatchOpener:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Delete a file that is refused (P4)."""
+    """Delete a file that is refused (P5)."""
     try:
         yield
     except InvalidInput:
