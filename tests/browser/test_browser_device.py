@@ -26,7 +26,8 @@ NODE = """
     const { Device } = await import(process.argv[1]);
     const { pins, bundles, keys, lived } = JSON.parse(readFileSync(0));
     const kept = new Map();
-    const store = { recall: async (place) => kept.get(place) ?? null, keep: async (place, it) => void kept.set(place, it) };
+    const recall = async (place) => kept.get(place) ?? null;
+    const store = { recall, keep: async (place, state) => void kept.set(place, state) };
     const found = [];
     let bundle;
     const over = async (url, { body = null } = {}) => {

@@ -3,10 +3,10 @@ and counted, and are deleted once the stage is learned from.
 
 P1  What the manifest does not name is not opened: size and digest of both files, the number of messages for so many
     people (`tacit.study.sealed`).
-P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at
-    once and deleted: the learner keeps a count and the digest in the release, nothing else.
-P3  Where a mixer stands in the row, the shuffler's batch goes there and what comes back is opened, under the manifest
-    that the pinned mixer signed for this very release.
+P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at,
+    handed to the mixer if there is one, and deleted: the learner keeps a count and the digest in the release.
+P3  Where a mixer stands in the row, the shuffler's batch goes there, with the tokens and the issuer's document, and
+    what comes back is opened, under the manifest that the pinned mixer signed for this very release.
 P4  Opened is with the key that the bundle of the stage names, and with no other one.
 P5  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
     begins anew.
@@ -15,11 +15,10 @@ P5  A download goes on where it stopped. A file that turns out to be another one
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tacit.errors import InvalidInput, require
 from tacit.service.batches.engines import engine
@@ -30,16 +29,13 @@ from tacit.service.sealing.documents import KeysDocument
 from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.keyring import Keyring
 from tacit.study.bundle import Bundle
-from tacit.study.sealed import Manifest
+from tacit.study.sealed import NO_TOKENS, Manifest
 from tacit.study.wire import Release
 
 if TYPE_CHECKING:
     from tacit.service.tokens.keys import TokenKeys
 
 __all__ = ["BatchOpener"]
-
-NO_TOKENS: Final = hashlib.sha256(b"").digest()
-PIECE: Final = 2**20
 
 
 class BatchOpener:
@@ -54,15 +50,18 @@ class BatchOpener:
         sign: Path,
         mixer: MixerLink | None = None,
         issued: Callable[[], TokenKeys] | None = None,
+        issuer: Path | None = None,
         engine_name: str = "local",
         workers: int = 1,
         counted: Callable[[OpenedBatch], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`issued` gives the issuer's keys where reports have tokens; `counted` is told what a batch held."""
+        """`issued` gives the issuer's keys where reports have tokens, and `issuer` is the file of its signed document;
+        `counted` is told what a batch held.
+        """
         self.directory, self.source, self.ring, self.sign = directory, source, ring, sign
         self._mixer, self._issued, self._counted, self._clock = mixer, issued, counted, clock
-        self._engine, self._workers = engine_name, workers
+        self._issuer, self._engine, self._workers = issuer, engine_name, workers
 
     def documents(self) -> Mapping[str, bytes]:
         """The learner's keys as they are now, and the mixer's, if there is one."""
@@ -76,13 +75,15 @@ class BatchOpener:
         assert channel is not None  # noqa: S101 - for the types
         manifest = Manifest.parse(release.payload)
         manifest.require_fits(channel, release.people, 1 if self._mixer is None else 2)
-        self._check_tokens(release, manifest)
+        tokens = self._tokens(release, manifest)
         batch = self._path(release.stage, "batch")
         self.source.fetch(f"/v1/stages/{release.stage}/batch", batch, manifest.count * manifest.size)
         if self._mixer is not None:
             first, batch = batch, self._path(release.stage, "mixed")
             with _whole(first):
-                manifest = self._mixer.mixed(release, first, batch)
+                manifest = self._mixer.mixed(release, {"batch": first, **tokens}, batch)
+        if tokens:
+            tokens["tokens"].unlink()
         with _whole(batch), engine(self._engine, self._workers) as chosen:
             found = open_batch(
                 batch,
@@ -109,24 +110,18 @@ class BatchOpener:
         for name in ("batch", "mixed", "tokens"):
             self._path(stage, name).unlink(missing_ok=True)
 
-    def _check_tokens(self, release: Release, manifest: Manifest) -> None:
-        """Refuse a batch without as many valid tokens as people (P2)."""
+    def _tokens(self, release: Release, manifest: Manifest) -> dict[str, Path]:
+        """Refuse a batch without as many valid tokens as people (P2); the files that a mixer verifies them with."""
         if self._issued is None:
             require(manifest.tokens == NO_TOKENS, "a study without tokens must have none", "a file of them")
-            return
-        from tacit.service.tokens.token import LENGTH, verify_tokens
+            return {}
+        from tacit.service.tokens.token import LENGTH, require_tokens
 
         tokens = self._path(release.stage, "tokens")
         self.source.fetch(f"/v1/stages/{release.stage}/tokens", tokens, release.people * LENGTH)
         with _whole(tokens):
-            with tokens.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").digest()
-            require(digest == manifest.tokens, "tokens must be the file that their release names", "another file")
-            with tokens.open("rb") as file:
-                refusal = verify_tokens(file, self._issued(), release.stage, release.people)
-            words = "" if refusal is None else refusal.words
-            require(refusal is None, "every report must have a valid token of its own", f"one that is {words}")
-        tokens.unlink()
+            require_tokens(tokens, manifest.tokens, self._issued(), stage=release.stage, people=release.people)
+        return {"tokens": tokens, **({} if self._issuer is None else {"issuer": self._issuer})}
 
     def _path(self, stage: int, name: str) -> Path:
         return self.directory / f"stage-{stage}.{name}"
