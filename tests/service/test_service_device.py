@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -15,7 +16,8 @@ from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.device import WAITING, Pins, RemoteDevice
 from tacit.service.device_state import STATE, DeviceState, keep, recall
 from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info
+from tacit.service.sealing.hpke import inner_info, mixer_info
+from tacit.service.sealing.keyring import Keyring
 from tacit.service.sending import FINAL, Backoff, understood
 from tacit.study.wire import Report
 
@@ -277,42 +279,116 @@ def test_an_unknown_key_without_a_new_one_is_waited_out(shuffler_of, tmp_path):
 
 def test_serials_do_not_go_back(shuffler_of, tmp_path):
     shuffler = shuffler_of("shuffle")
-    old = dict(shuffler.documents)
+    old, first = dict(shuffler.documents), json.loads(shuffler.bundle)
     shuffler.rotate("learner")
     shuffler.rotate("shuffler")
+    shuffler.study.void()
+    shuffler.next_stage()
     device = shuffler.device(tmp_path / "device")
     device.refresh()
-    for who in ("learner", "shuffler"):
-        newest = shuffler.documents[who]
-        shuffler.documents[who] = old[who]
+    good = (shuffler.bundle, dict(shuffler.documents))
+    back = resigned(shuffler, stage=2, previous=device.bundle.digest, keys=first["keys"])
+    for bundle, documents in ((good[0], old), (back, good[1])):
+        shuffler.bundle, shuffler.documents = bundle, documents
         for one in (device, shuffler.device(tmp_path / "device")):
+            before = dict(one.kept.documents)
             with pytest.raises(InvalidInput, match="serial of at least 2"):
                 one.refresh()
-            assert one.kept.documents[who] == newest.decode()
-        shuffler.documents[who] = newest
+            assert (one.kept.documents, one.bundle["stage"]) == (before, 1)
+    shuffler.bundle, shuffler.documents = good
     device.refresh()
+
+
+def resigned(shuffler, **changed):
+    """The bundle of the stage with other entries (None: without it), signed by the learner."""
+    content = {**json.loads(shuffler.bundle), **changed}
+    return canonical(sign({name: x for name, x in content.items() if name != "keys" or x}, shuffler.signs["learner"]))
 
 
 def test_keys_are_believed_only_from_their_own_party(shuffler_of, tmp_path):
     shuffler = shuffler_of("shuffle")
-    good = dict(shuffler.documents)
-    forged = canonical(sign(json.loads(good["learner"]), new_keys(tmp_path / "forger")[0]))
-    changed = good["learner"].replace(b'"state":"pending"', b'"state":"expired"')
-    for document, words in (
-        (forged, "signed"),
-        (changed, "signed"),
-        (good["shuffler"], "those of the learner"),
-        (b"{}", "entries"),
-        (b"<html>", "JSON"),
+    learner = json.loads(shuffler.bundle)["keys"]["learner"]
+    expired = [{**key, "state": "expired"} if key["state"] == "pending" else key for key in learner["keys"]]
+    forged = sign(learner, new_keys(tmp_path / "forger")[0])
+    device = shuffler.device(tmp_path / "device")
+    for keys, words in (
+        ({"learner": forged}, "signed"),
+        ({"learner": {**learner, "keys": expired}}, "signed"),
+        ({"learner": json.loads(shuffler.documents["shuffler"])}, "those of the learner"),
+        ({"learner": {}}, "entries"),
+        ({"learner": [learner]}, "keys must be those of learner"),
+        ({"mixer": learner}, "keys must be those of learner"),
+        ({"learner": learner, "mixer": learner}, "the keys of learner for its stage, got 'learner and mixer'"),
+        (None, "the keys of learner for its stage, got 'none'; plan the stage with them; one that tacit 0.8 planned"),
     ):
-        shuffler.documents["learner"] = document
-        device = shuffler.device(tmp_path / "device")
+        good, shuffler.bundle = shuffler.bundle, resigned(shuffler, keys=keys)
         with pytest.raises(InvalidInput, match=words):
             device.refresh()
-        assert "learner" not in device.kept.documents
-        with pytest.raises(InvalidInput, match="keys of the learner"):
-            device.report(LIVED)
+        shuffler.bundle = good
+        assert (device.bundle, "learner" in device.kept.documents) == (None, False)
     assert shuffler.envelopes == []
+    device.refresh()
+
+
+def test_a_bundle_of_0_8_that_was_accepted_before_is_not_answered(shuffler_of, tmp_path):
+    shuffler = shuffler_of("shuffle")
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    old = shuffler.device(tmp_path / "old")
+    old.core.accept(resigned(shuffler, keys=None))
+    old.kept = device.kept
+    with pytest.raises(InvalidInput, match="got 'none'; plan the stage with them"):
+        old.report(LIVED)
+    assert (old.core.kept["report"], shuffler.envelopes) == (None, [])
+
+
+def test_with_a_pinned_mixer_its_own_key_stands_in_the_bundle(shuffler_of, tmp_path):
+    """A learner that names a key of its own in the mixer's place is refused, and so is one that names none."""
+    shuffler = shuffler_of("shuffle")
+    sign_by, pinned = new_keys(tmp_path / "mixer")
+    ring = Keyring.new(tmp_path / "ring", party="mixer", study=shuffler.digest)
+    device = shuffler.device(None, pins=replace(shuffler.pins, mixer=pinned))
+    learner = json.loads(shuffler.bundle)["keys"]["learner"]
+    good = shuffler.bundle
+    for signer, words in ((shuffler.signs["learner"], "signed by another key"), (None, "got 'learner'")):
+        keys = {} if signer is None else {"mixer": json.loads(ring.document(signer))}
+        shuffler.bundle = good
+        shuffler.bundle = resigned(shuffler, keys={"learner": learner, **keys})
+        with pytest.raises(InvalidInput, match=words):
+            device.refresh()
+    shuffler.bundle = resigned(shuffler, keys={"learner": learner, "mixer": json.loads(ring.document(sign_by))})
+    reported(device).send()
+    body = Report.parse(shuffler.reports[-1]).body
+    outer = ring.secret(ring.active).opener(mixer_info(shuffler.digest, 0, ring.active))
+    assert all(outer(body[start : start + 98]) is not None for start in range(0, len(body), 98))
+
+
+def test_a_rotation_while_a_stage_is_open_tells_the_learner_nothing(shuffler_of):
+    """One report, a rotation, 99 more: the key that was active first opened exactly the messages of the first device.
+
+    Now every device seals to the key in the bundle, whatever the learner rotates to, and the next key comes with the
+    next stage.
+    """
+    shuffler = shuffler_of("shuffle")
+    ring, keys = shuffler.rings["learner"], {}
+
+    def opened_by(key, body, stage):
+        opener = key.opener(inner_info(shuffler.digest, stage, key.id))
+        return sum(opener(body[start : start + 50]) is not None for start in range(0, len(body), 50))
+
+    for stage in range(2):
+        for number in range(100 if stage == 0 else 2):
+            assert reported(shuffler.device(None, name=f"person {number}")).send() == "counted"
+            keys |= ring.secrets(NOW)
+            if number == 0:
+                shuffler.rotate("learner")
+        bodies = [Report.parse(report).body for report in shuffler.reports]
+        shuffler.reports.clear()
+        found = {name: {opened_by(key, body, stage) * 50 == len(body) for body in bodies} for name, key in keys.items()}
+        assert sorted(map(sorted, found.values())) == [[False]] * (len(found) - 1) + [[True]]
+        shuffler.study.void()
+        shuffler.next_stage()
+    assert len(keys) == 4
 
 
 def test_keys_that_cannot_be_fetched_now_are_used_as_they_were(shuffler_of, tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ The offline core is `tacit.study.device.Device` with its refusals (D1-D4); this 
 
 E1  Keys are believed if their party's pinned key signed them, for this study, with a serial that does not go back;
     whatever is refused changes nothing.
+    Keys of learner and mixer are those in the bundle of the stage: one set for everybody, whatever changes while the
+    stage is open (Lemma M9 (sealed messages)). A sealed stage whose bundle has none is refused.
 E2  What is sent was frozen before: report, inner seals, id and envelope are on the disk when the first byte leaves. A
     crash anywhere, and any number of tries, give the shuffler the same report; noise is drawn once.
 E3  Under shuffle trust every message is sealed to the learner, in an order of its own: the shuffler that mixes cannot
@@ -36,7 +38,7 @@ from tacit.protocol import Noise
 from tacit.service.device_state import DeviceState, keep, recall
 from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
 from tacit.service.pins import Pins
-from tacit.service.sealing.documents import KeysDocument, Party
+from tacit.service.sealing.documents import KeysDocument, Party, believed_keys
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
@@ -55,6 +57,7 @@ Result = TypeVar("Result")
 WAITING: Final = "waiting"
 """There is no answer yet; the frozen bytes are there for the next `send`."""
 LARGEST_KEYS: Final = 2**24
+SHUFFLER: Final = "shuffler"
 LOTS: Final = random.SystemRandom().random
 BYTES: Final = {"content-type": "application/octet-stream"}
 
@@ -111,7 +114,7 @@ class RemoteDevice:
         self._over, self._sleep, self._clock, self._lots = over, sleep, clock, lots
         found = recall(self.core.directory)
         self.kept = found if self.core.bundle is None else found.at(self.core.bundle["stage"])
-        self._documents: dict[str, KeysDocument] = {}
+        self._shuffler_keys: KeysDocument | None = None
         self._purse: Wallet | None = None
 
     # offline
@@ -175,14 +178,16 @@ class RemoteDevice:
         if reply is not None and reply.status == 304 and self.bundle is not None:
             bundle = self.bundle
         else:
-            bundle = self.core.accept(_content(reply, "a bundle"))
+            data = _content(reply, "a bundle")
+            self._named(Bundle.parse(data))
+            bundle = self.core.accept(data)
         tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
-        self._keep(replace(self.kept.at(bundle["stage"]), tag=tag))
+        documents = {**self.kept.documents, **{party: text.decode() for party, text in bundle.keys.items()}}
+        self._keep(replace(self.kept.at(bundle["stage"]), tag=tag, documents=documents))
         if self.issuer is not None:
             self._wallet.forget(bundle["stage"])
         if bundle.channel is not None:
-            for party in self._parties(bundle):
-                yield from self._fetching(party)
+            yield from self._fetching()
         return bundle
 
     def joining(self) -> Exchange[bool]:
@@ -234,8 +239,8 @@ class RemoteDevice:
 
     def _asked(self) -> Bundle:
         bundle = self.core.asked()
-        for party in self._parties(bundle):
-            self._document(party)
+        self._keys()
+        self._named(bundle)
         return bundle
 
     def _sealed(self, bundle: Bundle, plain: bytes) -> bytes:
@@ -244,15 +249,14 @@ class RemoteDevice:
         if channel is None or channel.TRUST != "shuffle":
             return plain
         report = Report.parse(plain)
-        mixer = None if self.pins.mixer is None else self._document("mixer").active
-        learner = self._document("learner").active
-        body = seal_body(channel, report.body, study=report.study, stage=report.stage, learner=learner, mixer=mixer)
+        keys = {party: document.active for party, document in self._named(bundle).items()}
+        body = seal_body(channel, report.body, study=report.study, stage=report.stage, **keys)
         return Report(study=report.study, stage=report.stage, id=report.id, body=body).encode()
 
     def _envelop(self, token: bytes) -> None:
         """Freeze the bytes that are sent (E2)."""
         bundle = self._asked()
-        key = self._document("shuffler").active
+        key = self._keys().active
         envelope = seal_envelope(self.kept.report, token, study=bundle.study, key=key)
         self._keep(replace(self.kept, envelope=envelope))
 
@@ -291,9 +295,9 @@ class RemoteDevice:
 
     def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
         """Whether the shuffler has another key by now: then a new envelope goes around the same report."""
-        before = self._document("shuffler").active
-        yield from self._fetching("shuffler")
-        if self._document("shuffler").active == before:
+        before = self._keys().active
+        yield from self._fetching()
+        if self._keys().active == before:
             return False
         self._envelop(self._badge if self.issuer is None else self._wallet.token(self.kept.stage))
         return True
@@ -316,37 +320,36 @@ class RemoteDevice:
             self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
         return self._purse
 
-    def _parties(self, bundle: Bundle) -> tuple[Party, ...]:
-        """Whose keys a report of this bundle needs."""
+    def _named(self, bundle: Bundle) -> dict[Party, KeysDocument]:
+        """The keys that the messages of a bundle are sealed to, or a refusal (E1)."""
         sealed = bundle.channel is not None and bundle.channel.TRUST == "shuffle"
-        mixed = sealed and self.pins.mixer is not None
-        return ("shuffler", *(("learner",) if sealed else ()), *(("mixer",) if mixed else ()))
+        bundle.require_keys(0 if not sealed else 1 if self.pins.mixer is None else 2)
+        before, pins = {party: text.encode() for party, text in self.kept.documents.items()}, self.pins
+        return believed_keys(bundle.keys, study=bundle.study, learner=pins.learner, mixer=pins.mixer, before=before)
 
-    def _fetching(self, party: Party) -> Generator[Ask | Pause, Reply | None, None]:
-        """Fetch, verify and keep a document of keys (E1); nobody's answer leaves the one that was kept."""
-        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{party}")
-        if party in self.kept.documents and (reply is None or reply.status >= 500):
+    def _fetching(self) -> Generator[Ask | Pause, Reply | None, None]:
+        """Fetch, verify and keep the shuffler's keys (E1); nobody's answer leaves those that were kept."""
+        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{SHUFFLER}")
+        if SHUFFLER in self.kept.documents and (reply is None or reply.status >= 500):
             return
-        data = _content(reply, f"the keys of the {party}")
-        found = self._read(party, data, self._document(party) if party in self.kept.documents else None)
-        self._keep(replace(self.kept, documents={**self.kept.documents, party: data.decode()}))
-        self._documents[party] = found
+        data = _content(reply, "the keys of the shuffler")
+        found = self._read(data, self._keys() if SHUFFLER in self.kept.documents else None)
+        self._keep(replace(self.kept, documents={**self.kept.documents, SHUFFLER: data.decode()}))
+        self._shuffler_keys = found
 
-    def _document(self, party: Party) -> KeysDocument:
-        """The keys of a party as they were kept."""
-        if party not in self._documents:
-            text = self.kept.documents.get(party)
+    def _keys(self) -> KeysDocument:
+        """The shuffler's keys as they were kept."""
+        if self._shuffler_keys is None:
+            text = self.kept.documents.get(SHUFFLER)
             if text is None:
-                raise InvalidInput(f"a device must have the keys of the {party} before it reports; call refresh first")
-            self._documents[party] = self._read(party, text.encode(), None)
-        return self._documents[party]
+                raise InvalidInput("a device must have the keys of the shuffler before it reports; call refresh first")
+            self._shuffler_keys = self._read(text.encode(), None)
+        return self._shuffler_keys
 
-    def _read(self, party: Party, data: bytes, seen: KeysDocument | None) -> KeysDocument:
+    def _read(self, data: bytes, seen: KeysDocument | None) -> KeysDocument:
         bundle = self.core.bundle
         assert bundle is not None  # noqa: S101 - keys are read after a bundle was accepted
-        pinned = {"learner": self.pins.learner, "shuffler": self.pins.shuffler, "mixer": self.pins.mixer}[party]
-        assert pinned is not None  # noqa: S101 - a mixer is asked for where it is pinned
-        return KeysDocument.read(data, party=party, study=bundle.study, pinned=pinned, seen=seen)
+        return KeysDocument.read(data, party=SHUFFLER, study=bundle.study, pinned=self.pins.shuffler, seen=seen)
 
     def _keep(self, state: DeviceState) -> None:
         """Write down, then believe."""

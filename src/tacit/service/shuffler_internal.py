@@ -1,7 +1,7 @@
 """The shuffler's internal address: what the learner and operators ask of it, under a bearer secret.
 
     PUT  /v1/stages/{stage}/questions/{q}           a bundle: 201, the same again 200
-    PUT  /v1/keys/{party}                           signed keys of learner, mixer, issuer
+    PUT  /v1/keys/issuer                            signed keys of the issuer
     POST /v1/stages/{stage}/close                   {"reports": n}
     POST /v1/stages/{stage}/questions/{q}/release   body: the learner's head; the release, the same bytes every time
     GET  /v1/stages/{stage}/batch, /tokens          files of a sealed stage, in parts if asked (Range)
@@ -131,6 +131,7 @@ def _opened(made: Shuffler, collector: Collector, stage: int, number: int, data:
         there = connection.execute("SELECT 1 FROM question WHERE stage = ? AND number = ?", (stage, number)).fetchone()
     if there is None:
         made.relay.require_going_on()
+        made.relay.require_keys(asked)
     collector.open(data, ends=ends_after(made.config.window_seconds, made.windows.wall))
     made.relay.refresh_bundle()
     return there is None

@@ -177,6 +177,7 @@ class Collector:
             if there is not None:
                 require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
                 return int(stage)
+            asked.require_keys(self.layers)  # one set for everybody: which key opens a message tells nothing
             require_seen(connection, asked.head)
             if question == 0:
                 begin_stage(connection, asked)
