@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from study_fakes import REHEARSAL
 
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SimulationNoise
@@ -65,7 +66,7 @@ def answers(bundle: bytes, seed: int) -> list[bytes]:
     rng = np.random.default_rng([seed, asked["stage"]])
     found = []
     for _ in range(asked["target"]):
-        device = Device(noise=SimulationNoise(rng), coins=rng)
+        device = Device(**REHEARSAL, noise=SimulationNoise(rng), coins=rng)
         device.accept(bundle)
         life = {
             "states": rng.integers(0, 2, 3).tolist(),

@@ -13,10 +13,10 @@ from tacit.errors import InvalidInput
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.device import WAITING, Pins, RemoteDevice
-from tacit.service.device_state import STATE, DeviceState, keep, recall
 from tacit.service.sealing.envelope import open_envelope
 from tacit.service.sealing.hpke import inner_info
 from tacit.service.sending import FINAL, Backoff, understood
+from tacit.study.device_state import STATE
 from tacit.study.wire import Report
 
 TRUSTS = ("central", "shuffle", "local")
@@ -78,8 +78,7 @@ def test_what_was_answered_is_not_sent_again_and_leaves_the_disk(shuffler_of, tm
     assert shuffler.device(tmp_path / "device").send() == "counted"
     assert len(shuffler.envelopes) == 1
     kept = json.loads((tmp_path / "device" / STATE).read_text())
-    assert (kept["report"], kept["envelope"], kept["answer"]) == ("", "", "counted")
-    assert json.loads((tmp_path / "device" / "device.json").read_text())["report"] == ""
+    assert (kept["plain"], kept["report"], kept["envelope"], kept["answer"]) == ("", "", "", "counted")
 
 
 FAULTS = {
@@ -179,7 +178,7 @@ def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_pat
     device = shuffler.device(tmp_path / "device", noise=seeded())
     device.refresh()
     with monkeypatch.context() as crash:
-        crash.setattr("tacit.service.device.keep", _crash)
+        crash.setattr(RemoteDevice, "_sealed", _crash)
         with pytest.raises(KeyboardInterrupt):
             device.report(LIVED)
     drawn = Report.parse(device.core.sent())
@@ -191,7 +190,7 @@ def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_pat
     assert trust == "shuffle" or sent.body == drawn.body
 
 
-def _crash(*_):
+def _crash(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -209,7 +208,7 @@ def test_nothing_is_sent_that_could_not_be_frozen(shuffler_of, tmp_path, monkeyp
     device = shuffler.device(tmp_path / "device")
     device.refresh()
     with monkeypatch.context() as full:
-        full.setattr("tacit.service.device_state.write_whole", _disk_full)
+        full.setattr("os.replace", _disk_full)
         with pytest.raises(InvalidInput, match="cannot write"):
             device.report(LIVED)
         with pytest.raises(InvalidInput, match="must be frozen"):
@@ -227,7 +226,7 @@ def test_a_crash_after_the_answer_is_answered_again(shuffler_of, tmp_path, monke
     shuffler = shuffler_of("central")
     device = reported(shuffler.device(tmp_path / "device"))
     with monkeypatch.context() as crash:
-        crash.setattr("tacit.service.device.keep", _crash)
+        crash.setattr("tacit.study.device.keep", _crash)
         with pytest.raises(KeyboardInterrupt):
             device.send()
     assert shuffler.device(tmp_path / "device").send() == "again"
@@ -434,17 +433,6 @@ def test_credentials_and_names_stand_in_the_place_of_a_token(shuffler_of):
             device.kept.envelope, study=shuffler.digest, keys=shuffler.rings["shuffler"].secrets(NOW)
         )
         assert opened.token == badge
-
-
-def test_states_on_the_disk_are_exact(tmp_path):
-    state = DeviceState(documents={"learner": "x"}, tag="t", stage=3, report=b"r", envelope=b"e", answer="")
-    keep(tmp_path, state)
-    assert recall(tmp_path) == state
-    assert recall(tmp_path / "none") == DeviceState()
-    (tmp_path / STATE).write_text('{"version": 2}')
-    with pytest.raises(InvalidInput, match="this version"):
-        recall(tmp_path)
-    assert "documents" not in repr(state)
 
 
 def test_waiting_doubles_up_to_its_end():
