@@ -240,7 +240,7 @@ class RemoteDevice:
             return
         sealed = self._sealed(bundle, plain)
         self._keep(bundle, lambda kept: kept if kept.report else replace(kept, report=sealed))
-        if self.issuer is None:
+        if self.issuer is None and not self.kept.envelope:
             self._envelop(self._badge)
 
     def _asked(self) -> Bundle:
