@@ -144,6 +144,7 @@ def test_an_interruption_is_json_whatever_was_interrupted(capsys, monkeypatch, w
 
 # Absurd numbers ------------------------------------------------------------------------------------------------------
 
+LIMITS = ("--cap", "1", "--floor", "1", "--unsigned")
 BASES = {
     ("run",): ["--environment", "riverswim", "--learner", "ucbvi", "--trust", "local", "--epsilon", "1", "--delta",
                "0", "--episodes", "9"],
@@ -159,8 +160,8 @@ BASES = {
     ("study", "demo"): [],
     ("serve", "demo"): [],
     ("serve", "enrol"): ["people.txt"],
-    ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device"],
-    ("device", "cover"): ["bundle.json", "--state", "device"],
+    ("device", "report"): ["bundle.json", "trajectory.json", "--state", "device", *LIMITS],
+    ("device", "cover"): ["bundle.json", "--state", "device", *LIMITS],
 }  # fmt: skip
 """Commands that take whole numbers, with words that are otherwise right."""
 TOML = '[defaults]\nenvironment = "riverswim"\nepisodes = 9\nseeds = 1\n[[run]]\nlearner = "uniform"\n'

@@ -14,6 +14,7 @@ import threading
 import httpx
 import pytest
 from shuffler_world import AUTHORISED, Place
+from study_fakes import REHEARSAL
 
 from tacit.cli import main
 from tacit.study.collector import Collector
@@ -61,7 +62,7 @@ class Served:
         return httpx.get(self.addresses["internal"] + "/v1/status", headers=AUTHORISED, timeout=PATIENCE).json()
 
     def envelope(self, person):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(self.bundle)
         return self.place.envelope(device.cover(), person)
 

@@ -19,6 +19,7 @@ from tacit.study.wire import Release, Report
 
 DESIGN = FakeDesign(kind="test-stamped", stages=2)
 ZOE = "zoe-the-patient"
+LIMITS = ("--cap", "1", "--floor", "1", "--unsigned")
 
 
 @pytest.fixture
@@ -55,7 +56,8 @@ def report(place: Path, cli, person: int, stage: int) -> Path:
     content = {"states": [person, 0], "actions": ["wait", "treat"], "rewards": [1, 2]}
     trajectory.write_text(json.dumps(content))
     out = place / "reports" / f"p{person}.tcr"
-    found = said(cli, "device", "report", f"S/bundle-{stage}-0.json", trajectory, "--state", f"d{person}", "--out", out)
+    words = ("device", "report", f"S/bundle-{stage}-0.json", trajectory, "--state", f"d{person}", *LIMITS)
+    found = said(cli, *words, "--out", out)
     assert found["bytes"] == out.stat().st_size
     return out
 
@@ -86,7 +88,8 @@ def test_a_study_over_files(place, cli):
         shutil.rmtree(place / "reports", ignore_errors=True)
         (place / "reports").mkdir()
         files = [report(place, cli, stage * 4 + i, stage) for i in range(4)]
-        cover = said(cli, "device", "cover", planned["file"], "--state", "cover", "--out", f"cover{stage}.tcr")
+        words = ("device", "cover", planned["file"], "--state", f"cover{stage}", *LIMITS)
+        cover = said(cli, *words, "--out", f"cover{stage}.tcr")
         assert cover["bytes"] == files[0].stat().st_size
         assert said(cli, "collect", "add", "C", "reports") == {"counted": 4, "again": 0, "refused": {}}
         assert said(cli, "collect", "add", "C", files[0]) == {"counted": 0, "again": 1, "refused": {}}
@@ -116,7 +119,7 @@ def test_words_for_people_who_read(place, cli):
         code, out, err = cli(*words.split())
         assert (code, err) == (0, "")
         assert out
-    said(cli, "device", "cover", "S/bundle-0-0.json", "--state", "d", "--out", f"{ZOE}.tcr")
+    said(cli, "device", "cover", "S/bundle-0-0.json", "--state", "d", *LIMITS, "--out", f"{ZOE}.tcr")
     code, out, err = cli("collect", "add", "C", f"{ZOE}.tcr")
     assert (code, out, err) == (0, "counted 1, there already 0\n", "")
     code, out, err = cli("collect", "add", "C", "--person", "somebody else", f"{ZOE}.tcr")
@@ -261,22 +264,26 @@ REFUSED = [
     "collect close nowhere",
     "collect void nowhere",
     "collect status S",
-    "device report nowhere.json good.json --state d",
-    "device report words good.json --state d",
-    "device report S/bundle-0-0.json nowhere.json --state d",
-    "device report S/bundle-0-0.json list.json --state d",
-    "device report S/bundle-0-0.json nan.json --state d",
-    "device report S/bundle-0-0.json names.json --state d",
-    "device report S/bundle-0-0.json deep.json --state d",
-    "device report S/bundle-0-0.json good.json --state d --cap 0.1",
-    "device report S/bundle-0-0.json good.json --state d --cap nan",
-    "device report S/bundle-0-0.json good.json --state d --floor 5",
-    "device report S/bundle-0-0.json good.json --state d --key keys/public.pem",
-    "device report signed.json good.json --state d --key others/public.pem",
-    "device report unknown.json good.json --state d",
-    "device report ends.json good.json --state good.json",
-    "device cover S/bundle-0-0.json --state d --floor 0",
-    "device cover words --state d",
+    "device report nowhere.json good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report words good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json nowhere.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json list.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json nan.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json names.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json deep.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --cap 0.1",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --cap nan",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --floor 5",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --key keys/public.pem",
+    "device report signed.json good.json --state d --cap 1 --floor 1 --key others/public.pem",
+    "device report unknown.json good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report ends.json good.json --state good.json --cap 1 --floor 1 --unsigned",
+    "device cover S/bundle-0-0.json --state d --cap 1 --floor 1 --unsigned --floor 0",
+    "device cover words --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --key keys/public.pem",
 ]
 
 
@@ -293,7 +300,7 @@ def test_what_is_refused_changes_nothing_and_names_nobody(scene, cli):
 
 
 def test_a_device_that_was_told_to_stop_sends_nothing(scene, cli):
-    code, out, err = cli("device", "report", "ends.json", "good.json", "--state", "d")
+    code, out, err = cli("device", "report", "ends.json", "good.json", "--state", "d", *LIMITS)
     assert (code, out) == (2, "")
     assert "ended" in err
     assert not list(scene.glob("d/*.tcr"))

@@ -20,6 +20,7 @@ import jsonschema
 import numpy as np
 import pytest
 from scipy import stats
+from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.accounting import people
@@ -88,7 +89,7 @@ def lived(bundle: Bundle, i: int) -> dict[str, list[int]]:
 
 
 def report_of(data: bytes, i: int) -> bytes:
-    device = Device()
+    device = Device(**REHEARSAL)
     return device.report(lived(device.accept(data), i))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
@@ -113,8 +113,11 @@ def _honest(setting: Setting) -> float | None:
 
 
 def _unit(setting: Setting) -> dict[str, Any]:
+    return _unit_of(setting.claim)
+
+
+def _unit_of(claim: PrivacyClaim) -> dict[str, Any]:
     """Whom the claim protects, and what is left of it for groups."""
-    claim = setting.claim
     groups: list[dict[str, float | None]] = []
     for size in GROUPS if claim.trust != "none" else ():
         try:
@@ -249,6 +252,25 @@ class Terms:
             "required": [item.name for item in fields(cls)],
             "additionalProperties": False,
         }
+
+    def with_also(self, other: Terms, claim: PrivacyClaim) -> Terms:
+        """The terms of a person who is in both, under the claim for both: secure only where both are."""
+        shares = [one.honest_fraction for one in (self, other) if one.honest_fraction is not None]
+        texts = {
+            name: {one.public[name]: None for one in (self, other) if name in one.public}
+            for name in {**self.public, **other.public}
+        }
+        summed = {name: self.sizes[name] + other.sizes[name] for name in ("episodes", "batches")}
+        largest = max(self.sizes["users_per_batch"], other.sizes["users_per_batch"])
+        return replace(
+            other,
+            noise="secure" if self.noise == other.noise == "secure" else "simulation",
+            honest_fraction=max(shares, default=None),
+            public={name: "; and ".join(found) for name, found in texts.items()},
+            sizes={**other.sizes, **self.sizes, **summed, "users_per_batch": largest},
+            mechanism=f"{self.mechanism}, and {other.mechanism}",
+            unit=_unit_of(claim),
+        )
 
     def warnings(self, claim: PrivacyClaim) -> list[str]:
         """What whoever relies on a claim under these terms must know, in words."""
