@@ -181,10 +181,10 @@ def scene(place, cli):
         "names.json": json.dumps({**good, "states": [ZOE, "s1"]}).encode(),
         "deep.json": b"[" * 100_000,
         "made-up.tcl": Release(
-            study=study, stage=0, question=0, people=2, noise="secure", head=NOWHERE, payload=b"x"
+            study=study, stage=0, question=0, people=2, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "foreign.tcl": Release(
-            study=bytes(32), stage=0, question=0, people=5, noise="secure", head=NOWHERE, payload=b"x"
+            study=bytes(32), stage=0, question=0, people=5, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "design-of-nobody.json": canonical({**DESIGN.to_dict(), "more": 1}),
     }

@@ -469,7 +469,7 @@ def test_a_ladder_is_kept_by_both_parties(place):
     collector.close()
     release = Release.parse(collector.release(NOWHERE))
     other = Release(
-        study=release.study, stage=0, question=0, people=5, noise="secure", head=Head(number=9, digest=bytes(32)),
+        study=release.study, stage=0, question=0, people=5, noise="secure", charge=Head(number=9, digest=bytes(32)),
         payload=release.payload,
     )  # fmt: skip
     with pytest.raises(InvalidInput, match="ladder"):

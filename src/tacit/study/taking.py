@@ -50,12 +50,12 @@ def expected(connection: Connection, design: Design, channels: Sequence[Channel]
 def store_release(connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
     """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
     last = last_head(connection).number
-    require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
-    names = ("stage", "question", "bytes", "digest", "charge", "head", "people", "noise", "opened")
-    charged = (given.head.number, given.head.digest, given.people, given.noise)
+    charge = given.charge.number
+    require(charge > last, f"a release must be charged after record {last}", charge)
+    names = ("stage", "question", "bytes", "digest", "charge", "people", "noise", "opened")
     connection.execute(
-        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
-        (given.stage, given.question, data, sha256(data).hex(), *charged, opened),
+        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        (given.stage, given.question, data, sha256(data).hex(), charge, given.people, given.noise, opened),
     )
 
 
