@@ -444,7 +444,7 @@ def test_an_interrupted_beginning_leaves_no_party(world):
 def test_another_version_is_refused_on_postgres(postgres, tmp_path, version, words):
     collector = Collector.new(tmp_path / "keys", DESIGN, database=postgres.new())
     with collector.store.step("version") as connection:
-        connection.execute("DROP TABLE version" if version is None else f"UPDATE version SET number = {version}")
+        connection.execute("DROP TABLE version" if version is None else f"UPDATE version SET number = {version:d}")  # noqa: S608
     with pytest.raises(InvalidInput, match="must have version 3") as refused:
         again(collector)
     assert words in str(refused.value)

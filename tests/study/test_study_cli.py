@@ -255,7 +255,6 @@ REFUSED = [
     "collect add nowhere short.tcr",
     f"collect release C --head {NOW}",
     "collect release C --head 5",
-    f"collect release C --head 7:{'ab' * 32}",
     "collect release C",
     f"collect release nowhere --head {NOW}",
     "collect close nowhere",
@@ -290,6 +289,18 @@ def test_what_is_refused_changes_nothing_and_names_nobody(scene, cli):
         assert ZOE not in out + err, words
         after = state_of(scene)
         assert after == before, (words, [path for path in after if after.get(path) != before.get(path)])
+
+
+def test_an_unknown_head_stops_a_collector_for_good(scene, cli):
+    unknown = f"7:{'ab' * 32}"
+    for words in (f"collect release C --head {unknown}", f"collect release C --head {NOW}", "collect close C"):
+        code, _, err = cli(*words.split())
+        assert code == 2
+        assert "must hold record 7" in err
+        assert len(err.strip().splitlines()) == 1
+    code, out, _ = cli("collect", "status", "C")
+    assert code == 0
+    assert f"stopped for good, without record {unknown}" in out
 
 
 def test_a_device_that_was_told_to_stop_sends_nothing(scene, cli):

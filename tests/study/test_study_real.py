@@ -192,11 +192,11 @@ def test_s3_a_restored_backup_is_refused_before_a_draw(kind, place):
     shutil.copytree(place / "collector", place / "backup")
     finish(study, collector)
     restored = Collector(place / "backup")
-    before = state_of(restored)
+    before = ledger_of(restored)
     for step in (lambda: restored.release(study.head), lambda: restored.open(study.plan())):
         with pytest.raises(InvalidInput, match="older copy"):
             step()
-    assert state_of(restored) == before
+    assert ledger_of(restored) == before
 
 
 # a stage that is given up

@@ -15,6 +15,7 @@ What remains: a database that is restored together with its file, for a learner 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -99,6 +100,7 @@ class HeadFile:
     def _write(self, *heads: Head) -> None:
         with writing_to(self.path.parent):
             write_whole(self.path, "".join(f"{head.text}\n" for head in heads).encode())
+            os.chmod(self.path, 0o600)
             fsync_directory(self.path.parent)
 
 

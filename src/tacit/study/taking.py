@@ -59,10 +59,9 @@ def store_release(connection: Connection, given: Release, data: bytes, opened: b
     )
 
 
-def give_up_asking(connection: Connection, slot: int) -> None:
-    """Give the open stage up if it asks what a stage before it was released for: no collector would open it."""
+def give_up_asking(connection: Connection) -> None:
+    """Give the open stage up, whose bundle does not name the release of a stage before it: no collector opens it."""
     connection.execute(
-        """UPDATE stage SET state = 'void', reason = 'released under an earlier number' WHERE state = 'open'
-           AND slot = ? AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)""",
-        (slot,),
+        """UPDATE stage SET state = 'void', reason = 'planned before a release of an earlier stage'
+           WHERE state = 'open' AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)"""
     )
