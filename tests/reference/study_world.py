@@ -134,7 +134,7 @@ def audit(place: Path, design: Any, databases: Any = SqliteDatabase) -> dict[str
     for line in log.read("view"):
         release = Release.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])
-        unpaid += draws.get(release.head.number) != release.head.digest.hex()
+        unpaid += draws.get(release.charge.number) != release.charge.digest.hex()
         uncommitted += line["digest"] not in commits
     sent = [bytes.fromhex(line["body"]) for line in log.read("acknowledged")]
     raw = b"".join(path.read_bytes() for path in sorted((place / "collector").iterdir()))

@@ -184,10 +184,10 @@ def scene(place, cli):
         "names.json": json.dumps({**good, "states": [ZOE, "s1"]}).encode(),
         "deep.json": b"[" * 100_000,
         "made-up.tcl": Release(
-            study=study, stage=0, question=0, people=2, noise="secure", head=NOWHERE, payload=b"x"
+            study=study, stage=0, question=0, people=2, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "foreign.tcl": Release(
-            study=bytes(32), stage=0, question=0, people=5, noise="secure", head=NOWHERE, payload=b"x"
+            study=bytes(32), stage=0, question=0, people=5, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "design-of-nobody.json": canonical({**DESIGN.to_dict(), "more": 1}),
     }
@@ -258,7 +258,6 @@ REFUSED = [
     "collect add nowhere short.tcr",
     f"collect release C --head {NOW}",
     "collect release C --head 5",
-    f"collect release C --head 7:{'ab' * 32}",
     "collect release C",
     f"collect release nowhere --head {NOW}",
     "collect close nowhere",
@@ -297,6 +296,18 @@ def test_what_is_refused_changes_nothing_and_names_nobody(scene, cli):
         assert ZOE not in out + err, words
         after = state_of(scene)
         assert after == before, (words, [path for path in after if after.get(path) != before.get(path)])
+
+
+def test_an_unknown_head_stops_a_collector_for_good(scene, cli):
+    unknown = f"7:{'ab' * 32}"
+    for words in (f"collect release C --head {unknown}", f"collect release C --head {NOW}", "collect close C"):
+        code, _, err = cli(*words.split())
+        assert code == 2
+        assert "must hold record 7" in err
+        assert len(err.strip().splitlines()) == 1
+    code, out, _ = cli("collect", "status", "C")
+    assert code == 0
+    assert f"stopped for good, without record {unknown}" in out
 
 
 def test_a_device_that_was_told_to_stop_sends_nothing(scene, cli):

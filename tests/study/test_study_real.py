@@ -194,11 +194,11 @@ def test_s3_a_restored_backup_is_refused_before_a_draw(kind, place):
     shutil.copytree(place / "collector", place / "backup")
     finish(study, collector)
     restored = Collector(place / "backup")
-    before = state_of(restored)
+    before = ledger_of(restored)
     for step in (lambda: restored.release(study.head), lambda: restored.open(study.plan())):
         with pytest.raises(InvalidInput, match="older copy"):
             step()
-    assert state_of(restored) == before
+    assert ledger_of(restored) == before
 
 
 # a stage that is given up
@@ -471,7 +471,7 @@ def test_a_ladder_is_kept_by_both_parties(place):
     collector.close()
     release = Release.parse(collector.release(NOWHERE))
     other = Release(
-        study=release.study, stage=0, question=0, people=5, noise="secure", head=Head(number=9, digest=bytes(32)),
+        study=release.study, stage=0, question=0, people=5, noise="secure", charge=Head(number=9, digest=bytes(32)),
         payload=release.payload,
     )  # fmt: skip
     with pytest.raises(InvalidInput, match="ladder"):
