@@ -183,9 +183,7 @@ def central_batch() -> Iterator[SecurePath]:
             z = bits.gaussian(len(x), channel.variance)
             return little([channel.unit // channel.levels * a + b for a, b in zip(x, z, strict=True)])
 
-        yield SecurePath(
-            f"central-batch {layer}", lambda c=channel, q=query, p=crowd: released_once(c, q, p), replay
-        )
+        yield SecurePath(f"central-batch {layer}", lambda c=channel, q=query, p=crowd: released_once(c, q, p), replay)
 
 
 def central_losses() -> Iterator[SecurePath]:
@@ -261,6 +259,43 @@ def central_gradient() -> Iterator[SecurePath]:
             return payloads
 
         yield SecurePath(f"central-gradient {rate}", release, replay)
+
+
+def central_channels() -> dict[str, Any]:
+    """A channel of every kind under central trust."""
+    totals = CentralBasis(shape=SMALL, claim=central_claim(), releases=1, mechanism="batched")
+    [batch] = CentralBatchBasis(shape=SMALL, claim=central_claim()).channels(
+        [StageSize(target=PEOPLE, least=1, query=EVERYTHING)]
+    )
+    shape = GradientShape(horizon=2, num_states=2, num_actions=2, staged=True, dimension=8)
+    spec = GradientSpec(clip=1.0, tabular=True, baseline=None)
+    [slopes] = GradientBasis(shape=shape, claim=central_claim(), spec=spec, users_per_batch=PEOPLE).channels(
+        [StageSize(target=PEOPLE, least=1, query=SoftmaxQuery)]
+    )
+    layered = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
+    return {
+        "central-totals": totals.channels([StageSize(target=PEOPLE, least=1, query=TOTALS)])[0],
+        "central-batch": batch,
+        "central-gradient": slopes,
+        "central-losses": LossBasis(shape=layered, claim=central_claim(), full=True, releases=1).channel(),
+    }
+
+
+def central_noise(name: str, channel: Any, count: int) -> np.ndarray:
+    """Numbers of payloads of stages of cover reports, over the stated deviation: nobody is in them, noise is."""
+    cover = channel.encode(None, NOISE)
+    assert set(cover) == {0xFF}
+    found: list[float] = []
+    while len(found) < count:
+        payload = channel.release(channel.begin_secret(), [cover], channel.query, NOISE)[1]
+        numbers = np.frombuffer(payload, dtype="<i8")
+        if name == "central-losses":
+            moved, lost = np.split(numbers[1:], [channel.shape.triples])
+            found += [*(moved / channel.transition_variance**0.5), *(lost / channel.loss_variance**0.5)]
+        else:
+            numbered = name == "central-totals"
+            found += list(numbers[1 if numbered else 0 :] / channel.variance**0.5)
+    return np.array(found)
 
 
 # ------------------------------------------------------------------------------------------------------ shuffle trust
@@ -376,9 +411,14 @@ def local_body(channel: Any, person: Any, bits: Recorded) -> bytes:
     return b"".join((a + z).to_bytes(width, "little", signed=True) for a, z in zip(exact, noise, strict=True))
 
 
+def local_channels() -> dict[str, Any]:
+    return {
+        name: local_channel(name, delta=1e-6 if name == "gaussian" else 0.0, target=2 * PEOPLE) for name in RANDOMIZERS
+    }
+
+
 def local() -> Iterator[SecurePath]:
-    for mechanism in RANDOMIZERS:
-        channel = local_channel(mechanism, delta=1e-6 if mechanism == "gaussian" else 0.0, target=2 * PEOPLE)
+    for mechanism, channel in local_channels().items():
         crowd = [*lives(SMALL, 8), *lives(SMALL, 9)]
 
         def replay(bits: Recorded, channel=channel, crowd=crowd) -> bytes:
