@@ -63,7 +63,7 @@ class ArmRelease:
         """What the exact accountant finds for one user of this batch, with its terms."""
         people = sum(self.users)
         terms = terms_of(self.privatizer, noise="simulation", episodes=people, users_per_batch=people)
-        return self.privatizer.certificate().under(terms)
+        return self.privatizer.certificate().under(terms, self.privatizer)
 
     def release(self, users: Trajectories, noise: Noise) -> ArmStatistics:
         """The sums of the arms, one after the other as `tacit.data.arms.as_one_step` has them."""
@@ -131,7 +131,8 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
         allow_large_delta=True,  # each of the two was checked by itself
     )
     families = (*before.families, *after.families)
-    return certify((*before.events, *after.events), families, claim, calibration=after.calibration)
+    found = certify((*before.events, *after.events), families, claim, calibration=after.calibration)
+    return found.resting_on((*before.unchecked, *after.unchecked))
 
 
 RANK: Final[Mapping[Trust, int]] = {"none": 0, "central": 1, "shuffle": 2, "local": 3}
