@@ -5,7 +5,8 @@ with what it states. A certificate therefore names the package, until `tacit.che
 that class on this machine. A pass is kept in the user's state directory and holds for one class in one version of its
 package, with the same files, under the same version of tacit.
 
-What this cannot see: code that lies about its own module, and a package that changes because of what it imports.
+What is put together from tacit's own classes, by whomever, is certified by them and names no package. What this cannot
+see: code that lies about its own module, and a package that changes because of what it imports.
 """
 
 from __future__ import annotations
