@@ -16,10 +16,10 @@ import pytest
 from tacit.accounting.certificate import Certificate, certify
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import PureEvent, event_class
+from tacit.accounting.provenance import record_pass, unchecked
 from tacit.accounting.schema import certificate_schema, violations
 from tacit.checks.conformance import NonConformant, check_privatizer
 from tacit.privatizers.arms import composed
-from tacit.provenance import record_pass, unchecked
 from tacit.runs.verify import check_certificate
 
 CLAIM = PrivacyClaim(

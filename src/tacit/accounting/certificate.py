@@ -17,11 +17,11 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
+from tacit.accounting.provenance import unchecked
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
 from tacit.notebook import block, facts
-from tacit.provenance import unchecked
 
 __all__ = [
     "CURVE_DELTAS",

@@ -38,6 +38,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.accounting.provenance import record_pass
 from tacit.checks import exposure, harness, manners, noise
 from tacit.checks.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.checks.counters import CounterProbe, Prefixes
@@ -46,7 +47,6 @@ from tacit.checks.release_probes import DoseProbe, LossProbe, SoftmaxProbe
 from tacit.checks.return_probe import ReturnProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
-from tacit.provenance import record_pass
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
@@ -173,7 +173,7 @@ def check_privatizer(
     `only` names the rules to check; the report then speaks of these alone. `query` is asked instead of what the probe
     asks by itself. `secure` examines the release with noise from the operating system; such a verdict is as reliable
     but not reproducible. A pass of all rules is remembered on this machine for classes of other packages, whose
-    certificates say until then that they were not checked (`tacit.provenance`).
+    certificates say until then that they were not checked (`tacit.accounting.provenance`).
 
     >>> from tacit.privatizers.none import Unprotected
     >>> from tacit.released.counts import CountShape
