@@ -65,13 +65,14 @@ def certificate_schema() -> dict[str, Any]:
             "Left out if there are none: what people in stages of other kinds are exposed to; the curve covers it.",
             _list(exposure),
         ),
+        "unchecked": _meaning("Left out if there are none: packages of noise or events, not checked.", _list(TEXT)),
     }
     whole = _closed({name: dict(entry) for name, entry in entries.items()})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tacit certificate",
         **whole,
-        "required": [name for name in whole["required"] if name != "others"],
+        "required": [name for name in whole["required"] if name not in ("others", "unchecked")],
     }
 
 

@@ -63,7 +63,7 @@ class ArmRelease:
         """What the exact accountant finds for one user of this batch, with its terms."""
         people = sum(self.users)
         terms = terms_of(self.privatizer, noise="simulation", episodes=people, users_per_batch=people)
-        return self.privatizer.certificate().under(terms)
+        return self.privatizer.certificate().under(terms, self.privatizer)
 
     def release(self, users: Trajectories, noise: Noise) -> ArmStatistics:
         """The sums of the arms, one after the other as `tacit.data.arms.as_one_step` has them."""
@@ -134,6 +134,7 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
     )
     families = (*before.families, *after.families)
     found = certify((*before.events, *after.events), families, claim, calibration=after.calibration)
+    found = found.resting_on((*before.unchecked, *after.unchecked))
     if before.terms is None or after.terms is None:
         return found
     return found.under(before.terms.with_also(after.terms, claim))

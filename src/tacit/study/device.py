@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import SystemRandom
 from types import EllipsisType
 from typing import Any, Final
 
@@ -77,8 +78,8 @@ class Device:
         self.cap, self.floor = float(cap), require_count("floor", floor)
         self.key = None if key is None else Path(key)
         self.noise: Noise = SecureNoise() if noise is None else noise
-        self.coins = np.random.default_rng() if coins is None else coins
-        """What lots are drawn with: which policy of a mixture, which action. They protect nobody; `noise` does."""
+        self.coins = coins
+        """What lots are drawn with: which policy of a mixture, which action; None: the operating system's."""
         self.directory = None if directory is None else Path(directory)
         self.kept = DeviceState()
         self.bundle: Bundle | None = None
@@ -132,7 +133,7 @@ class Device:
         if isinstance(policy, LayeredPolicy | GaussianPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
         named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
-        return named.act(h, int(bundle.seen(np.array(s))), self.coins)
+        return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.coins is None else self.coins)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
@@ -275,7 +276,7 @@ class Device:
         if len(found.arms) == 1:
             return 0
         common = math.lcm(*(weight.denominator for _, weight in found.arms))
-        ticket = int(self.coins.integers(common))
+        ticket = SystemRandom().randrange(common) if self.coins is None else int(self.coins.integers(common))
         for place, (_, weight) in enumerate(found.arms):
             ticket -= int(weight * common)
             if ticket < 0:
