@@ -44,9 +44,7 @@ __all__ = [
 ]
 
 Party: TypeAlias = Literal["learner", "shuffler", "mixer", "issuer", "device", "operator", "network"]
-Surface: TypeAlias = Literal[
-    "messages", "times", "sizes", "orders", "keys", "addresses", "logs", "metrics", "database"
-]
+Surface: TypeAlias = Literal["messages", "times", "sizes", "orders", "keys", "addresses", "logs", "metrics", "database"]
 Kind: TypeAlias = Literal["central", "local", "plain", "sealed", "mixed"]
 Sealing: TypeAlias = Literal["plain", "sealed", "mixed"]
 People: TypeAlias = Literal["issuer", "known", "open"]
@@ -109,12 +107,12 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
         "database": "records: ids, pseudonyms and order of reports; bodies and tokens until the stage ends",
     },
     "mixer": {
-        "messages": {kind: NOT for kind in ("central", "local", "plain", "sealed")}
+        "messages": dict.fromkeys(("central", "local", "plain", "sealed"), NOT)
         | {"mixed": "sealed: labels sealed to the learner, in the shuffler's uniform order, without their sender"},
         "times": "minute: when a batch is mixed",
         "sizes": "constant: of a batch",
         "orders": NOT,
-        "keys": {kind: NOT for kind in ("central", "local", "plain", "sealed")}
+        "keys": dict.fromkeys(("central", "local", "plain", "sealed"), NOT)
         | {"mixed": "mixer: takes the outer layer off, and knows its own order"},
         "addresses": NOT,
         "logs": "counts: requests per minute",
