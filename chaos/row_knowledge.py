@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -60,8 +61,9 @@ def runs_of(kind: Kind, pair: Sequence[str] = ("zeros", "ones"), url: Any = None
     """
     found: dict[str, list[views.Run]] = {name: [] for name in pair}
     for _ in range(2):
-        for name in (*pair, *pair):
-            found[name].append(_run(kind, name, url))
+        with ThreadPoolExecutor(2) as both:
+            for name, run in both.map(lambda name: (name, _run(kind, name, url)), (*pair, *pair)):
+                found[name].append(run)
         if not leaks(differences(found, kind)[0], kind):
             break
     return found
@@ -252,7 +254,7 @@ def bound(first: Any, second: Any, delta: float) -> float:
         errors = Errors(first=trials, first_hits=hits[0], second=trials, second_hits=hits[1])
         return float(event_epsilon(errors, delta, alarm))
 
-    best = max(cuts, key=lambda cut: at(float(cut), slice(half), 0.05))
+    best = max(cuts, key=lambda cut: at(float(cut), slice(half), FALSE_ALARM))
     return at(float(best), slice(half, None), FALSE_ALARM)
 
 

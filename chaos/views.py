@@ -92,11 +92,12 @@ class Tap:
                 continue
             flow = Flow(peer)
             self.flows.append(flow)
-            for source, target, kept in ((near, far, flow.up), (far, near, flow.down)):
-                threading.Thread(target=_pump, args=(source, target, kept), daemon=True).start()
+            threading.Thread(target=_pass, args=(near, far, flow), daemon=True).start()
 
     def close(self) -> None:
         """Take no more connections."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._server.close()
 
     def exchanges(self) -> list[tuple[str, bytes, bytes]]:
@@ -106,6 +107,15 @@ class Tap:
             pairs = zip(_messages(bytes(flow.up)), _messages(bytes(flow.down)), strict=False)
             found += [(flow.peer, request, response) for request, response in pairs]
         return found
+
+
+def _pass(near: socket.socket, far: socket.socket, flow: Flow) -> None:
+    """Hand on what comes from either side, until both have ended."""
+    with near, far:
+        down = threading.Thread(target=_pump, args=(far, near, flow.down), daemon=True)
+        down.start()
+        _pump(near, far, flow.up)
+        down.join()
 
 
 def _pump(source: socket.socket, target: socket.socket, kept: bytearray) -> None:
