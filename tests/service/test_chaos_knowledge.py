@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +160,7 @@ def test_a_combination_is_served_or_refused_in_words(trust, sealing):
 
 
 def test_made_up_people_leave_the_report_of_one():
-    """Learner and issuer (or anybody where all may report) subtract what they made up: the report of one is left."""
+    """An issuer (or anybody where all may report) subtracts what it made up: the report of one is left."""
     channel = row_shape.design("shuffle", row_knowledge.PEOPLE).parts().channels[0]
     noise = SimulationNoise(np.random.default_rng(3))
     victim, *made_up = (channel.encode(None, noise) for _ in range(channel.least))
@@ -168,7 +170,7 @@ def test_made_up_people_leave_the_report_of_one():
     known = np.frombuffer(b"".join(made_up), dtype=channel.labels)
     own = np.bincount(np.frombuffer(victim, dtype=channel.labels), minlength=counters + 1)[:counters]
     assert (sums - np.bincount(known, minlength=counters + 1)[:counters] == own).all()
-    for people, coalition in (("issuer", ["learner", "issuer"]), ("open", ["learner"])):
+    for people, coalition in (("issuer", ["issuer"]), ("open", ["network"]), ("known", ["shuffler"])):
         for sealing in ("sealed", "mixed"):
             assert reach(coalition, kind_of("shuffle", sealing), people=people) == "message"
             alone = remaining(coalition, channel, sealing=sealing, people=people)
@@ -209,7 +211,13 @@ def test_more_parties_never_know_less():
 def test_the_smallest_coalitions():
     assert breaches("central") == (("shuffler",),)
     assert breaches("local", people="open") == ()
-    assert breaches("sealed") == (("learner", "shuffler"), ("learner", "issuer"))
-    assert breaches("mixed") == (("learner", "issuer"), ("learner", "shuffler", "mixer"))
-    assert breaches("mixed", people="known") == (("learner", "shuffler"),)
-    assert breaches("mixed", people="open") == (("learner",),)
+    assert breaches("sealed", active=False) == (("learner", "shuffler"),)
+    assert breaches("sealed") == (("issuer",), ("learner", "shuffler"))
+    assert breaches("mixed") == (("issuer",), ("learner", "shuffler", "mixer"))
+    assert breaches("mixed", people="known") == (("shuffler",),)
+    assert breaches("mixed", people="open") == tuple((party,) for party in PARTIES)
+
+
+def test_the_page_is_as_generated():
+    made = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "operations" / "threats.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run python docs/operations/threats.py"

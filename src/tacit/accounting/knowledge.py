@@ -206,9 +206,9 @@ def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", ac
     """What a coalition learns about one person at most.
 
     `people` says who may report (the shuffler's configuration). An `active` coalition makes up people where it can:
-    then the sums of a stage are the report of one person, and numbers that the coalition knows.
+    then the sums of a stage, from which policies follow (K2), are the report of one person and numbers that it knows.
 
-    >>> reach(("learner",), "sealed"), reach(("learner", "shuffler"), "sealed"), reach(("learner", "issuer"), "sealed")
+    >>> reach(("learner",), "sealed"), reach(("learner", "shuffler"), "sealed"), reach(("issuer",), "sealed")
     ('release', 'message', 'message')
     """
     found = frozenset(coalition)
@@ -216,8 +216,7 @@ def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", ac
         raise UnknownName("party", party, PARTIES)
     if LINKS[kind] <= found:
         return "data" if kind == "central" else "message"
-    reads_sums = "learner" in found or (kind == "plain" and "shuffler" in found)
-    if kind in ("central", "local") or not reads_sums:
+    if kind in ("central", "local"):
         return "release"  # noise of the shuffler, or of every message: other people change nothing
     makes_up = {"issuer": "issuer" in found, "known": "shuffler" in found, "open": True}[people]
     if active and makes_up:
