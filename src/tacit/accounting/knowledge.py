@@ -25,7 +25,6 @@ from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import Events, Slack
 from tacit.errors import NotSupported, UnknownName
 from tacit.types import Trust
 
@@ -276,18 +275,19 @@ def remaining(
     found = reach(coalition, kind_of(channel.TRUST, sealing), people=people, active=active)
     if found == "data":
         return math.inf
-    if channel.TRUST != "shuffle" or found == "release":
-        return _epsilon(channel, channel.honest if channel.TRUST == "shuffle" else None)
-    return _epsilon(channel, 1 if found == "message" else max(channel.honest - devices, 1))
+    if channel.TRUST != "shuffle":
+        return epsilon_of(channel.events(), channel.claim.delta)
+    honest = {"release": channel.honest, "rest": max(channel.honest - devices, 1), "message": 1}[found]
+    return _epsilon(channel, honest)
 
 
-def _epsilon(channel: Any, honest: int | None) -> float:
-    """The epsilon of a stage, under shuffle trust with the noise of so many honest devices."""
-    events: Events = (channel if honest is None else replace(channel, honest=honest)).events()
-    claim, up_to = channel.claim, channel.claim.epsilon
-    while up_to < 500.0:  # a slack is priced for epsilons up to a bound, which noise of fewer devices may exceed
-        priced = tuple((replace(event, up_to=up_to) if isinstance(event, Slack) else event, n) for event, n in events)
-        if (found := epsilon_of(priced, claim.delta)) <= up_to:
+def _epsilon(channel: Any, honest: int) -> float:
+    """The epsilon of a stage of shuffle trust with the noise of so many devices."""
+    up_to = channel.claim.epsilon
+    while up_to < 500.0:  # extra blocks are priced for epsilons up to the claim's, which may be exceeded here
+        claimed = replace(channel.claim, epsilon=up_to)
+        found = epsilon_of(replace(channel, honest=honest, claim=claimed).events(), claimed.delta)
+        if found <= up_to:
             return found
         up_to *= 1.5
     return math.inf
