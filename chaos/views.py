@@ -432,7 +432,7 @@ def _finish(run: Run, folder: Path, url: str | None) -> None:
     _record(run, len(run.answers), folder, url)
     learner = f"{url}?schema=learner" if url else None
     run.replayed = verify_study(it.state("learner"), database=learner).true
-    for party in it.parties:
+    for party in reversed(it.parties):  # whoever asks others ends first
         assert it.end(party) == 0, it.last_words(party)
         shown = dict(log_lines((it.home(party) / "log.jsonl").read_bytes()))
         run.seen[party].update(shown)

@@ -64,6 +64,7 @@ STANDARD: Final[Mapping[Trust, Kind]] = {"central": "central", "local": "local",
 """What services run unless a mixer is added; certificates speak of these."""
 
 NOT: Final = "none: -"
+UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
 SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
     "learner": {
         "messages": {
@@ -106,13 +107,17 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
         "database": "records: ids, pseudonyms and order of reports; bodies and tokens until the stage ends",
     },
     "mixer": {
-        "messages": dict.fromkeys(("central", "local", "plain", "sealed"), NOT)
-        | {"mixed": "sealed: labels sealed to the learner, in the shuffler's uniform order, without their sender"},
+        "messages": {
+            **UNMIXED,
+            "mixed": "sealed: labels sealed to the learner, in the shuffler's uniform order, without their sender",
+        },
         "times": "minute: when a batch is mixed",
         "sizes": "constant: of a batch",
         "orders": NOT,
-        "keys": dict.fromkeys(("central", "local", "plain", "sealed"), NOT)
-        | {"mixed": "mixer: takes the outer layer off, and knows its own order"},
+        "keys": {
+            **UNMIXED,
+            "mixed": "mixer: takes the outer layer off, and knows its own order",
+        },
         "addresses": NOT,
         "logs": "counts: requests per minute",
         "metrics": "counts: requests",
