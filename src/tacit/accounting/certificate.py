@@ -17,9 +17,10 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
+from tacit.accounting.knowledge import collusion
 from tacit.accounting.provenance import unchecked
 from tacit.accounting.terms import Terms
-from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
+from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
 from tacit.notebook import block, facts
 
@@ -155,12 +156,7 @@ class Certificate:
     @property
     def collusion(self) -> str:
         """What is left if the parties that the claim keeps apart work together."""
-        if self.claim.trust == "shuffle" and self.local_epsilon is not None:
-            return (
-                f"If learner and shuffler collude, each single message still has epsilon {self.local_epsilon:g} "
-                "(the local floor); the claim itself is lost."
-            )
-        return COLLUSION[self.claim.trust]
+        return collusion(self.claim.trust, self.local_epsilon)
 
     def to_dict(self) -> dict[str, object]:
         """The certificate as JSON-ready values; infinity is written "inf"."""
