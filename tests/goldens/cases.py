@@ -312,6 +312,8 @@ def covered() -> dict[str, tuple[str, Row]]:
     for name, arguments in _documents().items():
         found[f"certificate/{name}"] = ("certificate", arguments)
         found[f"asked/{name}"] = ("asked", arguments)
+    for name in ("auto none", "auto central", "auto shuffle", "auto local returns", "paper central", "losses bandit"):
+        found[f"words/{name}"] = ("words", _everyday()[name])
     for name, arguments in _studies().items():
         # Lots name an arm, and returns a policy: no counts are drawn for them at once.
         whole = ("design", "offer", "exposure", "seeded", "bytes", "simulated")
@@ -331,7 +333,7 @@ def covered() -> dict[str, tuple[str, Row]]:
     for reports in (1, 2):
         asked: Row = {"people": 90, "epsilon": 2.0, "delta": 1e-3, "reports_per_person": reports}
         found[f"learn/reports={reports}"] = ("learn", asked)
-    found |= {f"wire/{maker}": ("wire", {"maker": maker}) for maker in ("make_device", "make_sealing")}
+    found |= {f"wire/{name}": ("wire", {"vectors": name}) for name in ("device", "sealing", "rfc9474")}
     return found
 
 
@@ -405,6 +407,8 @@ def _documents() -> dict[str, Row]:
     return {name: known[name] for name in wanted}
 
 
+SLOW = ("run/mirrored", *(f"{subject}/reports=3 shuffle" for subject in ("run", "certificate", "asked")))
+"""Rows that take seconds each; studies of the same kinds are quick."""
 SIMULATED = (
     *("central totals", "central batches", "central batches pooled", "shuffle batches", "shuffle totals"),
     *("shuffle mirrored", "local counts", "gradients"),

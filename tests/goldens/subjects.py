@@ -42,10 +42,14 @@ OLD_CERTIFICATE = (
 """What certificates said when the goldens were made: numbers and verdicts. Later entries (terms, events, ...) have
 tests of their own."""
 
+OF_THE_DAY = ("version", "date")
+WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier")
+"""Entries of certificates that are written by the clock, and in words."""
 TESTS = Path(__file__).parents[1]
 
 Row = dict[str, Any]
-Hashes = dict[str, str]
+Hashes = dict[str, tuple[str, Any]]
+"""Part -> its hash, and what was hashed."""
 
 
 # The first goldens: runs -----------------------------------------------------------------------------------------------------
@@ -60,14 +64,14 @@ def probe_run(row: Row, speed: str, seed: int) -> Hashes:
         found = tacit.simulate(
             parts.mdp, parts.learner, parts.privatizer, episodes=episodes, seed=seed, checkpoints=marks, speed=speed
         )
-    hashes = {"regret": digest(found.regret), "generators": digest([_state_of(g) for g in seen.generators])}
+    left = {"regret": found.regret, "generators": [_state_of(g) for g in seen.generators]}
     # What stands beside the regret: changes of policy, objectives of gradients, measures of adversarial losses.
-    hashes["measures"] = digest((found.policy_changes, found.objective, found.losses))
+    left["measures"] = (found.policy_changes, found.objective, found.losses)
     if seen.belief is not None:
-        hashes["belief"] = digest(seen.belief)
+        left["belief"] = seen.belief
     if seen.released is not None:
-        hashes["released"] = digest(seen.released)
-    return hashes
+        left["released"] = seen.released
+    return {key: (digest(part), part) for key, part in left.items()}
 
 
 def probe_privacy(row: Row) -> Hashes:
@@ -76,12 +80,17 @@ def probe_privacy(row: Row) -> Hashes:
 
     parts = _assembled(row)
     config = tacit.RunConfig(**row["arguments"])
+    events = parts.privatizer.events()
     return {
-        "resolved": text_digest(canonical(dataclasses.asdict(resolve(parts, config)))),
-        "noise": text_digest(canonical(parts.privatizer.noise_std())),
-        "events": text_digest(events_text(parts.privatizer.events())),
-        "certificate": text_digest(canonical(old_part(parts.certificate.to_dict()))),
+        "resolved": _hashed(dataclasses.asdict(resolve(parts, config))),
+        "noise": _hashed(parts.privatizer.noise_std()),
+        "events": (text_digest(events_text(events)), _events(events)),
+        "certificate": _hashed(old_part(parts.certificate.to_dict())),
     }
+
+
+def _hashed(content: Any) -> tuple[str, Any]:
+    return text_digest(canonical(content)), content
 
 
 def _assembled(row: Row) -> Any:
@@ -219,22 +228,22 @@ def probe_certificate(row: Row) -> Hashes:
         )
     content = {key: value for key, value in content.items() if key != "implied"}  # follows from the certificate
     return {
-        "certificate": text_digest(canonical(old_part(content["certificate"]))),
-        "noise": text_digest(canonical(content["noise_std"])),
-        "content": text_digest(canonical(old_part(content))),
+        "certificate": _hashed(old_part(content["certificate"])),
+        "noise": _hashed(content["noise_std"]),
+        "content": _hashed(old_part(content)),
     }
 
 
 def probe_directory(arguments: Row) -> Hashes:
     """A run that is kept on disk: its JSON files byte by byte but for the version, its rows as they are read back."""
-    hashes = {}
+    hashes: Hashes = {}
     with tempfile.TemporaryDirectory() as place:
         environment = arguments["environment"]
         if environment.startswith("model "):
             arguments = {**arguments, "environment": tacit.make_environment(environment.removeprefix("model "))}
         tacit.run(**arguments, out=Path(place) / "run", workers=1)
         for path in sorted(path for path in Path(place).rglob("*") if path.is_file() and path.name != DIGESTS):
-            hashes[str(path.relative_to(Path(place) / "run"))] = _file_digest(path)
+            hashes[str(path.relative_to(Path(place) / "run"))] = (_file_digest(path), None)
     return hashes
 
 
@@ -302,8 +311,25 @@ def run(**arguments: Any) -> Row:
 
 
 def certificate(**arguments: Any) -> Any:
-    """The JSON of a run's certificate."""
-    return _assemble(arguments).certificate.to_dict()
+    """The JSON of a run's certificate: its entries and numbers."""
+    return _without(_assemble(arguments).certificate.to_dict(), (*OF_THE_DAY, *WORDS))
+
+
+def words(**arguments: Any) -> Any:
+    """What a certificate says in words, as JSON and as text."""
+    found = _assemble(arguments).certificate
+    plain, shown = found.to_dict(), found.render().splitlines()
+    said = {key: plain[key] for key in WORDS if key in plain}
+    told = _without(plain["terms"], OF_THE_DAY)
+    return {**said, "terms": told, "text": [line for line in shown if tacit.__version__ not in line]}
+
+
+def _without(plain: Any, names: Sequence[str]) -> Any:
+    if isinstance(plain, list):
+        return [_without(part, names) for part in plain]
+    if not isinstance(plain, dict):
+        return plain
+    return {key: _without(part, names) for key, part in plain.items() if key not in names}
 
 
 def asked(**arguments: Any) -> Row:
@@ -454,7 +480,8 @@ def study_asked(**arguments: Any) -> Row:
 def study_certificate(**arguments: Any) -> Row:
     """What a person is exposed to: the certificate's JSON, and a stage at least, realised and target people."""
     parts = _parts(arguments)
-    return {"certificate": parts.certificate.to_dict(), "stages": _stages(parts.channels, parts.claim.delta)}
+    found = _without(parts.certificate.to_dict(), (*OF_THE_DAY, *WORDS))
+    return {"certificate": found, "stages": _stages(parts.channels, parts.claim.delta)}
 
 
 def study_run(**arguments: Any) -> Row:
@@ -644,15 +671,18 @@ def _recorded(seed: str) -> Iterator[tuple[Any, list[int]]]:
 # Wire ---------------------------------------------------------------------------------------------------------
 
 
-def wire(*, maker: str) -> Any:
-    """The vectors of devices in other languages, made anew."""
+def wire(*, vectors: str) -> Any:
+    """The shared vectors of devices in other languages; those of devices made anew, others (sealed by lots) as kept."""
+    if vectors != "device":
+        return json.loads((TESTS / "vectors" / f"{vectors}.json").read_text(encoding="utf-8"))
     sys.path.append(str(TESTS / "vectors"))
-    return importlib.import_module(maker).made()
+    return importlib.import_module("make_device").made()
 
 
 SUBJECTS: dict[str, Callable[..., Any]] = {
     "run": run,
     "certificate": certificate,
+    "words": words,
     "asked": asked,
     "trial": trial,
     "learn": learn,
