@@ -366,8 +366,12 @@ def _everyday() -> dict[str, Row]:
         "valid bands shuffle": {**many, **shuffle, "learner": "bucb", "constants": "valid"},
         "value users": {**many, **CENTRAL, "value_users": 500, "baseline": "always left"},
         "three questions": {
-            **{**shared, **CENTRAL, "episodes": 300, "batch": 50, "delta": 1e-5},
-            **{"learner": "dp-ppo:epochs=3,rate=0.5"},
+            **shared,
+            **CENTRAL,
+            "delta": 1e-5,
+            "episodes": 300,
+            "batch": 50,
+            "learner": "dp-ppo:epochs=3,rate=0.5",
         },
         "released baseline": {**shared, **CENTRAL, "batch": 50, "learner": "dp-pg:baseline=released"},
         "losses full": {**shared, **CENTRAL, "environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid"},
@@ -407,7 +411,7 @@ def _documents() -> dict[str, Row]:
     return {name: known[name] for name in wanted}
 
 
-SLOW = ("run/mirrored", *(f"{subject}/reports=3 shuffle" for subject in ("run", "certificate", "asked")))
+SLOW = tuple(f"{subject}/{n}" for subject in ("run", "certificate", "asked") for n in ("mirrored", "reports=3 shuffle"))
 """Rows that take seconds each; studies of the same kinds are quick."""
 SIMULATED = (
     *("central totals", "central batches", "central batches pooled", "shuffle batches", "shuffle totals"),

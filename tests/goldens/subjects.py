@@ -18,7 +18,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ Hashes = dict[str, tuple[str, Any]]
 """Part -> its hash, and what was hashed."""
 
 
-# The first goldens: runs -----------------------------------------------------------------------------------------------------
+# The first goldens: runs --------------------
 
 
 def probe_run(row: Row, speed: str, seed: int) -> Hashes:
@@ -188,7 +187,7 @@ def _state_of(generator: np.random.Generator) -> str:
     return canonical(generator.bit_generator.state)
 
 
-# The first goldens: certificates and directories --------------------------------------------------------------------------------
+# The first goldens: certificates and directories --------------------
 
 
 def probe_certificate(row: Row) -> Hashes:
@@ -602,8 +601,8 @@ def _stages(channels: Sequence[Any], delta: float) -> list[Row]:
     return found
 
 
-def _people(shape: Any, count: int, seed: int, support: Any = None) -> list[Any]:
-    """Trajectories by dice; where a support is declared, all but the last stay in it. The last one breaks every bound."""
+def _people(shape: Any, count: int, seed: int) -> list[Any]:
+    """Trajectories by dice, within a declared support; but for the last one, which breaks every bound."""
     from tacit.privatizers.shuffle.roles import Trajectory
 
     rng, found = np.random.default_rng([seed, 11]), []
