@@ -160,6 +160,14 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(made):
     assert {path.name for path in (made.place / "mixer" / "0").iterdir()} == {"mixed", "mixed.json"}
 
 
+def test_a_batch_whose_key_is_gone_is_refused_and_not_counted_as_nothing(made):
+    bring(made)
+    made.ring.rotate(0.0, grace=0)
+    with pytest.raises(InvalidInput, match="sealed to a key of this mixer, got 'none of them'; the grace of a key"):
+        made.mixer.mix(0, made.release)
+    assert list((made.place / "mixer" / "0").iterdir()) == []
+
+
 def test_a_mixer_that_stops_before_its_document_has_mixed_nothing(made, monkeypatch):
     bring(made)
     real, calls = mixing.fsync_directory, []

@@ -206,7 +206,12 @@ class Mixer:
                     with_engine=chosen,
                     memory=self.memory,
                 )
+            hint = "the grace of a key must be longer than its stage"
+            require(
+                found.foreign < manifest.count, "messages must be sealed to a key of this mixer", "none of them", hint
+            )
         except InvalidInput:
+            made.unlink(missing_ok=True)
             for path in files:
                 path.unlink(missing_ok=True)  # whatever it was, it is not mixed
             raise
