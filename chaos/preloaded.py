@@ -157,7 +157,8 @@ def serve_steps(config: str, log: str, trap: str, words: Any) -> None:
             found = made.worker.step()
             words.send((found.outcome, found.word, found.stage))
         elif word == "plan":
-            made.study.plan()
+            sealed = made.worker.sealed
+            made.study.plan(None if sealed is None else sealed.documents())
             words.send(("planned", "", None))
         else:
             words.send(made.study.head.text)

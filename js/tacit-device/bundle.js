@@ -27,7 +27,8 @@ const NAMES = [
   ...["stage", "slot", "question", "questions", "query", "channel", "target", "least", "policies", "fallback"],
   ...["kill", "head", "previous"],
 ];
-const OPTIONAL = ["sees", "signature"];
+const OPTIONAL = ["sees", "keys", "signature"];
+const SEALED = [["learner"], ["learner", "mixer"]];
 const QUERIES = { totals: ["kind", "every"], batch: ["kind", "layer", "failure_prob"] };
 const HEAD = /^(0|[1-9]\d{0,15}):([0-9a-f]{64})$/;
 const LAST_STAGE = 2 ** 32 - 1;
@@ -68,6 +69,7 @@ function read(content) {
   const sees = Object.hasOwn(content, "sees") ? featuresFrom(content.sees, content.states) : null;
   const sizes = [horizon, (sees?.names ?? content.states).length, content.actions.length];
   const asked = askedOf(content, sizes, questions);
+  if (Object.hasOwn(content, "keys")) requireKeys(content.keys, asked.channel);
   const { arms, weights } = armsOf(content.policies, sizes);
   const head = HEAD.exec(content.head);
   if (head === null) throw new InvalidInput("a head must be NUMBER:DIGEST with 64 hexadecimal digits");
@@ -107,6 +109,13 @@ function askedOf(content, [horizon, states, actions], questions) {
   const fits = shape.horizon === horizon && shape.states === states && shape.actions === actions;
   require(fits, "the shape of a channel must be that of its bundle", "another");
   return { claim, channel };
+}
+
+/** Signed documents of the learner and, if there is one, the mixer; whether they are believed is up to `stageKeys`. */
+function requireKeys(keys, channel) {
+  const named = isObject(keys) && Object.values(keys).every(isObject) ? Object.keys(keys).sort().join() : "";
+  const known = channel?.trust === "shuffle" && SEALED.some((parties) => parties.join() === named);
+  require(known, "keys must be those of learner, or learner and mixer, under shuffle trust", "others");
 }
 
 function armsOf(plain, sizes) {

@@ -9,7 +9,8 @@
 //
 // D1  Refused are a forged or unpinned signature, another study, a stage below one that was seen, another bundle for the
 //     same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer people than
-//     the person's floor, and a ledger that went back. A refusal changes nothing.
+//     the person's floor, a ledger that went back, and a sealed stage whose bundle does not hold the signed keys of learner
+//     (and mixer): messages are sealed to those and to no others. A refusal changes nothing.
 // D2  Report, seals, id and envelope are frozen before the first byte leaves: asked again, in whatever tab, the device
 //     draws nothing. Two reports of one trajectory would have less noise than one.
 // D3  A cover report has the length of a real one.
@@ -20,7 +21,8 @@ import { equal, fromHex, utf8 } from "./bytes.js";
 import { parseBundle, requireOrder, requirePrivate, requireSigned } from "./bundle.js";
 import { encode, trajectoryFrom } from "./encode.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
-import { readKeys } from "./keys.js";
+import { canonical } from "./json.js";
+import { readKeys, stageKeys } from "./keys.js";
 import { knownCredential, openName, report, sealBody, sealEnvelope } from "./seal.js";
 import { ask, backoff, problemOf, understood } from "./send.js";
 import { pinFrom } from "./signature.js";
@@ -57,7 +59,7 @@ export class Device {
     this.place = place ?? this.shuffler;
     this.state = FIRST;
     this.bundle = null;
-    this.keys = {};
+    this.keys = null;
   }
 
   /** What is kept under this place: also what another tab has written since. */
@@ -65,7 +67,7 @@ export class Device {
     const found = await this.store.recall(this.place);
     require(found === null || found.layout === LAYOUT, "a kept state must be of this version", "another");
     const bundle = found?.bundle ? await parseBundle(utf8(found.bundle)) : null;
-    [this.state, this.bundle, this.keys] = [found ?? FIRST, bundle, {}];
+    [this.state, this.bundle, this.keys] = [found ?? FIRST, bundle, null];
   }
 
   // offline
@@ -74,13 +76,17 @@ export class Device {
   async accept(data) {
     const found = await parseBundle(data);
     await requireSigned(found, this.pins.learner);
-    await this.change((state) => {
+    await this.change(async (state) => {
       requireOrder(found, state.seen);
       if (state.seen?.digest === found.digest) return null;
       requirePrivate(found, this);
+      const named = Object.keys(await stageKeys(found, this.pins, state.documents));
+      const texts = Object.fromEntries(named.map((party) => [party, canonical(found.content.keys[party])]));
+      const documents = { ...state.documents, ...texts };
       const { study, stage, digest, questions } = found;
       const seen = { study, stage, digest, questions, head: found.head.text };
-      return { ...state, ...NOTHING, seen, bundle: new TextDecoder().decode(data), arm: drawArm(found.weights) };
+      const text = new TextDecoder().decode(data);
+      return { ...state, ...NOTHING, seen, documents, bundle: text, arm: drawArm(found.weights) };
     });
     this.bundle = found;
     return found;
@@ -129,7 +135,7 @@ export class Device {
   async refresh() {
     const found = await this.over(`${this.shuffler}/v1/bundle`, { most: LARGEST_BUNDLE });
     const bundle = await this.accept(contentOf(found, "a bundle"));
-    if (bundle.channel !== null) for (const party of this.parties(bundle)) await this.fetchKeys(party);
+    if (bundle.channel !== null) await this.fetchKeys();
     return bundle;
   }
 
@@ -169,25 +175,25 @@ export class Device {
   async freeze(bundle, trajectory) {
     const { channel, stage } = bundle;
     const study = fromHex(bundle.study);
-    const named = Object.fromEntries(
-      await Promise.all(this.parties(bundle).map(async (party) => [party, (await this.keysOf(party)).active])),
-    );
+    const shuffler = (await this.shufflerKeys()).active;
+    const documents = Object.entries(await stageKeys(bundle, this.pins, this.state.documents));
+    const named = Object.fromEntries(documents.map(([party, { active }]) => [party, active]));
     await this.change(async (state) => {
       require(state.seen?.digest === bundle.digest, "a report must be of the present stage", "another", "refresh");
       if (state.report !== null || state.answer !== "") return null;
       const body = encode(channel, trajectory);
       const sealed = channel.trust === "shuffle" ? await sealBody(channel, body, { study, stage, ...named }) : body;
       const made = report(study, stage, sealed);
-      return { ...state, report: made, envelope: await sealEnvelope(made, this.badge, { study, ...named }) };
+      return { ...state, report: made, envelope: await sealEnvelope(made, this.badge, { study, shuffler }) };
     });
   }
 
   /** Whether the shuffler has another key by now: then a new envelope goes around the same report. */
   async rekeyed() {
     const bundle = this.asked();
-    const before = (await this.keysOf("shuffler")).active;
-    await this.fetchKeys("shuffler");
-    const { active } = await this.keysOf("shuffler");
+    const before = (await this.shufflerKeys()).active;
+    await this.fetchKeys();
+    const { active } = await this.shufflerKeys();
     if (equal(active, before)) return false;
     await this.change(async (state) => {
       if (state.report === null) return null;
@@ -203,33 +209,27 @@ export class Device {
     await this.change((state) => (state.seen.digest === digest ? { ...state, ...NOTHING, answer: word } : null));
   }
 
-  /** Whose keys a report of this bundle needs. */
-  parties({ channel }) {
-    const sealed = channel.trust === "shuffle";
-    return ["shuffler", ...(sealed ? ["learner"] : []), ...(sealed && this.pins.mixer !== null ? ["mixer"] : [])];
-  }
-
-  async fetchKeys(party) {
-    const reply = await this.over(`${this.shuffler}/v1/keys/${party}`);
-    const kept = Object.hasOwn(this.state.documents, party);
+  async fetchKeys() {
+    const reply = await this.over(`${this.shuffler}/v1/keys/shuffler`);
+    const kept = Object.hasOwn(this.state.documents, "shuffler");
     if (kept && (reply === null || reply.status >= 500)) return;
-    const data = contentOf(reply, `the keys of the ${party}`);
-    const study = this.accepted().study;
+    const data = contentOf(reply, "the keys of the shuffler");
     await this.change(async (state) => {
-      const seen = Object.hasOwn(state.documents, party) ? await this.keysOf(party) : null;
-      this.keys[party] = await readKeys(data, { party, study, pin: this.pins[party], seen });
-      return { ...state, documents: { ...state.documents, [party]: new TextDecoder().decode(data) } };
+      const seen = Object.hasOwn(state.documents, "shuffler") ? await this.shufflerKeys() : null;
+      this.keys = await this.readShuffler(data, seen);
+      return { ...state, documents: { ...state.documents, shuffler: new TextDecoder().decode(data) } };
     });
   }
 
-  async keysOf(party) {
-    if (!Object.hasOwn(this.keys, party)) {
-      const text = this.state.documents[party];
-      require(text !== undefined, `a device must have the keys of the ${party} before it reports`, "none", "refresh");
-      const study = this.accepted().study;
-      this.keys[party] = await readKeys(utf8(text), { party, study, pin: this.pins[party] });
-    }
-    return this.keys[party];
+  async shufflerKeys() {
+    const text = this.state.documents.shuffler;
+    require(text !== undefined, "a device must have the keys of the shuffler before it reports", "none", "refresh");
+    this.keys ??= await this.readShuffler(utf8(text), null);
+    return this.keys;
+  }
+
+  readShuffler(data, seen) {
+    return readKeys(data, { party: "shuffler", study: this.accepted().study, pin: this.pins.shuffler, seen });
   }
 
   /** Write down, then believe: what `make` makes of the state, unless another tab was faster; then once more. */

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,13 +13,40 @@ import numpy as np
 import pytest
 
 from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info
+from tacit.service.sealing.hpke import inner_info, mixer_info
 from tacit.study.bundle import Bundle
 from tacit.study.wire import Report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
 from device_documents import STUDY, World
 
+PACKAGE = Path(__file__).parents[2] / "js" / "tacit-device"
+NODE = """
+    import { readFileSync } from "node:fs";
+    const { Device } = await import(process.argv[1]);
+    const { pins, bundles, keys, lived } = JSON.parse(readFileSync(0));
+    const kept = new Map();
+    const recall = async (place) => kept.get(place) ?? null;
+    const store = { recall, keep: async (place, state) => void kept.set(place, state) };
+    const found = [];
+    let bundle;
+    const over = async (url, { body = null } = {}) => {
+        if (body !== null) found.push(Buffer.from(body).toString("base64"));
+        const text = url.endsWith("bundle") ? bundle : body === null ? keys : '{"report":"counted"}';
+        return { status: body === null ? 200 : 201, retryAfter: null, content: new TextEncoder().encode(text) };
+    };
+    const device = await Device.open({ shuffler: "https://shuffler.example", pins, name: "person", store, over });
+    for (bundle of bundles) {
+        try {
+            await device.refresh();
+            await device.report(lived);
+            found.push(await device.send());
+        } catch (error) {
+            found.push(error.message);
+        }
+    }
+    console.log(JSON.stringify(found));
+"""
 LIVED = {"states": ["a", "b"], "actions": ["x", "y"], "rewards": [1, 0]}
 OPEN = """async ([plain, replies]) => {
     const { Device, BrowserStore } = await import("/index.js");
@@ -28,7 +58,6 @@ OPEN = """async ([plain, replies]) => {
     const over = async (url, { method = "GET", body = null } = {}) => {
         const path = new URL(url).pathname;
         if (path === "/v1/bundle") return { status: 200, retryAfter: null, content: fromText(plain.bundle) };
-        if (path === "/v1/keys/learner") return { status: 200, retryAfter: null, content: fromText(plain.learner) };
         if (path === "/v1/keys/shuffler") {
             const found = plain.shuffler[Math.min(document, plain.shuffler.length - 1)];
             document += 1;
@@ -57,10 +86,10 @@ def world(tmp_path):
 @pytest.fixture
 def plain(world):
     pins = {who: world.signers[who][1].read_text() for who in ("learner", "shuffler")}
+    learner = world.document(by="learner", party="learner", keys=world.listed("active", first=7))
     rotated = world.document(serial=5, keys=world.listed("active", "pending", first=1))
     return {
-        "bundle": world.bundle().decode(),
-        "learner": world.document(by="learner", party="learner", keys=world.listed("active", first=7)).decode(),
+        "bundle": world.bundle(keys={"learner": json.loads(learner)}).decode(),
         "shuffler": [world.document().decode(), rotated.decode()],
         "pins": pins,
     }
@@ -199,3 +228,50 @@ def test_what_a_person_did_not_agree_to_is_refused_in_words(page, site, plain, p
     )
     assert words in refused
     assert refused.startswith("NotSupported" if "issuer" in person else "InvalidInput")
+
+
+def test_messages_are_sealed_to_the_keys_of_the_bundle_and_a_stage_without_them_is_refused(world):
+    """In node: the device of a browser with a mixer pinned, through a stage, a rotation and refused bundles."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node on this machine: the keys of a bundle are checked with the vectors in Chromium")
+
+    def keys(first, serial, by="mixer"):
+        made = {"learner": ("learner", first), "mixer": (by, first + 10)}
+        return {
+            party: json.loads(world.document(by=who, party=party, serial=serial, keys=world.listed("active", first=n)))
+            for party, (who, n) in made.items()
+        }
+
+    first = world.bundle(keys=keys(7, 4))
+    second = world.next(first, keys=keys(8, 5))
+    after = {"stage": 5, "previous": Bundle.parse(second).digest, "head": Bundle.parse(second)["head"]}
+    refused = {
+        "got ''; pin the mixer where there is one; a stage that tacit 0.8 planned has none": world.bundle(**after),
+        "serial of at least 5": world.bundle(**after, keys=keys(7, 4)),
+        "keys must be signed by the pinned key": world.bundle(**after, keys=keys(9, 6, by="learner")),
+    }
+    given = {
+        "pins": {who: world.signers[who][1].read_text() for who in ("learner", "shuffler", "mixer")},
+        "bundles": [text.decode() for text in (first, second, *refused.values())],
+        "keys": world.document().decode(),
+        "lived": LIVED,
+    }
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", NODE, str(PACKAGE / "index.js")],
+        input=json.dumps(given).encode(),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    assert (found[1], found[3], len(found)) == ("counted", "counted", 4 + len(refused))
+    for sent, stage, number in ((found[0], 3, 7), (found[2], 4, 8)):
+        body = Report.parse(opened(world, {"frozen": True, "body": sent}).report).body
+        learner, mixer = world.secret(number), world.secret(number + 10)
+        outer = mixer.opener(mixer_info(bytes.fromhex(STUDY), stage, mixer.id))
+        inner = learner.opener(inner_info(bytes.fromhex(STUDY), stage, learner.id))
+        assert all(inner(outer(body[start : start + 98])) is not None for start in range(0, len(body), 98))
+    for words, said in zip(refused, found[4:], strict=True):
+        assert words in said

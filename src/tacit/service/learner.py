@@ -146,6 +146,7 @@ class LearnerService:
             sign=config.keys.sign,
             mixer=self._mixer_link(),
             issued=None if self._link is None else self._link.keys,
+            issuer=None if self._link is None else self._link.kept,
             engine_name=config.engine,
             workers=config.workers,
             counted=self._count,

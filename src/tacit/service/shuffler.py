@@ -1,7 +1,7 @@
 """The shuffler: a collector behind HTTP, in every trust model; what devices see of it.
 
     GET  /v1/bundle             the bundle of the stage, the same bytes for everybody (ETag; 304)
-    GET  /v1/keys/{party}       signed keys of shuffler, learner, mixer, issuer, relayed byte for byte
+    GET  /v1/keys/{party}       signed keys of shuffler and issuer; those of learner and mixer stand in the bundle
     POST /v1/reports            one envelope: 201 counted, 200 counted before, or a problem
     GET  /healthz
 

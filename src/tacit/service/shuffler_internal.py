@@ -1,7 +1,7 @@
 """The shuffler's internal address: what the learner and operators ask of it, under a bearer secret.
 
     PUT  /v1/stages/{stage}/questions/{q}           a bundle: 201, the same again 200
-    PUT  /v1/keys/{party}                           signed keys of learner, mixer, issuer
+    PUT  /v1/keys/issuer                            signed keys of the issuer
     POST /v1/stages/{stage}/close                   {"reports": n}
     POST /v1/stages/{stage}/questions/{q}/release   body: the learner's head; the release, the same bytes every time
     GET  /v1/stages/{stage}/batch, /tokens          files of a sealed stage, in parts if asked (Range)
@@ -131,6 +131,7 @@ def _opened(made: Shuffler, collector: Collector, stage: int, number: int, data:
         there = connection.execute("SELECT 1 FROM question WHERE stage = ? AND number = ?", (stage, number)).fetchone()
     if there is None:
         made.relay.require_going_on()
+        made.relay.require_keys(asked)
     collector.open(data, ends=ends_after(made.config.window_seconds, made.windows.wall))
     made.relay.refresh_bundle()
     return there is None
@@ -140,14 +141,12 @@ def _released(collector: Collector, stage: int, number: int, head: Head) -> byte
     """The release of a question: what was stored, or the last question's, made now."""
     with collector.store.reading() as connection:
         last = connection.execute(QUESTION).fetchone()
-        stored = connection.execute(
-            "SELECT bytes FROM outbox WHERE stage = ? AND question = ?", (stage, number)
-        ).fetchone()
     require(last is not None, "a stage must be asked before it is released", "no stage")
     if tuple(last) == (stage, number):
         return collector.release(head)
-    require(stored is not None, f"the question to release must be {last[1]} of stage {last[0]}", "another")
-    return bytes(stored[0])
+    stored = collector.stored(stage, number)
+    require(stored != b"", f"the question to release must be {last[1]} of stage {last[0]}", "another")
+    return stored
 
 
 # requests and answers

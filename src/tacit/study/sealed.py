@@ -20,6 +20,7 @@ L4  What one device can add to the sums is its number of messages, all on one la
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from tacit.study.contract import Channel
 __all__ = [
     "LAYER",
     "MOST_LAYERS",
+    "NO_TOKENS",
     "Manifest",
     "body_size",
     "check_sealed",
@@ -45,6 +47,8 @@ __all__ = [
 LAYER: Final = 48
 """What one layer of HPKE adds to a message: an encapsulated key of 32 bytes and a tag of 16."""
 MOST_LAYERS: Final = 2
+NO_TOKENS: Final = hashlib.sha256(b"").digest()
+"""What a manifest says where reports have no tokens."""
 MANIFEST: Final = b"TCM1"
 MANIFEST_FORM: Final = struct.Struct("<4s32sQH32s")
 
