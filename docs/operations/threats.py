@@ -272,7 +272,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             "restored backup of the shuffler",
             "the learner's head must be in its ledger before it draws",
-            "tests/service/test_service_migrations.py::test_a_restored_collector_is_refused_before_it_draws",
+            "tests/service/test_service_restored.py::test_no_restore_at_any_point_gives_a_second_view",
             "one restored before the learner's first head",
         ),
         (
@@ -302,7 +302,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             "tables of another version",
             "refused until migrated",
-            "tests/service/test_service_migrations.py::test_a_version_that_is_not_known_is_refused",
+            "tests/service/test_service_database.py::test_another_version_is_refused_on_postgres",
             "-",
         ),
         (
