@@ -126,10 +126,42 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "the coalitions listed above: choose different operators, a mixer, or local trust",
         ),
         (
-            "shuffler and learner against a mixer",
+            "shuffler and learner that compare what they saw of a mixed stage",
             "the mixer permutes once more under its own key",
             "tests/service/test_service_mixer.py::test_a_mixed_stage_is_taken_as_an_unsealed_one_would_be",
-            "all three together, or the issuer with both; without tokens two are enough",
+            "all three together",
+        ),
+        (
+            "shuffler and learner that make up all reports but one of a mixed stage",
+            "the mixer wants a valid token of the stage for each report",
+            "tests/service/test_service_mixer.py::test_made_up_reports_are_refused_by_a_mixer_that_verifies_tokens",
+            "the issuer with both; without tokens the two are enough",
+        ),
+        (
+            "shuffler and learner that replace reports of real people, or show one device other keys, in a mixed stage",
+            "-",
+            "tests/service/test_service_mixer.py::"
+            "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out",
+            "the two are enough: no message is bound to its token",
+        ),
+        (
+            "keys of learner or mixer that change while a stage is open",
+            "the bundle holds the keys of its stage; shuffler and devices refuse others",
+            "tests/service/test_service_device.py::test_a_rotation_while_a_stage_is_open_tells_the_learner_nothing",
+            "-",
+        ),
+        (
+            "learner or shuffler that asks one person again and again",
+            "the device counts what left, before it leaves; refused messages count under local trust; nothing beyond "
+            "the claim's unit and the person's cap",
+            "tests/study/test_study_device_budget.py::test_no_more_messages_leave_than_the_unit_has",
+            "over one study: another study is another budget",
+        ),
+        (
+            "other accounts on a person's machine",
+            "device files are readable by their owner only",
+            "tests/study/test_study_device_budget.py::test_what_a_device_keeps_is_for_its_owner_only",
+            "the administrator",
         ),
         (
             "made-up people around one person",
@@ -264,6 +296,18 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "-",
         ),
         (
+            "two processes on one device directory",
+            "one report, under a lock",
+            "tests/study/test_study_device_budget.py::test_two_processes_on_one_directory_draw_one_report",
+            "-",
+        ),
+        (
+            "restored backup of a device",
+            "an older state file is refused; an issuer refuses the second token of a stage",
+            "tests/study/test_study_device_budget.py::test_an_older_copy_of_the_state_is_refused",
+            "a copy of the whole directory without an issuer, or one made between token and report; a browser that forgets",
+        ),
+        (
             "crash of the issuer",
             "signatures are stored before they are sent",
             "tests/service/test_service_tokens_issuing.py::test_a_crash_at_any_edge_neither_loses_nor_doubles",
@@ -294,7 +338,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "a clock set forward closes early",
         ),
         (
-            "keys of HPKE change",
+            "keys of the shuffler change",
             "old ones open during their grace",
             "tests/service/test_service_shuffler.py::test_keys_rotate_while_envelopes_arrive",
             "-",
