@@ -305,7 +305,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "restored backup of a device",
             "an older state file is refused; an issuer refuses the second token of a stage",
             "tests/study/test_study_device_budget.py::test_an_older_copy_of_the_state_is_refused",
-            "a copy of the whole directory without an issuer, or one made between token and report; a browser that forgets",
+            "a copy of the whole directory without an issuer, or made between token and report; a browser that forgets",
         ),
         (
             "crash of the issuer",

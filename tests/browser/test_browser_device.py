@@ -35,7 +35,8 @@ NODE = """
         const text = url.endsWith("bundle") ? bundle : body === null ? keys : '{"report":"counted"}';
         return { status: body === null ? 200 : 201, retryAfter: null, content: new TextEncoder().encode(text) };
     };
-    const device = await Device.open({ shuffler: "https://shuffler.example", pins, name: "person", store, over, cap: 100, floor: 1 });
+    const person = { name: "person", cap: 100, floor: 1 };
+    const device = await Device.open({ shuffler: "https://shuffler.example", pins, ...person, store, over });
     for (bundle of bundles) {
         try {
             await device.refresh();
