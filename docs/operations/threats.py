@@ -140,8 +140,10 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             "shuffler and learner that replace reports of real people, or show one device other keys, in a mixed stage",
             "-",
-            "tests/service/test_service_mixer.py::"
-            "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out",
+            (
+                "tests/service/test_service_mixer.py::"
+                "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out"
+            ),
             "the two are enough: no message is bound to its token",
         ),
         (
@@ -152,8 +154,10 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "learner or shuffler that asks one person again and again",
-            "the device counts what left, before it leaves; refused messages count under local trust; nothing beyond "
-            "the claim's unit and the person's cap",
+            (
+                "the device counts what left, before it leaves; refused messages count under local trust; nothing beyond "
+                "the claim's unit and the person's cap"
+            ),
             "tests/study/test_study_device_budget.py::test_no_more_messages_leave_than_the_unit_has",
             "over one study: another study is another budget",
         ),
