@@ -155,8 +155,8 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         (
             "learner or shuffler that asks one person again and again",
             (
-                "the device counts what left, before it leaves; refused messages count under local trust; nothing beyond "
-                "the claim's unit and the person's cap"
+                "the device counts what left, before it leaves; refused messages count under local trust; "
+                "nothing beyond the claim's unit and the person's cap"
             ),
             "tests/study/test_study_device_budget.py::test_no_more_messages_leave_than_the_unit_has",
             "over one study: another study is another budget",
