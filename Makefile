@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest browser test-slow lint bench bench-peers chaos docs clean
+.PHONY: help install install-dev demo test pytest browser test-slow goldens lint bench bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         learn on RiverSwim with and without privacy: table, plot, certificate (under 2 minutes)"
 	@echo "make test         lint, type-check and test everything that is not only slow"
 	@echo "make test-slow    the same with what is only slow: every golden row, long sweeps"
+	@echo "make goldens      compare every golden row; BASE=<commit>: with what that commit makes here; ROWS=part"
 	@echo "make lint         ruff and mypy --strict only"
 	@echo "make bench        speed ratios, printed and written to benchmarks/results"
 	@echo "make chaos        faults and loads against the services, on loopback, written to chaos/results"
@@ -53,6 +54,10 @@ pytest: $(VENV)/.dev browser
 # Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).
 test-slow: lint browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# On any machine. BASE: the rows as the sources of another commit make them here; WRITE=yes: write them anew.
+goldens: $(VENV)/.dev
+	$(BIN)/python tests/goldens/make.py --only "$(ROWS)" $(if $(BASE),--base $(BASE)) $(if $(WRITE),--write)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

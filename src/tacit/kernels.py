@@ -1,38 +1,42 @@
-"""`@kernel`: numba compilation with a disk cache that never runs stale code.
+"""`@kernel`: numba compilation with a disk cache that is keyed by content.
 
-Numba's own cache checks only the file of the function itself, so an edit in an imported kernel goes unnoticed; and it
-never hits for a closure over other kernels, because their identity differs in every process. Both are repaired here:
-a cached kernel is stamped with the contents of its module, of the modules of the kernels it closes over and of every
-tacit module that these import, however indirectly; and a closure is known by the names of the kernels it was made from,
-in the cache and in the symbols of its compiled code.
-So a loop fused from a learner and a privatizer is compiled once per machine and version. A process whose sources were
-edited under its feet compiles for itself and writes nothing to the cache.
+A cached kernel is known by a digest of its own byte code and constants, of the values it reads, and of the kernels it
+reaches through globals, modules and closures. An edit elsewhere, a comment or another copy of the sources changes
+nothing; an edit below a kernel changes its digest. One file holds one compiled signature, under the digest of both, so
+no two kernels share a file, and compiled closures carry their digest in their symbols.
 
-The cache lives beside the sources or, when these are read-only, in the user's cache directory (numba's own rule).
+The cache is `kernels` in the user's cache directory of tacit (`TACIT_CACHE_DIR` overrides it), so a second clone starts
+warm. A kernel that reads a value of a kind that is not known here is compiled in each process and never cached.
 Nothing is compiled, hashed or read when a module is imported: only when a kernel is first called.
 """
 
 from __future__ import annotations
 
+import dis
 import hashlib
+import os
+import pickle
 import re
-import time
-from collections.abc import Callable, Iterable
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from tempfile import NamedTemporaryFile
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, TypeVar, cast
 
 import numba
-from numba.core import caching, config
+import numpy as np
+from numba.core import caching, config, types
+from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
+from numba.misc.appdirs import user_cache_dir
 
-__all__ = ["inlined", "is_lean", "kernel", "lean_kernel", "source_stamp"]
+__all__ = ["cache_directory", "digest", "inlined", "is_lean", "kernel", "lean_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PACKAGE_ROOT = Path(__file__).parent
-_STARTED = time.time()
-_IMPORT = re.compile(r"^\s*(?:from\s+(tacit[\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+(tacit[\w.]*))", re.MULTILINE)
+COMPILER: Final = (numba.__version__, np.__version__, sys.implementation.cache_tag)
+"""What compiled code depends on besides its source and the processor."""
 
 
 def kernel(function: F) -> F:
@@ -88,127 +92,157 @@ def _compiled(function: F, **flags: bool) -> F:
         function.py_func = function  # type: ignore[attr-defined]
         return function
     compiled = numba.njit(error_model="numpy", **flags)(function)
-    if PACKAGE_ROOT in Path(function.__code__.co_filename).parents:
-        compiled._cache = _StampedCache(function)
+    compiled._cache = _ContentCache(compiled)
     return cast("F", compiled)
 
 
-def source_stamp(files: Iterable[Path]) -> str:
-    """A hash of these files and of every tacit module they import, directly or not."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path, text in sorted(_sources(files).items()):
-        digest.update(path.name.encode() + text)
-    return digest.hexdigest()
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: `TACIT_CACHE_DIR`, or the user's cache directory of tacit."""
+    return Path(os.environ.get("TACIT_CACHE_DIR") or user_cache_dir("tacit", appauthor=False)) / "kernels"
 
 
-def _sources(files: Iterable[Path]) -> dict[Path, bytes]:
-    """The contents of these files and of every tacit module they import, directly or not."""
-    seen: dict[Path, bytes] = {}
-    todo = list(files)
-    while todo:
-        path = todo.pop()
-        if path not in seen:
-            seen[path], imported = _read(path)
-            todo.extend(imported)
-    return seen
+def digest(compiled: Callable[..., Any]) -> str:
+    """The content of a kernel: its byte code, what it reads and the kernels it reaches."""
+    return _digest(compiled, {})
 
 
-@cache
-def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
-    """The contents of a source file and the tacit source files it names in its imports."""
-    text = path.read_bytes()
-    found: list[Path] = []
-    for module, names, plain in _IMPORT.findall(text.decode()):
-        dotted = module or plain
-        inside = [f"{dotted}.{name}" for name in re.findall(r"\w+", names)]
-        found.extend(file for candidate in [dotted, *inside] for file in _module_files(candidate))
-    return text, tuple(found)
+def _digest(compiled: Any, known: dict[int, str]) -> str:
+    """The digest of one kernel; `known` holds those of this walk, by identity."""
+    if id(compiled) in known:
+        return known[id(compiled)]
+    function: FunctionType = compiled.py_func
+    known[id(compiled)] = function.__name__  # while it is walked: a kernel that calls itself
+    codes = list(_codes(function.__code__))
+    names = sorted({name for code in codes for name in code.co_names})
+    constants = [value for code in codes for value in code.co_consts if not isinstance(value, CodeType)]
+    read = [cell.cell_contents for cell in function.__closure__ or ()]
+    loaded = {step.argval for code in codes for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    read += [function.__globals__[name] for name in sorted(loaded) if name in function.__globals__]
+    content = (
+        [(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_exceptiontable) for code in codes],
+        [_value(value, names, known) for value in (*constants, *read, function.__defaults__)],
+        sorted(getattr(compiled, "targetoptions", {}).items()),
+    )
+    known[id(compiled)] = hashlib.sha256(repr(content).encode()).hexdigest()
+    return known[id(compiled)]
 
 
-def _module_files(dotted: str) -> list[Path]:
-    base = PACKAGE_ROOT.joinpath(*dotted.split(".")[1:])
-    return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
 
 
-class _IndexFile(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """Numba's index of compiled kernels; one that another version of tacit left behind counts as empty."""
+def _value(value: Any, names: list[str], known: dict[int, str]) -> object:
+    """What a kernel reads, by value; kernels by digest, modules by the kernels that are named in the code."""
+    if hasattr(value, "py_func"):
+        return ("kernel", _digest(value, known))
+    if isinstance(value, ModuleType):
+        inside = [getattr(value, name, None) for name in names]
+        return (value.__name__, [_digest(item, known) for item in inside if hasattr(item, "py_func")])
+    if isinstance(value, tuple):
+        return (type(value).__qualname__, [_value(item, names, known) for item in value])
+    if isinstance(value, np.ndarray):
+        return ("array", str(value.dtype), value.shape, value.tobytes())
+    if isinstance(value, type):
+        return ("class", value.__module__, value.__qualname__, getattr(value, "_fields", None))
+    if isinstance(value, BuiltinFunctionType | np.ufunc):
+        return ("builtin", getattr(value, "__module__", None), value.__name__)
+    if isinstance(value, FunctionType) and not value.__module__.startswith("tacit"):
+        return ("function", value.__module__, value.__qualname__)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        return (type(value).__name__, repr(value))
+    raise _UnknownValue(type(value).__qualname__)
 
-    def _load_index(self) -> Any:
+
+class _UnknownValue(TypeError):
+    """A kernel reads a value whose content cannot be told from another's."""
+
+
+def _type_name(kind: Any) -> object:
+    """A numba type as text that is the same in every process."""
+    kinds: Any = types
+    if isinstance(kind, kinds.BaseNamedTuple):
+        made = kind.instance_class
+        return (made.__module__, made.__qualname__, kind.fields, [_type_name(item) for item in kind])
+    if isinstance(kind, kinds.BaseTuple):
+        return [_type_name(item) for item in kind]
+    if isinstance(kind, kinds.Dispatcher):
+        return digest(kind.dispatcher)
+    return str(kind)
+
+
+class _ContentCache(caching._Cache):  # type: ignore[misc]
+    """One file per kernel, signature and processor, named by the digest of all three."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+        self._enabled = True
+
+    def content(self) -> str | None:
+        """The digest of the kernel as it is now, or None where it cannot be told."""
+        if not self._enabled:
+            return None
         try:
-            return super()._load_index()
-        except Exception:  # types of modules that are gone cannot be read, and need not be
-            return {}
+            found = digest(self._compiled)
+        except _UnknownValue:
+            self._enabled = False
+            return None
+        function = self._compiled.py_func
+        if function.__closure__:
+            # Symbols of compiled code are this name and a number that counts from one in every process: without the
+            # digest, two closures that two processes have cached could share both.
+            function.__qualname__ = f"{function.__code__.co_qualname}_{found[:16]}"
+        return found
 
-
-class _StampedCache(caching.FunctionCache):  # type: ignore[misc]
-    """Numba's function cache, prepared at the first use, with our stamp and our key."""
-
-    def __init__(self, py_func: Callable[..., Any]) -> None:
-        self._py_func = py_func
-        self._ready = False
-        self.enable()
-
-    def _prepare(self) -> None:
-        if self._ready:
-            return
-        self._ready = True
-        if self._py_func.__closure__:
-            # Symbols of compiled code have this name and a number that counts from one in every process: two closures
-            # of one name, cached by two processes, could share both, and a third process would run one for the other.
-            # Index files have this name, too: two learners fused into one loop do not overwrite each other's stamp.
-            self._py_func.__qualname__ = f"{self._py_func.__code__.co_qualname}_{self._closure_digest()[:16]}"
-        named = [Path(function.__code__.co_filename) for function in _functions(self._py_func)]
-        files = [path for path in named if path.is_file()]
-        stamp = source_stamp(files)
-        self._name = repr(self._py_func)
-        self._impl = self._impl_class(self._py_func)
-        self._cache_path = self._impl.locator.get_cache_path()
-        self._cache_file = _IndexFile(
-            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=stamp
-        )
-        # A file edited while this process runs may not be what was imported, and what is typed into a session has no
-        # file: compile, but leave the cache alone.
-        if len(files) < len(named) or max(path.stat().st_mtime for path in _sources(files)) > _STARTED:
-            self.disable()
+    def path(self, signature: tuple[Any, ...], codegen: Any) -> Path | None:
+        """The file of one signature, on this processor."""
+        content = self.content()
+        if content is None:
+            return None
+        key = repr((content, COMPILER, codegen.magic_tuple(), [_type_name(kind) for kind in signature]))
+        name = re.sub(r"[^\w.]", "", self._compiled.py_func.__code__.co_qualname.replace(".<locals>", ""))
+        return cache_directory() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.nbc"
 
     @property
     def cache_path(self) -> str:
-        self._prepare()
-        return cast("str", self._cache_path)
+        return str(cache_directory())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        self._prepare()
-        return super().load_overload(sig, target_context)
+        """The compiled form, or None; a file that cannot be read counts as none."""
+        path = self.path(sig, target_context.codegen())
+        if path is None or not path.is_file():
+            return None
+        try:
+            target_context.refresh()
+            return CompileResult._rebuild(target_context, *pickle.loads(path.read_bytes()))  # noqa: S301
+        except Exception:  # left behind by other versions of libraries, or cut off
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled form; a cache that cannot be written is no error."""
+        path = self.path(sig, data.codegen)
+        if path is None or data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with NamedTemporaryFile(dir=path.parent, prefix=path.stem, delete=False) as file:
+                file.write(dumps(data._reduce()))
+            Path(file.name).replace(path)
+        except OSError:
+            self._enabled = False
 
     def holds(self, compiled: Any, args: tuple[Any, ...]) -> bool:
         """Whether a compiled form for such arguments is in the cache; nothing is loaded."""
-        self._prepare()
-        index = self._cache_file._load_index() if Path(self._cache_file._index_path).is_file() else {}
-        if not index:
-            return False
-        signature = tuple(compiled.typeof_pyval(value) for value in args)
-        return self._index_key(signature, compiled.targetctx.codegen()) in index
+        path = self.path(tuple(compiled.typeof_pyval(value) for value in args), compiled.targetctx.codegen())
+        return path is not None and path.is_file()
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (sig, codegen.magic_tuple(), self._closure_digest())
+    def enable(self) -> None:
+        self._enabled = True
 
-    def _closure_digest(self) -> str:
-        return hashlib.sha256(self._py_func.__code__.co_code + dumps(_cells(self._py_func))).hexdigest()
+    def disable(self) -> None:
+        self._enabled = False
 
-
-def _cells(function: Callable[..., Any]) -> list[object]:
-    """What a closure contributes to the cache key: the names of its kernels and of theirs, anything else by value."""
-    described: list[object] = []
-    for cell in function.__closure__ or ():
-        original = getattr(cell.cell_contents, "py_func", None)
-        if original is None:
-            described.append(cell.cell_contents)
-        else:
-            described.append((original.__module__, original.__code__.co_qualname, _cells(original)))
-    return described
-
-
-def _functions(function: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """A function and the originals of all kernels it closes over, directly or not."""
-    inner = [getattr(cell.cell_contents, "py_func", None) for cell in function.__closure__ or ()]
-    return [function, *(deep for original in inner if original is not None for deep in _functions(original))]
+    def flush(self) -> None:
+        """Nothing is indexed, so nothing is stale."""

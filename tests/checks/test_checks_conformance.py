@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_curator import PlainCentral, central
-from tacit.checks.bugs_device import HalfTheNoise
-from tacit.checks.bugs_shuffle import shuffled
+from mutants.curator import PlainCentral, central
+from mutants.device import HalfTheNoise
+from mutants.mutations import MUTATIONS
+from mutants.planted import SHAPE, twin
+from mutants.shuffle import shuffled
 from tacit.checks.conformance import RULES, ConformanceReport, NonConformant, check_privatizer
 from tacit.checks.exposure import admitted, exposure, noise_map, own_covariance, stated_exposure
-from tacit.checks.mutations import MUTATIONS
-from tacit.checks.planted import SHAPE, twin
 from tacit.errors import TacitError, UnknownName
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.kary_tree import KaryTree

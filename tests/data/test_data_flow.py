@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,20 @@ def test_values_of_groups_are_those_of_each_policy_bit_for_bit(world):
         V = form(road.start, road.to, road.chance, truth.r, tables)
         for values, policy in zip(V, policies, strict=True):
             np.testing.assert_array_equal(truth.best - values, gaps_of(truth, policy, mdp.num_actions))
+
+
+def test_shares_never_exceed_one():
+    """What is left of 1 after some cells can round below the next one: .3 / (1 - .3 - .3 - .1) > 1, in floats."""
+    cells = next(
+        p
+        for p in (np.array(row) / 100 for row in product(range(5, 60), repeat=3))
+        if 0.0 < 1.0 - p[0] - p[1] < p[2] and abs(p.sum() - 1.0) < 1e-12
+    )
+    P = np.tile(np.append(cells, 0.0), (4, 2, 1))
+    world = TabularMDP(P=P, r=np.zeros((4, 2)), rho=np.append(cells, 0.0), horizon=2, reward_kind="deterministic")
+    roads, tables = roads_of(world), np.full((1, 2, 4, 2), 0.5)
+    rounded = roads._replace(rho=np.append(cells, 0.0), p=np.tile(cells, 8))  # as they may come, not normalised again
+    found = [np.zeros((1, 4), np.int64), *(np.zeros(shape, np.int64) for shape in ((2, 4, 2), (2, 4, 2, 4)))]
+    compiled_walk.py_func(rounded, tables, np.array([1000]), np.random.default_rng(0), *found, np.zeros((2, 4, 2)))
+    assert found[0].sum() == found[1][0].sum() == found[2][1].sum() == 1000
+    assert found[0][0, 3] == 0

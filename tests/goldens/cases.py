@@ -1,7 +1,8 @@
 """The golden cases as plain data: learners x options x trust models x mechanisms x calibrations, in small worlds.
 
 `runs()` maps a name to the arguments of a run (those of `tacit.run`) and the speeds at which it exists;
-`certificates()` maps a name to a question of `tacit certify`; `directories()` to runs that are kept on disk.
+`certificates()` maps a name to a question of `tacit certify`; `directories()` to runs that are kept on disk: the first
+goldens. `covered()` maps a name to a subject of `subjects.SUBJECTS` and its arguments: everything else.
 Nothing of tacit is imported here: renaming modules cannot change a case.
 """
 
@@ -301,3 +302,192 @@ def directories() -> dict[str, Row]:
         "gradients": {"environment": RIVER, "learner": "dp-pg", **CENTRAL, "delta": 1e-5, "batch": 50, **seeds},
         "losses": {"environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid", **LOCAL, **seeds},
     }
+
+
+def covered() -> dict[str, tuple[str, Row]]:
+    """What users reach: a row's name -> the subject that makes it, and its arguments."""
+    found: dict[str, tuple[str, Row]] = {}
+    for name, arguments in _everyday().items():
+        found[f"run/{name}"] = ("run", arguments)
+    for name, arguments in _documents().items():
+        found[f"certificate/{name}"] = ("certificate", arguments)
+        found[f"asked/{name}"] = ("asked", arguments)
+    for name in ("auto none", "auto central", "auto shuffle", "auto local returns", "paper central", "losses bandit"):
+        found[f"words/{name}"] = ("words", _everyday()[name])
+    for name, arguments in _studies().items():
+        # Lots name an arm, and returns a policy: no counts are drawn for them at once.
+        whole = ("design", "offer", "exposure", "seeded", "bytes", "simulated")
+        for subject in [part for part in whole if part != "simulated" or name in SIMULATED]:
+            found[f"study/{name}/{subject}"] = (subject, arguments)
+    for name, arguments in _sizes().items():
+        found[f"stages/{name}"] = ("stages", arguments)
+    for full in (True, False):
+        for reports in (1, 3):
+            for secure in (False, True):
+                kind = f"{'full' if full else 'bandit'} reports={reports} {'bytes' if secure else 'seeded'}"
+                found[f"study losses/{kind}"] = ("losses", {"full": full, "reports": reports, "secure": secure})
+    for trust, claim in (("central", CENTRAL), ("shuffle", CENTRAL), ("local", LOCAL_PURE)):
+        arms: Row = {"policy": "always right", "environment": RIVER, "users": 400, **claim, "trust": trust}
+        found[f"trial/{trust}"] = ("trial", {**arms, "against": "always left"})
+        found[f"trial/{trust} one arm"] = ("trial", arms)
+    for reports in (1, 2):
+        asked: Row = {"people": 90, "epsilon": 2.0, "delta": 1e-3, "reports_per_person": reports}
+        found[f"learn/reports={reports}"] = ("learn", asked)
+    found |= {f"wire/{name}": ("wire", {"vectors": name}) for name in ("device", "sealing", "rfc9474")}
+    return found
+
+
+def _everyday() -> dict[str, Row]:
+    """Runs as users ask for them: what `auto` chooses, declarations, budgets, trials, live worlds."""
+    shared: Row = {"environment": RIVER, "episodes": 400, "seeds": (0, 7)}
+    many: Row = {**shared, "episodes": 4000}
+    shuffle: Row = {"trust": "shuffle", "epsilon": 2.0, "delta": 1e-6}
+    trusts: dict[str, Row] = {"central": CENTRAL, "shuffle": shuffle, "local": {**LOCAL_PURE, "epsilon": 6.0}}
+    found: dict[str, Row] = {
+        "auto none": shared,
+        "auto central": {**shared, **CENTRAL},
+        "auto central pure": {**shared, **CENTRAL_PURE},
+        "auto central batch": {**shared, **CENTRAL, "batch": 50},
+        "auto shuffle": {**many, **shuffle},
+        "auto shuffle batch": {**shared, **shuffle, "batch": 100},
+        "auto local small": {**shared, **LOCAL_PURE},
+        "auto local returns": {**many, **LOCAL_PURE},
+        "auto local above 5": {**shared, **LOCAL, "epsilon": 6.0},
+        "auto staged central": {**shared, **CENTRAL, "environment": "random-mdp"},
+        "auto staged shuffle": {**many, **shuffle, "environment": "random-mdp"},
+        "bucb central": {**many, **CENTRAL, "learner": "bucb"},
+        "bucb central batched": {**many, **CENTRAL, "learner": "bucb", "mechanism": "batched"},
+        "bucb pooled=true": {**many, **CENTRAL, "learner": "bucb:pooled=true"},
+        "bucb weighed": {**many, **shuffle, "learner": "bucb:pooled=weighed"},
+        "ldp-rts": {**many, **LOCAL_PURE, "learner": "ldp-rts"},
+        "honest .8": {**many, **shuffle, "learner": "bucb", "honest_fraction": 0.8},
+        "mirrored": {**many, **shuffle, "learner": "bucb", "epsilon": 10.0},
+        "valid bands": {**many, **CENTRAL, "learner": "bucb", "constants": "valid"},
+        "valid bands shuffle": {**many, **shuffle, "learner": "bucb", "constants": "valid"},
+        "value users": {**many, **CENTRAL, "value_users": 500, "baseline": "always left"},
+        "three questions": {
+            **shared,
+            **CENTRAL,
+            "delta": 1e-5,
+            "episodes": 300,
+            "batch": 50,
+            "learner": "dp-ppo:epochs=3,rate=0.5",
+        },
+        "released baseline": {**shared, **CENTRAL, "batch": 50, "learner": "dp-pg:baseline=released"},
+        "losses full": {**shared, **CENTRAL, "environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid"},
+        "losses bandit": {**shared, **CENTRAL, "environment": LAYERS, "learner": "uob-lbps", "adversary": "iid"},
+    }
+    for trust, claim in trusts.items():
+        learner = "ldp-obi" if trust == "local" else "bucb"
+        pooled = "ldp-obi:staged=false" if trust == "local" else "bucb:pooled=true"
+        size = shared if trust == "local" else many
+        more: Row = {**size, **claim}
+        found[f"support {trust}"] = {**more, "learner": learner, "support": "declared"}
+        found[f"support pooled {trust}"] = {**more, "learner": pooled, "support": "declared"}
+        found[f"support totals {trust}"] = {**shared, **claim, "learner": "ucbvi", "support": "declared", "batch": 100}
+        found[f"totals pooled {trust}"] = {**shared, **claim, "learner": "ucbvi:staged=false", "batch": 100}
+        found[f"sees {trust}"] = {**more, "learner": learner, "sees": (0, 1, 1)}
+        found[f"sees support {trust}"] = {**more, "learner": learner, "sees": (0, 1, 1), "support": "declared"}
+        found[f"budget {trust}"] = {**many, **claim, "baseline": "always left", "loss_budget": 0.1}
+        found[f"live {trust}"] = {**many, **claim, "environment": "live fuse", "seeds": (0,)}
+        found[f"paper {trust}"] = {**shared, **claim, "learner": "ucbvi", **PAPER, "batch": 100}
+    for reports in (1, 3):
+        found[f"reports={reports} central"] = {**shared, **CENTRAL, "learner": "bucb", "reports_per_person": reports}
+        found[f"reports={reports} shuffle"] = {**many, **shuffle, "learner": "bucb", "reports_per_person": reports}
+    found["budget stage"] = {**found["budget shuffle"], "stage_loss_budget": 0.2}
+    return found
+
+
+def _documents() -> dict[str, Row]:
+    """Runs of each kind, for their certificates and the numbers that learners ask."""
+    wanted = (
+        *("auto none", "auto central", "auto shuffle", "auto local returns", "auto local above 5", "bucb central"),
+        *("bucb central batched", "auto central batch", "auto shuffle batch", "honest .8", "mirrored", "paper central"),
+        *("paper shuffle", "paper local", "three questions", "released baseline", "losses full", "losses bandit"),
+        *("support central", "support shuffle", "support local", "support pooled shuffle", "support totals central"),
+        *("sees central", "reports=3 central", "reports=3 shuffle", "budget local", "totals pooled local"),
+    )
+    known = _everyday()
+    return {name: known[name] for name in wanted}
+
+
+SLOW = tuple(f"{subject}/{n}" for subject in ("run", "certificate", "asked") for n in ("mirrored", "reports=3 shuffle"))
+"""Rows that take seconds each; studies of the same kinds are quick."""
+SIMULATED = (
+    *("central totals", "central batches", "central batches pooled", "shuffle batches", "shuffle totals"),
+    *("shuffle mirrored", "local counts", "gradients"),
+)
+"""The studies that are also simulated, in a world of their sizes."""
+
+
+def _studies() -> dict[str, Row]:
+    """A study of each kind of channel, small."""
+    river = "riverswim:states=3,horizon=3"
+    sizes: Row = {"states": 3, "actions": 2, "horizon": 3, "stages": 3, "target": 24, "least": 20}
+    central: Row = {**sizes, "trust": "central", "epsilon": 2.0, "delta": 1e-6}
+    shuffle: Row = {**sizes, "trust": "shuffle", "epsilon": 4.0, "delta": 1e-4}
+    local: Row = {**sizes, "trust": "local", "epsilon": 2.0, "delta": 1e-6, "least": 1}
+    returns: Row = {**local, "delta": 0.0, "target": 48}
+    found: dict[str, Row] = {
+        "auto central": {**central, "target": 60, "least": 50, "stationary": True},
+        "auto shuffle": {**shuffle, "stationary": True},
+        "auto local": {**returns, "target": 400, "stationary": True},
+        "central totals": {**central, "learner": "ucbvi"},
+        "central totals pooled": {**central, "learner": "ucbvi:staged=false"},
+        "central totals support": {**central, "learner": "ucbvi", "support": river},
+        "central totals reports=3": {**central, "learner": "ucbvi", "reports_per_person": 3},
+        "central totals batched": {**central, "learner": "ucbvi", "mechanism": "batched"},
+        "central batches": {**central, "learner": "bucb"},
+        "central batches pooled": {**central, "learner": "bucb:pooled=true"},
+        "central batches support": {**central, "learner": "bucb", "support": river},
+        "central batches support pooled": {**central, "learner": "bucb:pooled=true", "support": river},
+        "central batches reports=3": {**central, "learner": "bucb", "reports_per_person": 3},
+        "central sees": {**central, "learner": "bucb", "sees": [0, 1, 1]},
+        "central ladder": {**central, "learner": "bucb", "ladder": [20, 22, 24]},
+        "central budget": {**central, "learner": "bucb", "baseline": "always 0", "loss_budget": 0.2},
+        "gradients": {**central, "learner": "dp-pg"},
+        "gradients baseline released": {**central, "learner": "dp-pg:baseline=released"},
+        "gradients three questions": {**central, "learner": "dp-ppo:epochs=3,rate=0.5"},
+        "shuffle batches": {**shuffle, "learner": "bucb"},
+        "shuffle batches pooled": {**shuffle, "learner": "bucb:pooled=true"},
+        "shuffle batches support": {**shuffle, "learner": "bucb", "support": river},
+        "shuffle batches support pooled": {**shuffle, "learner": "bucb:pooled=true", "support": river},
+        "shuffle batches reports=3": {**shuffle, "learner": "bucb", "reports_per_person": 3},
+        "shuffle honest": {**shuffle, "learner": "bucb", "honest_fraction": 0.8},
+        "shuffle mirrored": {**shuffle, "learner": "bucb", "epsilon": 10.0},
+        "shuffle sees support": {**shuffle, "learner": "bucb", "support": river, "sees": [0, 1, 1]},
+        "shuffle layers": {**shuffle, "learner": "sdp-pe", "target": 200, "least": 180},
+        "shuffle totals": {**shuffle, "learner": "ucbvi"},
+        "shuffle totals pooled": {**shuffle, "learner": "ucbvi:staged=false"},
+        "shuffle totals support": {**shuffle, "learner": "ucbvi", "support": river},
+        "local counts": {**local, "learner": "psrl"},
+        "local counts pooled": {**local, "learner": "psrl:staged=false"},
+        "local counts support": {**local, "learner": "psrl", "support": river},
+        "local counts support pooled": {**local, "learner": "psrl:staged=false", "support": river},
+        "local counts reports=3": {**local, "learner": "psrl", "reports_per_person": 3},
+        "local sees": {**local, "learner": "psrl", "sees": [0, 1, 1]},
+        "local squares": {**local, "learner": "ldp-psrl"},
+        "local returns": {**returns, "learner": "ldp-rts"},
+        "local returns reports=3": {**returns, "learner": "ldp-rts", "reports_per_person": 3},
+        "local budget": {**returns, "learner": "ldp-rts", "baseline": "always 0", "loss_budget": 0.2},
+    }
+    for mechanism in ("subset", "oue", "rr"):
+        found[f"local {mechanism}"] = {**local, "delta": 0.0, "learner": "psrl", "mechanism": mechanism}
+    for trust, epsilon, delta in (("central", 1.0, 1e-6), ("shuffle", 4.0, 1e-4), ("local", 1.0, 0.0)):
+        arms: Row = {"arms": ["careful", "new"], "people": 60, "epsilon": epsilon, "delta": delta}
+        found[f"trial {trust}"] = {"trial": True, "trust": trust, **arms}
+    return found
+
+
+def _sizes() -> dict[str, Row]:
+    """Stages of two sizes from one noise, for people with one report and with three; blocks that overflow."""
+    studies, two = _studies(), [[24, 20], [48, 40]]
+    found: dict[str, Row] = {}
+    for name in ("central batches", "shuffle batches", "local counts"):
+        for reports in (1, 3):
+            found[f"{name} reports={reports}"] = {**studies[name], "sizes": two, "reports": reports}
+    overflow: Row = {**studies["shuffle batches"], "sizes": two, "reports": 1}
+    found["shuffle overflow"] = {**overflow, "overflow": 1e-6}
+    found["shuffle mirrored overflow"] = {**overflow, "epsilon": 10.0, "overflow": 1e-10}
+    found["shuffle no overflow"] = {**overflow, "overflow": 0.0}
+    return found

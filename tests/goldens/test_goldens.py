@@ -1,77 +1,102 @@
-"""The same inputs give the same numbers as before: a part of the goldens here, all of them with the marker `slow`.
+"""The same inputs give the same numbers as before, on every processor; nothing is skipped.
 
-The complete check is also a command that lists every row that differs: `python tests/goldens/make.py --check`.
-Last bits depend on the processor and the libraries: where others are, rows cannot be compared and are skipped aloud; a
-row that was written alone on another machine says so itself.
+The quick part here, every row with the marker `slow`. The same as a command that lists every row that differs:
+`make goldens` (all rows) or `make goldens BASE=<commit>` (against what another commit makes on this machine).
 """
 
 from __future__ import annotations
 
-import cases
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import make
 import numpy as np
-import probe
 import pytest
+import values
 
-same_place = pytest.mark.skipif(make.made_on() != make.here(), reason=f"goldens were made on {make.made_on()}")
-GROUPS = ("options", "trust", "mechanisms", "stages", "gradients", "losses")
-
-
-def quick() -> dict[str, list[str]]:
-    """One row of each learner in each group of runs; of mechanisms, one row of each."""
-    found: dict[str, dict[str, str]] = {group: {} for group in GROUPS}
-    for name, row in cases.runs().items():
-        arguments = row["arguments"]
-        shown = (
-            arguments.get("mechanism", "") if row["group"] == "mechanisms" else arguments["learner"].partition(":")[0]
-        )
-        found[row["group"]].setdefault(shown, name)
-    return {group: list(chosen.values()) for group, chosen in found.items()}
+QUICK = make.quick_names()
+GROUPS = sorted({name.partition("/")[0] for name in make.names()})
+INTERPRETED = ("run/auto none", "run/auto central", "run/auto shuffle batch", "run/auto local small")
+"""A small run under each trust model, for a process without the compiler."""
 
 
-def in_group(group: str) -> list[str]:
-    return [name for name in make.names() if name.startswith(f"{group}/")]
-
-
-def differing(names: list[str]) -> list[str]:
+def differing(names: list[str], *, quick: bool) -> list[str]:
     committed = make.load()
-    return [line for name in names for line in make.differences(name, committed.get(name))]
+    lines = (make.differs(name, committed.get(name), make.compute(name, quick=quick), quick=quick) for name in names)
+    return [line for line in lines if line]
+
+
+def in_group(group: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(f"{group}/")]
 
 
 def test_goldens_and_cases_are_the_same_rows() -> None:
     assert list(make.load()) == make.names()
+    assert set(make.names()) >= make.BY_CPU
 
 
-@same_place
-@pytest.mark.parametrize("group", GROUPS)
-def test_one_row_of_each_learner_is_as_before(group: str) -> None:
-    assert differing(quick()[group]) == []
-
-
-@same_place
-@pytest.mark.parametrize("group", ["certify", "directory"])
-def test_certificates_and_directories_are_as_before(group: str) -> None:
-    assert differing(in_group(group)) == []
+@pytest.mark.parametrize("group", sorted({name.partition("/")[0] for name in QUICK}))
+def test_quick_rows_are_as_before(group: str) -> None:
+    assert differing(in_group(group, QUICK), quick=True) == []
 
 
 @pytest.mark.slow
-@same_place
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_run_is_as_before(group: str) -> None:
-    assert differing(in_group(group)) == []
+def test_every_row_is_as_before(group: str) -> None:
+    assert differing(in_group(group, make.names()), quick=False) == []
+
+
+def test_rows_are_the_same_with_the_compiler_off(tmp_path: Path) -> None:
+    """Kernels are plain Python then, and may only differ in last bits of what the compiler reorders."""
+    asked, out = tmp_path / "asked.json", tmp_path / "made.json"
+    asked.write_text(json.dumps(INTERPRETED))
+    code = f"import make; make.dump({str(asked)!r}, {str(out)!r}, quick=True)"
+    place = str(Path(make.__file__).parent)
+    path = os.pathsep.join([place, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)
+    made, committed = json.loads(out.read_text()), make.load()
+    assert [make.differs(name, committed[name], made[name]) for name in INTERPRETED] == [None] * len(INTERPRETED)
 
 
 def test_a_hash_sees_one_bit_and_one_draw() -> None:
-    values = np.arange(4.0)
-    other = values.copy()
+    numbers = np.arange(4.0)
+    other = numbers.copy()
     other[2] = np.nextafter(other[2], 3.0)
-    assert probe.digest((values, 1)) == probe.digest([values.copy(), 1])
-    assert len({probe.digest(x) for x in (values, other, values.astype(int), values[:3], values.reshape(2, 2))}) == 5
+    assert values.digest((numbers, 1)) == values.digest([numbers.copy(), 1])
+    seen = (numbers, other, numbers.astype(int), numbers[:3], numbers.reshape(2, 2))
+    assert len({values.digest(x) for x in seen}) == 5
+    assert len({values.golden(x)["hash"] for x in seen}) == 5
+
+
+def test_a_difference_is_told_by_its_place_and_both_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"std": {"visits": 2.0}, "regret": np.arange(40.0), "payload": bytes(40)}
+    before = values.golden(row)
+    last = row["regret"] * (1.0 + 1e-12)
+    for other, told in (
+        ({**row, "std": {"visits": 2.5}}, "row: std.visits: expected 2.0, got 2.5"),
+        ({**row, "std": {}}, "row: std.visits is not there"),
+        ({**row, "regret": last}, "row: regret.sha: expected"),
+        ({**row, "payload": bytes(39) + b"1"}, "row: payload.sha: expected"),
+    ):
+        assert make.differs("row", before, values.golden(other)).startswith(told)
+    monkeypatch.setattr(make, "BY_CPU", {"row"})
+    assert make.differs("row", {**before, make.PLACE: make.here()}, values.golden({**row, "regret": last})) is not None
+    before[make.PLACE] = "another processor"
+    assert make.differs("row", before, values.golden({**row, "regret": last})) is None
+    for other in ({**row, "regret": row["regret"] * (1.0 + 1e-8)}, {**row, "payload": bytes(39) + b"1"}):
+        assert make.differs("row", before, values.golden(other)) is not None
+    first = {"noise": "0" * 16, "values": {"noise": [1.0]}, make.PLACE: "another processor"}
+    assert make.differs("row", first, {"noise": "1" * 16, "values": {"noise": [1.0 + 1e-12]}}) is None
+    assert make.differs("row", first, {"noise": "1" * 16, "values": {"noise": [1.1]}}) is not None
 
 
 def test_another_seed_differs_in_every_hash_and_another_speed_in_no_regret() -> None:
-    name = next(name for name in in_group("trust") if "trust=local" in name and name.startswith("trust/ucbvi "))
-    entry = make.load()[name]
+    names = in_group("trust", make.names())
+    entry = make.load()[next(name for name in names if "trust=local" in name and name.startswith("trust/ucbvi "))]
     for key in ("regret", "generators", "belief", "released"):
         assert entry[f"compiled.seed0.{key}"] != entry[f"compiled.seed7.{key}"]
     for seed in (0, 7):

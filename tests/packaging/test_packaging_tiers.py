@@ -104,7 +104,9 @@ def test_a_run_is_the_same_in_both_tiers(monkeypatch, learner):
     assert regret() == compiled
 
 
-def test_the_rule_counts_work():
+def test_the_rule_counts_work(monkeypatch, tmp_path):
+    monkeypatch.setenv("TACIT_CACHE_DIR", str(tmp_path / "first"))
+
     @kernel
     def total(values):
         found = 0.0
@@ -117,6 +119,7 @@ def test_the_rule_counts_work():
     assert not total.overloads
     assert tier(np.ones(tiers.CALL + 1)) == tiers.CALL + 1
     assert total.overloads
+    monkeypatch.setenv("TACIT_CACHE_DIR", str(tmp_path / "second"))
     total2 = kernel(total.py_func)
     tier = tiers.Tiered(total2, lambda values: tiers.CALL)
     for _ in range(tiers.BUDGET // tiers.CALL):

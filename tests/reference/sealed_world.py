@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from study_fakes import REHEARSAL
 
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SimulationNoise
@@ -81,7 +82,7 @@ def answers(bundle: bytes, seed: int) -> list[bytes]:
     rng = np.random.default_rng([seed, asked["stage"]])
     found = []
     for _ in range(asked["target"]):
-        device = Device(noise=SimulationNoise(rng), coins=rng)
+        device = Device(**REHEARSAL, noise=SimulationNoise(rng), coins=rng)
         device.accept(bundle)
         life = {
             "states": rng.integers(0, 2, 3).tolist(),

@@ -87,7 +87,7 @@ def in_process(place, design, keys):
         sent = []
         for number in range(TARGET):
             told, rng = hooked(stage, number)
-            device = Device(key=keys["learner"][1], **told)
+            device = Device(cap=10.0, floor=2, key=keys["learner"][1], **told)
             device.accept(bundle)
             lived(device, number, rng)
             sent.append((device.sent(), f"person {stage} {number}"))
@@ -113,7 +113,9 @@ async def one_stage(parties, stage):
         told, rng = hooked(stage, number)
         name = f"person {stage} {number}"
         devices.append(
-            RemoteDevice(None, shuffler=parties.public("shuffler"), pins=parties.pins, name=name, floor=2, **told)
+            RemoteDevice(
+                None, shuffler=parties.public("shuffler"), pins=parties.pins, name=name, cap=10.0, floor=2, **told
+            )
         )
         worlds.append(rng)
     async with async_client(8) as over:

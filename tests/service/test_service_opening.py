@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from device_tools import LIVED, NOW, design_of
+from study_fakes import REHEARSAL
 from token_tools import HandMade
 from worker_tools import BEARER
 
@@ -44,7 +45,7 @@ class World:
         key = self.ring.secrets(NOW)[self.ring.active].public
         bodies, sent = [], []
         for number in range(8):
-            device = Device(noise=SimulationNoise(np.random.default_rng([3, number])))
+            device = Device(**REHEARSAL, noise=SimulationNoise(np.random.default_rng([3, number])))
             device.accept(self.study.plan())
             plain = Report.parse(device.report(LIVED))
             bodies.append(plain.body)

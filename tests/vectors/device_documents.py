@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -370,9 +371,9 @@ class World:
 
     def _accepted(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
         limits = {"cap": case.get("cap"), "floor": case.get("floor", 1)}
-        cap = {} if limits["cap"] is None else {"cap": limits["cap"]}
+        cap = math.inf if limits["cap"] is None else limits["cap"]
         pinned = case.get("pinned", True)
-        device = Device(**cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
+        device = Device(cap=cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
         for bundle in case.get("before", ()):
             device.accept(bundle)
         try:

@@ -84,7 +84,7 @@ def compiled_walk(
         for s in range(S - 1):
             if left <= 0:
                 break
-            here[s] = generator.binomial(left, roads.rho[s] / remaining)
+            here[s] = generator.binomial(left, min(1.0, roads.rho[s] / remaining))
             left -= here[s]
             remaining -= roads.rho[s]
         if left > 0:
@@ -99,7 +99,7 @@ def compiled_walk(
                 for a in range(A - 1):
                     if left <= 0:
                         break
-                    acted[s, a] = generator.binomial(left, tables[j, h, s, a] / remaining)
+                    acted[s, a] = generator.binomial(left, min(1.0, tables[j, h, s, a] / remaining))
                     left -= acted[s, a]
                     remaining -= tables[j, h, s, a]
                 if left > 0:
@@ -114,7 +114,7 @@ def compiled_walk(
                     for c in range(roads.start[row], roads.start[row + 1]):
                         if left <= 0 or roads.to[c] == S - 1:
                             break
-                        number = generator.binomial(left, roads.p[c] / remaining)
+                        number = generator.binomial(left, min(1.0, roads.p[c] / remaining))
                         moves[h, s, a, roads.to[c]] += number
                         led[roads.to[c]] += number
                         left -= number

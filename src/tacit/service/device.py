@@ -1,12 +1,12 @@
 """Devices over HTTP: a person's side of a study behind services, in every trust model.
 
-    device = RemoteDevice(directory, shuffler=url, pins=Pins(...), credential=...)
+    device = RemoteDevice(directory, shuffler=url, pins=Pins(...), credential=..., cap=2.0, floor=100)
     device.refresh()                     keys and bundle, fetched and verified
     device.act(step, state) ...          offline
     device.report(trajectory)            frozen on the disk; or device.cover()
     device.send()                        the same bytes until there is an answer
 
-The offline core is `tacit.study.device.Device` with its refusals (D1-D4); this adds what the network needs.
+The offline core is `tacit.study.device.Device` with its refusals and its state (D1-D7); this adds the network.
 
 E1  Keys are believed if their party's pinned key signed them, for this study, with a serial that does not go back;
     whatever is refused changes nothing.
@@ -28,14 +28,14 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from tacit.errors import InvalidInput, require, require_real
+from tacit.errors import InvalidInput, TacitError, require, require_real
 from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
-from tacit.service.device_state import DeviceState, keep, recall
 from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
 from tacit.service.pins import Pins
 from tacit.service.sealing.documents import KeysDocument, Party, believed_keys
@@ -44,6 +44,7 @@ from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
+from tacit.study.device_state import DeviceState
 from tacit.study.wire import Report
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class RemoteDevice:
         issuer: str | None = None,
         credential: str | None = None,
         name: str | None = None,
-        cap: float = math.inf,
-        floor: int = 1,
+        cap: float | EllipsisType = ...,
+        floor: int | EllipsisType = ...,
         noise: Noise | None = None,
         coins: np.random.Generator | None = None,
         backoff: Backoff | None = None,
@@ -98,7 +99,7 @@ class RemoteDevice:
         `pins` are public keys that the person has from elsewhere, as `Pins` or by party: {"learner": file, ...}.
         `credential` is what the study knows the person by: shown to the issuer where there is one, else to the
         shuffler. A `name` instead is for studies that are open to anybody (demonstrations). `cap` and `floor` are the
-        person's own limits; `noise` and `coins` are as in `tacit.study.device.Device`.
+        person's own limits and have no default; these, `noise` and `coins` are as in `tacit.study.device.Device`.
         """
         pinned = pins if isinstance(pins, Pins) else Pins.of(pins)
         require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
@@ -112,8 +113,6 @@ class RemoteDevice:
         self._badge = b"" if issuer is not None else _badge(credential, name)
         self.backoff = Backoff() if backoff is None else backoff
         self._over, self._sleep, self._clock, self._lots = over, sleep, clock, lots
-        found = recall(self.core.directory)
-        self.kept = found if self.core.bundle is None else found.at(self.core.bundle["stage"])
         self._shuffler_keys: KeysDocument | None = None
         self._purse: Wallet | None = None
 
@@ -125,9 +124,18 @@ class RemoteDevice:
         return self.core.bundle
 
     @property
+    def kept(self) -> DeviceState:
+        """What is kept on the disk."""
+        return self.core.kept
+
+    @property
     def asks(self) -> bool:
-        """Whether this stage wants a report."""
-        return self.core.bundle is not None and self.core.bundle.channel is not None
+        """Whether this stage wants a report, and this person may still send one."""
+        try:
+            self.core.asked()
+        except TacitError:
+            return False
+        return True
 
     @property
     def answer(self) -> str:
@@ -182,8 +190,8 @@ class RemoteDevice:
             self._named(Bundle.parse(data))
             bundle = self.core.accept(data)
         tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
-        documents = {**self.kept.documents, **{party: text.decode() for party, text in bundle.keys.items()}}
-        self._keep(replace(self.kept.at(bundle["stage"]), tag=tag, documents=documents))
+        named = {party: text.decode() for party, text in bundle.keys.items()}
+        self.core.change(lambda kept: replace(kept, tag=tag, documents={**kept.documents, **named}))
         if self.issuer is not None:
             self._wallet.forget(bundle["stage"])
         if bundle.channel is not None:
@@ -203,6 +211,7 @@ class RemoteDevice:
         end = math.inf if within is None else self._clock() + require_real("within", within, low=0.0)
         attempt = 0
         while not self.kept.answer:
+            digest = self.kept.digest
             require(
                 self.kept.report != b"", "a report must be frozen before it is sent", "none", "report or cover first"
             )
@@ -214,7 +223,7 @@ class RemoteDevice:
                 answer = understood(reply)
                 after = answer.after
                 if answer.next in ("done", "refused", "over"):
-                    self._end(answer.word)
+                    self._end(answer.word, digest)
                 elif answer.next == "rekey" and (yield from self._rekeyed()):
                     continue
             if not self.kept.answer:
@@ -232,9 +241,11 @@ class RemoteDevice:
             return
         bundle = self._asked()
         plain = make()  # the core has frozen it: a crash from here on draws nothing again
+        if self.kept.answer:  # by another process
+            return
         sealed = self._sealed(bundle, plain)
-        self._keep(replace(self.kept, report=sealed))
-        if self.issuer is None:
+        self._keep(bundle, lambda kept: kept if kept.report else replace(kept, report=sealed))
+        if self.issuer is None and not self.kept.envelope:
             self._envelop(self._badge)
 
     def _asked(self) -> Bundle:
@@ -257,8 +268,10 @@ class RemoteDevice:
         """Freeze the bytes that are sent (E2)."""
         bundle = self._asked()
         key = self._keys().active
-        envelope = seal_envelope(self.kept.report, token, study=bundle.study, key=key)
-        self._keep(replace(self.kept, envelope=envelope))
+        self._keep(
+            bundle,
+            lambda kept: replace(kept, envelope=seal_envelope(kept.report, token, study=bundle.study, key=key)),
+        )
 
     def _enveloping(self) -> Generator[Ask | Pause, Reply | None, float]:
         """Freeze an envelope, with a token where tokens are asked for; else the seconds to wait, at least."""
@@ -290,7 +303,7 @@ class RemoteDevice:
             return 0.0
         word = problem_of(reply)
         if word in FINAL or word in ("late", "unauthorized"):
-            self._end(word)
+            self._end(word, self.kept.digest)
         return retry_after(reply.headers)
 
     def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
@@ -302,9 +315,8 @@ class RemoteDevice:
         self._envelop(self._badge if self.issuer is None else self._wallet.token(self.kept.stage))
         return True
 
-    def _end(self, word: str) -> None:
-        self._keep(self.kept.ended(word))
-        self.core.forget()
+    def _end(self, word: str, digest: str) -> None:
+        self.core.end(word, digest)
         if self.issuer is not None:
             self._wallet.forget(self.kept.stage + 1)
 
@@ -334,7 +346,7 @@ class RemoteDevice:
             return
         data = _content(reply, "the keys of the shuffler")
         found = self._read(data, self._keys() if SHUFFLER in self.kept.documents else None)
-        self._keep(replace(self.kept, documents={**self.kept.documents, SHUFFLER: data.decode()}))
+        self.core.change(lambda kept: replace(kept, documents={**kept.documents, SHUFFLER: data.decode()}))
         self._shuffler_keys = found
 
     def _keys(self) -> KeysDocument:
@@ -351,10 +363,10 @@ class RemoteDevice:
         assert bundle is not None  # noqa: S101 - keys are read after a bundle was accepted
         return KeysDocument.read(data, party=SHUFFLER, study=bundle.study, pinned=self.pins.shuffler, seen=seen)
 
-    def _keep(self, state: DeviceState) -> None:
-        """Write down, then believe."""
-        keep(self.core.directory, state)
-        self.kept = state
+    def _keep(self, bundle: Bundle, make: Callable[[DeviceState], DeviceState]) -> None:
+        """Change what is kept about the report of a bundle, unless it has ended or there is another bundle by now."""
+        digest = bundle.digest
+        self.core.change(lambda kept: make(kept) if kept.digest == digest and not kept.answer else kept)
 
     def _conversed(self, exchange: Exchange[Result]) -> Result:
         if self._over is not None:

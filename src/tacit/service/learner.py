@@ -41,6 +41,7 @@ from tacit.service.worker import Worker, no_edge
 from tacit.study.databases import database_at
 from tacit.study.parts import read_design
 from tacit.study.record import export_policy
+from tacit.study.sealed import require_seals
 from tacit.study.study import Study
 
 __all__ = ["POLICY", "LearnerService", "open_study", "party"]
@@ -198,6 +199,7 @@ def open_study(config: LearnerConfig) -> Study:
     if not database_at(config.directory, url).exists("study"):
         require(design is not None, "a new study must have its design", "none")
         assert design is not None  # noqa: S101 - for the types
+        require_seals(design, config.sealed)
         return Study.new(
             config.directory,
             design,

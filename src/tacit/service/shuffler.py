@@ -41,6 +41,7 @@ from tacit.service.web import Drain, application, health_route, json_response, s
 from tacit.service.windows import Windows
 from tacit.study.collector import Collector
 from tacit.study.databases import database_at
+from tacit.study.sealed import require_seals
 from tacit.study.store import Edge, no_edge
 
 __all__ = ["Shuffler", "collector_of", "party", "public_app", "shuffler"]
@@ -87,9 +88,11 @@ def collector_of(config: ShufflerConfig, edge: Edge = no_edge) -> Collector:
         found = Collector(config.directory, key=keys.sign, learner=keys.learner, database=url, edge=edge)
     else:
         require(config.design is not None, "design must name the design of the study", "none, and no collector yet")
+        design = _design(config)
+        require_seals(design, config.sealed)
         found = Collector.new(
             config.directory,
-            _design(config),
+            design,
             noise="simulation" if config.rehearsal else "secure",
             key=keys.sign,
             learner=keys.learner,

@@ -141,14 +141,12 @@ def _released(collector: Collector, stage: int, number: int, head: Head) -> byte
     """The release of a question: what was stored, or the last question's, made now."""
     with collector.store.reading() as connection:
         last = connection.execute(QUESTION).fetchone()
-        stored = connection.execute(
-            "SELECT bytes FROM outbox WHERE stage = ? AND question = ?", (stage, number)
-        ).fetchone()
     require(last is not None, "a stage must be asked before it is released", "no stage")
     if tuple(last) == (stage, number):
         return collector.release(head)
-    require(stored is not None, f"the question to release must be {last[1]} of stage {last[0]}", "another")
-    return bytes(stored[0])
+    stored = collector.stored(stage, number)
+    require(stored != b"", f"the question to release must be {last[1]} of stage {last[0]}", "another")
+    return stored
 
 
 # requests and answers

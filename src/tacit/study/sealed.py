@@ -24,7 +24,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tacit.errors import NotSupported, require
 from tacit.study.channels.shuffle import ShuffleChannel
@@ -40,6 +40,7 @@ __all__ = [
     "message_size",
     "require_layers",
     "require_opened",
+    "require_seals",
     "sealable",
 ]
 
@@ -70,6 +71,14 @@ def require_layers(channels: Sequence[Channel], layers: int) -> int:
         for channel in channels:
             sealable(channel)
     return int(layers)
+
+
+def require_seals(design: Any, sealed: bool) -> None:
+    """Refuse services of shuffle trust whose shuffler would read every report with its sender."""
+    trusted = sealed or design.trust != "shuffle"
+    require(
+        trusted, "messages under shuffle trust must be sealed to the learner", "sealed = false", "set sealed = true"
+    )
 
 
 def message_size(channel: Channel, layers: int) -> int:

@@ -176,7 +176,7 @@ class Study:
                 self.store.edge("take:stored")
             if given_up:
                 self._skip(connection, given.stage, slot)
-                give_up_asking(connection, slot)
+                give_up_asking(connection)
                 return "skipped"
             mind = self._mind(connection)
             channel = parts.channels[slot]
