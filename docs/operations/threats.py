@@ -71,8 +71,8 @@ TOGETHER: Final = """The smallest coalitions that are left with less than the cl
 that makes up all reports of a stage but one leaves that person with the noise of one device, and everybody sees
 policies, which follow from the sums. The shuffler can do that always: it can put messages of its own in the place of
 people's, under the tokens that they came with, since no message is bound to a token; a mixer does not notice. So a
-mixer protects against shuffler and learner that compare what they have seen of an honest stage, not against a shuffler that
-deviates. The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
+mixer protects against shuffler and learner that compare what they have seen of an honest stage, not against a shuffler
+that deviates. The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
 
 REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
 tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
