@@ -87,9 +87,9 @@ def neural_row() -> Row:
 
 def update_seconds(users: int = 500, horizon: int = 500, hidden: int = 32, times: int = 20) -> tuple[float, float]:
     """Seconds of the clipped and of the plain sum of gradients, the fastest of several, on one thread."""
-    from tacit.neural.gradients import clipped_sum, plain_sum
-    from tacit.neural.policy import require_torch
-    from tacit.neural.rollout import Users, policy_for
+    from papers.neural.gradients import clipped_sum, plain_sum
+    from papers.neural.policy import require_torch
+    from papers.neural.rollout import Users, policy_for
 
     torch = require_torch()
     torch.set_num_threads(1)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench_local import best_of
+from papers.glucose.patients import laid_out
+from papers.glucose.physiology import LANES, minute
+from papers.worlds import TITRATION_ID
 from tacit.data.live import Players
 from tacit.environments.baselines import baseline_policy
-from tacit.environments.glucose.patients import laid_out
-from tacit.environments.glucose.physiology import LANES, minute
 from tacit.environments.live import live
-from tacit.ids import TITRATION_ID
 
 WEEKS = 1_000
 DAYS = 8

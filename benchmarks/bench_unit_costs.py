@@ -1,7 +1,7 @@
-"""Unit costs of the services: CPU of one device, one report, one message, one token; what the capacity page multiplies.
+"""Unit costs of the services: CPU of one device, one report, one message, one token.
 
 Best of several, CPU seconds of this process; `take report` is the CPU of a real shuffler process per acknowledged
-report of 1.6 kB, over HTTP with commits on the disk (`chaos.row_load`). The instance is that of the capacity page: four
+report of 1.6 kB, over HTTP with commits on the disk (`chaos.row_load`). The instance: four
 states, two actions, six steps, epsilon 1, delta 1e-6, a million people.
 """
 
@@ -12,17 +12,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
-from tacit.service.capacity import stage_channel
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.hpke import SecretKey, inner_info
 from tacit.service.tokens import blind_rsa
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import LENGTH, Token, message, verify
+from tacit.study.design import plan_study
 from tacit.study.permuted import write_permuted
 
 PEOPLE, REPORTS, MESSAGES = 10**6, 2000, 200_000
@@ -47,6 +48,21 @@ def run() -> list[dict[str, object]]:
             spent = _seconds(lambda c=small, b=bodies: c.release(c.begin_secret(), b, c.query, noise), 1)  # type: ignore[misc]
             rows.append(_row(f"count {kind}", spent / REPORTS))
     return [*rows, *_sealing(), *_tokens(), _permutation(), _taking()]
+
+
+def stage_channel(trust: str, devices: int) -> Any:
+    """The channel of the last stage of a study with so many people per stage."""
+    design = plan_study(
+        states=("a", "b", "c", "d"),
+        actions=("x", "y"),
+        horizon=6,
+        trust=trust,  # type: ignore[arg-type]
+        epsilon=1.0,
+        delta=0.0 if trust == "local" else 1e-6,
+        stages=4,
+        target=devices,
+    )
+    return design.parts().channels[-1]
 
 
 def _sealing() -> list[dict[str, object]]:

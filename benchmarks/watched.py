@@ -8,6 +8,7 @@ The parties are real and over files; the people swim in RiverSwim. The dashboard
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -72,7 +73,7 @@ class Rehearsal:
         yield b"no report", "nobody"
 
     def _device(self) -> Device:
-        device = Device()
+        device = Device(cap=math.inf, floor=1, key=None)
         device.accept(self.bundle)
         return device
 

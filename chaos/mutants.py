@@ -74,7 +74,7 @@ def _dishonest(mutant: str, views: Path) -> None:
         def forged(self: Collector, head: Any) -> bytes:
             given = Release.parse(release(self, head))
             if mutant == "forged release":
-                return replace(given, head=replace(given.head, number=given.head.number + 1)).encode()
+                return replace(given, charge=replace(given.charge, number=given.charge.number + 1)).encode()
             return replace(given, payload=bytes([*given.payload[:-1], given.payload[-1] ^ 1])).encode()
 
         Collector.release = forged  # type: ignore[method-assign]

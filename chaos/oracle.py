@@ -134,7 +134,7 @@ def audit(parties: Parties, book: Book, *, limit: int = 1, least: int = 1, label
     for place, seen in views.items():
         for data in seen:
             release = Release.parse(data)
-            found["unpaid"] += held.draws.get(release.head.number) != release.head.digest.hex()
+            found["unpaid"] += held.draws.get(release.charge.number) != release.charge.digest.hex()
             found["uncommitted"] += held.outbox.get(place) != data
             found["too few"] += release.people < least
     found["unpaid"] += not _verified(parties, held)

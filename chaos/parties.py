@@ -68,6 +68,8 @@ class Parties(Loopback):
     """The mutant that the shuffler is (see `chaos.mutants`)."""
     skew = 0.0
     """Seconds that the clock of parties that are started from now on is ahead."""
+    clock = ""
+    """A file that holds the time of all parties, instead of the machine's clock."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -84,13 +86,14 @@ class Parties(Loopback):
         design: Any,
         *,
         tokens: bool = False,
+        mixed: bool = False,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         mutant: str = "",
     ) -> Self:
         """Make directories, keys and secrets; a learner looks for news ten times a second."""
         given = dict(options or {})
         given["learner"] = {**FAST, **given.get("learner", {})}
-        made = super().new(directory, design, tokens=tokens, options=given)
+        made = super().new(directory, design, tokens=tokens, mixed=mixed, options=given)
         made.mutant, made.design = mutant, design
         made.views.mkdir(exist_ok=True)
         return made
@@ -145,7 +148,7 @@ class Parties(Loopback):
         (home / "config.toml").write_text(_toml(self._config(party)), encoding="utf-8")
         mutant = self.mutant if party == "shuffler" else ""
         words = (str(home / "config.toml"), str(home / "log.jsonl"), str(self.trap(party)), str(self.views))
-        made = self._context.Process(target=_serve, args=(party, *words, mutant, self.skew), daemon=True)
+        made = self._context.Process(target=_serve, args=(party, *words, mutant, self.skew, self.clock), daemon=True)
         made.start()
         self.forked[party] = made
         self.starts += 1

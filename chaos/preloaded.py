@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from chaos import studies
@@ -19,6 +20,7 @@ import tacit.service.mixer  # noqa: E402
 import tacit.service.running  # noqa: E402
 import tacit.service.shuffler  # noqa: E402
 import tacit.service.shuffler_internal  # noqa: E402
+import tacit.service.web  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
 from tacit.service.database.leases import Lease  # noqa: E402
@@ -93,12 +95,36 @@ def watch_releases(views: Path) -> None:
     Collector.release = seen  # type: ignore[method-assign]
 
 
-def serve_party(party: str, config: str, log: str, trap: str, views: str, mutant: str, skew: float) -> None:
+def keep_time(file: str) -> None:
+    """Let everything in this process read the time from a file, defaults of functions included."""
+    import gc
+    import time
+
+    machine = time.time
+
+    def read() -> float:
+        with open(file) as opened:
+            return float(opened.read())
+
+    time.time = read
+    for found in gc.get_objects():
+        if isinstance(found, FunctionType):
+            if any(one is machine for one in found.__defaults__ or ()):
+                found.__defaults__ = tuple(read if one is machine else one for one in found.__defaults__ or ())
+            for name, one in (found.__kwdefaults__ or {}).items():
+                if one is machine:
+                    found.__kwdefaults__[name] = read  # type: ignore[index]
+
+
+def serve_party(
+    party: str, config: str, log: str, trap: str, views: str, mutant: str, skew: float, clock: str = ""
+) -> None:
     """The life of one party's process."""
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     tacit.service.loop.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[misc]
+    tacit.service.web.STILL_SECONDS = 0.0  # a harness waits for what it has done, and cannot wait for a minute
     Trap(Path(trap)).install()
     watch_releases(Path(views))
     if mutant:
@@ -112,6 +138,8 @@ def serve_party(party: str, config: str, log: str, trap: str, views: str, mutant
         time.time = lambda: now() + skew
         for binds, name in ((tacit.service.shuffler.shuffler, "wall"), (Lease.take.__func__, "clock")):  # type: ignore[attr-defined]
             binds.__kwdefaults__[name] = time.time
+    if clock:
+        keep_time(clock)
     module = __import__(f"tacit.service.{party}", fromlist=["party"])
     code = tacit.service.running.serve(module.party(read_party(config, party)))
     os._exit(code)
@@ -131,7 +159,8 @@ def serve_steps(config: str, log: str, trap: str, words: Any) -> None:
             found = made.worker.step()
             words.send((found.outcome, found.word, found.stage))
         elif word == "plan":
-            made.study.plan()
+            sealed = made.worker.sealed
+            made.study.plan(None if sealed is None else sealed.documents())
             words.send(("planned", "", None))
         else:
             words.send(made.study.head.text)

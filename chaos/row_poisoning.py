@@ -175,13 +175,15 @@ def _report(parties: Parties, kind: Any, people: int, colluders: int) -> dict[st
     from tacit.service.sealing.documents import KeysDocument
     from tacit.service.sealing.hpke import inner_info
     from tacit.service.sealing.messages import seal_body
+    from tacit.study.bundle import Bundle
 
     sender, rng, answers = Sender(parties.public("shuffler"), parties.study), np.random.default_rng(3), {}
     label = next(block for block in kind.spec._blocks() if block.name == "outcomes").start
     with contextlib.closing(parties.publicly("shuffler")) as wire:
-        reply = wire.ask("GET", "/v1/keys/learner")
+        reply = wire.ask("GET", "/v1/bundle")
         assert reply is not None
-        learner = KeysDocument.read(reply.body, party="learner", study=parties.study, pinned=None).active
+        document = Bundle.parse(reply.body).keys["learner"]
+        learner = KeysDocument.read(document, party="learner", study=parties.study, pinned=None).active
         seal = learner.sealer(inner_info(parties.study, 0, learner.id))
         for number in range(people):
             if number < colluders:

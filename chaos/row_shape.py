@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -152,6 +153,8 @@ def _live(
             pins=parties.pins,
             credential=credential if tokens else None,
             name=None if tokens else credential,
+            cap=math.inf,
+            floor=1,
             backoff=Backoff(first=0.05, most=0.4),
             over=over,
         )

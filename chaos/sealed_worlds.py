@@ -7,6 +7,7 @@ of the bodies whose devices were told that they count.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import threading
 import time
@@ -75,6 +76,8 @@ class SealedWorld:
             issuer=parties.public("issuer"),
             pins=parties.pins,
             credential=credential,
+            cap=math.inf,
+            floor=1,
             backoff=Backoff(first=0.05, most=0.4),
             over=self.over,
         )

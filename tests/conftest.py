@@ -12,6 +12,7 @@ import gc
 import math
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
@@ -71,7 +72,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     patch = pytest.MonkeyPatch()
     patch.setattr("tacit.plugins.entry_points", lambda group: _points(group, tuple(sys.path)))
+    # What is kept about this machine is not the user's during tests.
+    state = tempfile.TemporaryDirectory()
+    patch.setenv("XDG_STATE_HOME", state.name)
     config.add_cleanup(patch.undo)
+    config.add_cleanup(state.cleanup)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -113,7 +118,7 @@ def _short_runs_are_interpreted() -> Iterator[None]:
     So runs that are made for something else need no loop of their own; tests of a speed name it.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("loop.simulate", "runs.schedule", "runs.pilot"):
+        for module in ("loop.simulate", "runs.schedule"):
             patch.setattr(f"tacit.{module}.COMPILED_FROM", INTERPRETED_BELOW)
         yield
 

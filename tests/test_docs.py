@@ -121,7 +121,7 @@ def test_every_paper_has_a_card_with_its_parts():
 
 
 CASE = ("**The question.**", "design", "before", "trust model", "certificate", "baseline", "interval", "limits")
-CASE_PARTS = (*CASE, "what would change the decision", "tacit reproduce cases/", "```{figure}")
+CASE_PARTS = (*CASE, "what would change the decision", "python -m papers reproduce cases/", "```{figure}")
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "cases").glob("*.md")), ids=lambda page: page.stem)
@@ -223,12 +223,12 @@ def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it(
 
 
 def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
-    """Whoever names `results/NAME` or `tacit reproduce NAME` shows a figure of it; only the list of all does not."""
+    """A page that names `results/NAME` or the command that makes it shows a figure of it; the list of all does not."""
     drawn = {path.parent.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").rglob("*.png")}
     silent = []
     for page in PAGES:
         text = page.read_text("utf-8")
-        spoken = set(re.findall(r"(?:results/|tacit reproduce )([\w-]+/[\w-]+)", text)) & drawn
+        spoken = set(re.findall(r"(?:results/|python -m papers reproduce )([\w-]+/[\w-]+)", text)) & drawn
         shown = set(re.findall(r"\{figure\} \S*results/([\w/-]+)/[\w.-]+\n", text))
         if name(page) != "docs/papers/index.md":
             silent += [(name(page), result) for result in sorted(spoken - shown)]

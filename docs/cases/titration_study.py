@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.environments.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, Ward
-from tacit.papers.cases.titration_measures import DAYS, measure
+from papers.cases.titration_measures import DAYS, measure
+from papers.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, Ward
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import new_keys

@@ -140,20 +140,24 @@ export function bernoulli(count, [numerator, denominator], bytes = secureBytes) 
 /** `count` fair bits, eight from every byte. */
 export const fairBits = (count, bytes = secureBytes) => words(bytes, count, 1);
 
-/** One bit per double in `probabilities`, 1 with that probability, exactly; clipped to [0, 1], NaN counts as 0. */
+/**
+ * One bit per double in `probabilities`, 1 with that probability, exactly; clipped to [0, 1], NaN counts as 0.
+ *
+ * Probabilities may be private, so the work does not depend on them: every lane compares a word, 1 has the digits
+ * 0.111..., and a lane whose word equals its digit (probability 2^-16, whatever p is) compares another one.
+ */
 export function bernoulliEach(probabilities, bytes = secureBytes) {
-  const bits = Uint8Array.from(probabilities, (p) => (p >= 1 ? 1 : 0));
-  let pending = [];
-  probabilities.forEach((p, lane) => p > 0 && p < 1 && pending.push({ lane, rest: p }));
+  const bits = new Uint8Array(probabilities.length);
+  let pending = Array.from(probabilities, (p, lane) => ({ lane, rest: p > 0 ? Math.min(p, 1) : 0 }));
   while (pending.length > 0) {
     const some = words(bytes, pending.length, COIN);
     const tied = [];
     pending.forEach(({ lane, rest }, place) => {
       // A double is a dyadic fraction: scaling by 2^16, floor and remainder are exact.
       const scaled = rest * 2 ** COIN;
-      const digit = Math.floor(scaled);
+      const digit = Math.min(Math.floor(scaled), 2 ** COIN - 1);
       bits[lane] = some[place] < digit ? 1 : 0;
-      if (some[place] === digit && scaled > digit) tied.push({ lane, rest: scaled - digit });
+      if (some[place] === digit) tied.push({ lane, rest: scaled - digit });
     });
     pending = tied;
   }

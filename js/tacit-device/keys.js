@@ -1,10 +1,11 @@
-// The public keys document of a party: canonical JSON, signed, relayed by the shuffler byte for byte.
+// The public keys document of a party: canonical JSON, signed, relayed by the shuffler byte for byte; those of learner and
+// mixer stand in the bundle of a sealed stage, and every device of the stage seals to their active keys.
 //
 // Refused are another party, study or suite; an entry that is missing or unknown; an id that is not that of its key; a key
 // twice; any number of active keys but one; a signature by any key but the pinned one; a serial below one that was seen;
 // and other keys under the same serial.
 
-import { fromBase64, toHex } from "./bytes.js";
+import { fromBase64, toHex, utf8 } from "./bytes.js";
 import { require } from "./errors.js";
 import { count, entries } from "./fields.js";
 import { canonical, isObject, parseCanonical } from "./json.js";
@@ -16,6 +17,21 @@ const ENTRIES = ["format", "version", "party", "study", "suite", "keys", "serial
 const PARTIES = ["learner", "shuffler", "mixer"];
 const STATES = ["active", "pending", "expired"];
 const LARGEST = 64 * 1024;
+
+/** The documents in a bundle, by party; `before` are those that were seen last, as texts. */
+export async function stageKeys({ channel, study, content }, pins, before = {}) {
+  const layers = channel?.trust !== "shuffle" ? 0 : pins.mixer === null ? 1 : 2;
+  const parties = Object.keys(content.keys ?? {});
+  const hint = "pin the mixer where there is one; a stage that tacit 0.8 planned has none and must be given up";
+  require(parties.length === layers, `a bundle must have the keys of ${layers} parties for its stage`, parties, hint);
+  const found = {};
+  for (const party of parties) {
+    const how = { party, study, pin: pins[party] };
+    const seen = Object.hasOwn(before, party) ? await readKeys(utf8(before[party]), how) : null;
+    found[party] = await readKeys(utf8(canonical(content.keys[party])), { ...how, seen });
+  }
+  return found;
+}
 
 /** The document in these bytes: {party, serial, active, spelling}; `seen` is the last one that was believed, or null. */
 export async function readKeys(data, { party, study, pin, seen = null }) {

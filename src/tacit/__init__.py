@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
     from tacit.loop.simulate import simulate
-    from tacit.papers.catalogue import reproduce
     from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
@@ -69,7 +68,6 @@ __all__ = [
     "load_bundle",
     "make_environment",
     "read_episodes",
-    "reproduce",
     "run",
     "simulate",
     "trial",
@@ -104,7 +102,6 @@ _HOMES = {
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
     "read_episodes": ("tacit.study.episodes", "read_episodes"),
-    "reproduce": ("tacit.papers.catalogue", "reproduce"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.loop.simulate", "simulate"),
     "trial": ("tacit.runs.trial", "trial"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-__all__ = ["GYMNASIUM_IDS", "TITRATION_ID", "WATCHING_ID", "register_all", "register_when_loaded"]
+__all__ = ["GYMNASIUM_IDS", "register_all", "register_when_loaded"]
 
 GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,17 +32,6 @@ GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Of the named environments; registering costs nothing until one of them is made."""
-TITRATION_ID: Final = "tacit/Titration-v0"
-"""A world without a table: insulin titration on virtual patients."""
-WATCHING_ID: Final = "tacit/Watching-v0"
-"""A world without a table: sessions of people who watch videos."""
-WITHOUT_TABLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        TITRATION_ID: "tacit.environments.glucose.titration:Titration",
-        WATCHING_ID: "tacit.environments.watching.world:Watching",
-    }
-)
-"""Where single and vector environments of these worlds are: this name with Env and VectorEnv behind it."""
 
 
 def register_all() -> None:
@@ -52,9 +41,6 @@ def register_all() -> None:
     for gymnasium_id, name in GYMNASIUM_IDS.items():
         if gymnasium_id not in registry:
             register(id=gymnasium_id, entry_point="tacit.environments.gym:named_env", kwargs={"name": name})
-    for gymnasium_id, place in WITHOUT_TABLES.items():
-        if gymnasium_id not in registry:
-            register(id=gymnasium_id, entry_point=f"{place}Env", vector_entry_point=f"{place}VectorEnv")
 
 
 def register_when_loaded() -> None:

@@ -328,5 +328,5 @@ def test_no_record_is_about_a_person(connection: sqlite3.Connection) -> None:
     assert [record["kind"] for record in exported["records"]] == ["budget", "reserve", "draw", "commit", "void"]
     assert {name for record in exported["records"] for name in record["body"]} == {
         *("writer", "budget", "study", "noise", "day", "schedule", "questions", "exposure", "epsilon", "independent"),
-        *("stage", "question", "draw", "release", "reason"),
+        *("stage", "question", "draw", "release", "reason", "nonce"),
     }

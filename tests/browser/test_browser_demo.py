@@ -30,6 +30,7 @@ def river(world):
         policies=[[uniform, [1, 1]]],
         fallback=uniform,
         channel={**CHANNEL, "shape": SIZES, "block": COUNTERS},
+        keys={"learner": json.loads(world.document(by="learner", party="learner"))},
     )
 
 
@@ -39,7 +40,6 @@ def test_a_person_plays_and_takes_part(page, site, tmp_path):
     site.extra |= {
         "/v1/bundle": river(world),
         "/v1/keys/shuffler": world.document(),
-        "/v1/keys/learner": world.document(by="learner", party="learner"),
         "/demo/study.json": json.dumps({"shuffler": site.url, "pins": pins, "cap": 6, "floor": 45}).encode(),
     }
     take_part(page, site, epsilon=6, delta=0.001)

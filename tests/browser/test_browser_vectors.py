@@ -39,7 +39,7 @@ def check(found):
     assert found["failed"] == []
     device, sealing = (vectors(name) for name in FILES)
     samplers = ("coins", "logistic", "each", "fair", "below", "orders", "enclosures")
-    for kind in (*samplers, "spellings", "bodies", "trajectories", "signatures", "bundles", "keys"):
+    for kind in (*samplers, "spellings", "bodies", "trajectories", "signatures", "bundles", "keys", "named"):
         assert found["checked"][kind] == len(device[kind]) > 0
     assert found["checked"]["sealing"] > 2 * len(sealing["messages"])
     key = SecretKey(bytes.fromhex(sealing["keys"]["shuffler"]["secret"]))

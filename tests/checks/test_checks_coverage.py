@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from tacit.checks.coverage import LEARNER_OPTIONS, RUN_OPTIONS, SAME
-from tacit.checks.learners import learner_subject
-from tacit.checks.suite import PLACES, all_rows
+from papers.audit.coverage import LEARNER_OPTIONS, RUN_OPTIONS, SAME
+from papers.audit.suite import PLACES, all_rows
+from tacit.checks.learners import learner_target
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS
 from tacit.mechanisms.table import MECHANISMS
@@ -30,7 +30,7 @@ def attacked(name):
 
 def asked(learner, trust):
     delta = 0.0 if trust == "local" else 1e-6
-    found = learner_subject(learner, trust=trust, epsilon=1.0, delta=delta).attacked
+    found = learner_target(learner, trust=trust, epsilon=1.0, delta=delta)
     return getattr(found, "privatizer", found)
 
 

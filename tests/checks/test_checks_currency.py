@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_deployed import DEPLOYED
-from tacit.checks.bugs_shuffle import SHUFFLERS
+from mutants.deployed import DEPLOYED
+from mutants.devices import SecureDevices
+from mutants.planted import twin
+from mutants.shuffle import SHUFFLERS
+from papers.audit.fingerprints import ATTACKS, bug_fingerprint, digest_of, row_fingerprint
+from papers.audit.record import load_audit
+from papers.audit.resume import PLANTED
+from papers.audit.suite import all_rows
+from papers.fingerprint import BEFORE
 from tacit.checks.conformance import NonConformant, check_privatizer
-from tacit.checks.devices import SecureDevices
-from tacit.checks.fingerprints import ATTACKS, bug_fingerprint, digest_of, row_fingerprint
-from tacit.checks.planted import twin
-from tacit.checks.record import load_audit
 from tacit.checks.records import pooled, record_answers, record_releases
-from tacit.checks.resume import PLANTED
-from tacit.checks.suite import all_rows
 from tacit.checks.views import view_of
 from tacit.data.trajectories import Trajectories
 from tacit.mechanisms.noise.laplace import Laplace
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
-from tacit.runs.fingerprint import BEFORE
 
 COMMITTED = load_audit(Path(__file__).parents[2] / "results" / "audit")
 ROWS = all_rows(COMMITTED.settings.epsilon, COMMITTED.settings.delta)

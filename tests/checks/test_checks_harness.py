@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_curator import CURATORS
-from tacit.checks.bugs_device import local
-from tacit.checks.bugs_release import RELEASES, gradients, losses
-from tacit.checks.bugs_shuffle import SHUFFLERS
+from mutants.curator import CURATORS
+from mutants.device import local
+from mutants.planted import SHAPE, claim_of
+from mutants.release import RELEASES, gradients, losses
+from mutants.shuffle import SHUFFLERS
 from tacit.checks.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.checks.count_probe import ordinary_users
 from tacit.checks.harness import worst_pair
-from tacit.checks.planted import SHAPE, claim_of
 from tacit.data.counts import count_trajectories, join_counts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import UnknownName

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mutants.device import HalfTheNoise
+from mutants.planted import twin
 from tacit.checks.attack import attack
-from tacit.checks.bugs_device import HalfTheNoise
 from tacit.checks.curator_runs import curator_runs
 from tacit.checks.learners import AUDITED_LEARNERS, audit_learner, target_of
-from tacit.checks.planted import twin
 from tacit.checks.runs import naive_bayes, single_runs
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.runs.assemble import assemble

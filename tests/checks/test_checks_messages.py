@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.checks.bugs_shuffle import NotShuffled
+from mutants.shuffle import NotShuffled
 from tacit.checks.messages import DISTINGUISHERS, IntegerMessages, as_printed, audit_messages, message_scores
 from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.privatizers.shuffle.spec import ReleaseSpec

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mutants.device import HalfTheNoise, local
+from mutants.release import counted as counted_prefixes
+from papers.audit.release_rows import privatizer_row
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.checks.bugs_device import HalfTheNoise, local
-from tacit.checks.bugs_release import counted as counted_prefixes
 from tacit.checks.conformance import probe_of
 from tacit.checks.count_probe import counted, exact_counts
 from tacit.checks.counters import CountedPrefixes
 from tacit.checks.harness import worst_pair
 from tacit.checks.learners import LAYERED
 from tacit.checks.records import canaries, counters_of, exact_record, record_width
-from tacit.checks.release_rows import privatizer_row
 from tacit.checks.views import audit_privatizer, view_of
 from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported

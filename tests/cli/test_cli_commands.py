@@ -38,7 +38,7 @@ def test_version_and_help(capsys):
     assert call(capsys, "--version") == (0, f"tacit {tacit.__version__}\n", "")
     code, out, _ = call(capsys)
     assert code == 0
-    for command in ("list", "run", "compare", "reproduce", "plot", "report", "demo"):
+    for command in ("list", "run", "compare", "plot", "report", "demo"):
         assert command in out
         assert call(capsys, command, "--help")[0] == 0
 
@@ -49,7 +49,6 @@ def test_version_and_help(capsys):
         ("environments", "riverswim"),
         ("learners", "ucbvi"),
         ("learners", "uniform"),
-        ("experiments", "foundation/baselines"),
         ("mechanisms", "factorization"),
     ],
 )
@@ -171,8 +170,8 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_written(capsys, tmp_path,
 
 @pytest.mark.parametrize(
     "words",
-    [["lst"], ["list", "lerners"], ["run"], ["reproduce", "foundation/baseline"], ["load"], ["plot"],
-     ["reproduce", "foundation/baselines", "--scale", "huge"], ["plot", "nowhere"], ["report", "nowhere"],
+    [["lst"], ["list", "lerners"], ["run"], ["reproduce", "x", "--scale", "paper"], ["load"], ["plot"],
+     ["plot", "nowhere"], ["report", "nowhere"],
      ["compare", "none.toml"], ["plot", "nowhere", "--band", "sdt"]],
 )  # fmt: skip
 def test_other_commands_refuse_in_the_same_way(capsys, tmp_path, monkeypatch, words):
@@ -182,6 +181,12 @@ def test_other_commands_refuse_in_the_same_way(capsys, tmp_path, monkeypatch, wo
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reproduce_says_where_it_went(capsys):
+    code, out, err = call(capsys, "reproduce", "bai2025secure/fig4", "--check", "--every", "--scale=paper")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "python -m papers reproduce NAME" in err
 
 
 def test_a_finished_directory_says_so(capsys, tmp_path):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.environments.glucose.day import MEASURES, READINGS, SHOWN, People, live_a_day, magni, risk_table
-from tacit.environments.glucose.meals import MEALS, draw_meals
-from tacit.environments.glucose.patients import laid_out, patient_names, patients, persons
-from tacit.environments.glucose.physiology import LANES, MEAL, PUMPED, _emptying, minute
-from tacit.environments.glucose.sensor import BLOCK, LEAST, MOST, draw_noise, first_noise, spline
+from papers.glucose.day import MEASURES, READINGS, SHOWN, People, live_a_day, magni, risk_table
+from papers.glucose.meals import MEALS, draw_meals
+from papers.glucose.patients import laid_out, patient_names, patients, persons
+from papers.glucose.physiology import LANES, MEAL, PUMPED, _emptying, minute
+from papers.glucose.sensor import BLOCK, LEAST, MOST, draw_noise, first_noise, spline
 
 HERE = Path(__file__).parent / "glucose"
 

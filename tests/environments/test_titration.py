@@ -6,12 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 
+from papers.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, TitrationVectorEnv, Ward
+from papers.worlds import TITRATION_ID
 from tacit import live
 from tacit.data.live import Players
 from tacit.environments.baselines import baseline_policy
-from tacit.environments.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, TitrationVectorEnv, Ward
 from tacit.environments.live_presets import PRESETS
-from tacit.ids import TITRATION_ID
 from tacit.policies import DeterministicPolicy, uniform_policy
 
 

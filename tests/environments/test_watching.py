@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from papers.watching.package import make
+from papers.watching.session import MINUTES, SLATE, SPREAD, after, qualities, tempted
+from papers.watching.world import ACTIONS, DECISIONS, GROUPS, PAGES, Audience, WatchingEnv
+from papers.worlds import WATCHING_ID
 from tacit import live
 from tacit.data.live import Players
 from tacit.environments.baselines import baseline_policy
-from tacit.environments.watching.package import make
-from tacit.environments.watching.session import MINUTES, SLATE, SPREAD, after, qualities, tempted
-from tacit.environments.watching.world import ACTIONS, DECISIONS, GROUPS, PAGES, Audience, WatchingEnv
 from tacit.errors import NotSupported
-from tacit.ids import WATCHING_ID
 from tacit.policies import DeterministicPolicy
 
 HERE = Path(__file__).parent / "watching"
@@ -184,9 +184,7 @@ def test_without_the_package_it_is_said_what_to_do(monkeypatch):
 def test_the_package_itself_is_a_live_world_with_the_same_visits():
     pytest.importorskip("recsim", reason="recsim-no-tf is not installed (pip install 'tacit[recsim]')")
     known = live(WATCHING_ID)
-    world = live(
-        "tacit.environments.watching.package:make", horizon=12, rewards=(0.0, 40.0), discretise=known.discretiser
-    )
+    world = live("papers.watching.package:make", horizon=12, rewards=(0.0, 40.0), discretise=known.discretiser)
     state = np.random.get_state()[1].tobytes()  # noqa: NPY002
     policy = DeterministicPolicy(np.full((12, 5), 4, dtype=np.int64))
     found = [Players(world, seed=0).play(policy, 40, coins(9)).measured.returns for _ in range(2)]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.fitting import fit_exponent
+from papers.he2025policy.experiments import EXPONENTS, rates_of, theorem_runs
 from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
-from tacit.papers.fitting import fit_exponent
-from tacit.papers.he2025policy.experiments import EXPONENTS, rates_of, theorem_runs
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 

@@ -11,11 +11,11 @@ torch.set_num_threads(1)  # small tensors: threads would only wait for each othe
 from gradient_tools import UNIT, random_users, shape_of, small_mdp, table_of  # noqa: E402
 from gradient_tools import user_gradients as table_gradients  # noqa: E402
 
+from papers.neural.gradients import NeuralBatch, clipped_sum, plain_sum, user_gradients  # noqa: E402
+from papers.neural.policy import NeuralPolicy  # noqa: E402
+from papers.neural.rollout import Users, policy_for  # noqa: E402
+from papers.neural.train import neural_privatizer, release, train  # noqa: E402
 from tacit.errors import InvalidInput, NotSupported  # noqa: E402
-from tacit.neural.gradients import NeuralBatch, clipped_sum, plain_sum, user_gradients  # noqa: E402
-from tacit.neural.policy import NeuralPolicy  # noqa: E402
-from tacit.neural.rollout import Users, policy_for  # noqa: E402
-from tacit.neural.train import neural_privatizer, release, train  # noqa: E402
 from tacit.policies.network import network_table, network_tangent  # noqa: E402
 from tacit.policies.softmax import tabular_features  # noqa: E402
 from tacit.randomness import SimulationNoise  # noqa: E402

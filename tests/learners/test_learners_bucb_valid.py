@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.thinning import _intervals
 from tacit.errors import InvalidInput, NotSupported
 from tacit.loop.simulate import simulate
-from tacit.papers.thinning import _intervals
 from tacit.planning.band_plans import cautious_plan
 from tacit.planning.valid_bands import widen_nothing
 from tacit.runs.assemble import assemble

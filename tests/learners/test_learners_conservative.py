@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from study_fakes import REHEARSAL
 
 import tacit
 from tacit.environments.tabular import TabularMDP
@@ -351,7 +352,7 @@ def lived(study, collector, *, report=True):
     collector.open(data)
     if report:
         for i in range(Bundle.parse(data)["target"]):
-            device = Device(noise=SecureNoise())
+            device = Device(**REHEARSAL, noise=SecureNoise())
             device.accept(data)
             told = device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3})
             collector.add(told, f"person {Bundle.parse(data)['stage']}-{i}")

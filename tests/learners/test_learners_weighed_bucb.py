@@ -173,7 +173,9 @@ def test_a_declared_support_is_refused_and_auto_does_without():
 
 
 def test_auto_keeps_plain_sums_where_the_world_has_no_table_or_there_is_a_budget():
-    live = RunConfig(environment="gymnasium:tacit/Titration-v0", episodes=2000, seeds=(0,), trust="shuffle", **CLAIM)
+    live = RunConfig(
+        environment="gymnasium:papers.worlds:tacit/Titration-v0", episodes=2000, seeds=(0,), trust="shuffle", **CLAIM
+    )
     assert live.learner == "bucb:pooled=true"
     careful = RunConfig(
         environment="treatment",

@@ -152,6 +152,26 @@ def test_a_double_is_its_own_probability() -> None:
         assert fits(found, coin(real(F(p))), range(2))
 
 
+def test_the_work_of_a_coin_does_not_depend_on_its_probability() -> None:
+    """How many words a coin takes has one law, whatever p is: 0, 1, a fraction that ends, one that does not, NaN."""
+
+    def words(p: float) -> Tree:
+        def run(bits: PathBits) -> int:
+            draw_each(np.array([p]), bits, width=2)
+            return bits.used
+
+        return tree(run, depth=10)
+
+    assert words(0.3) == Tree({2 * k: F(3, 4**k) for k in range(1, 6)}, F(1, 4**5))
+    assert all(words(p) == words(0.3) for p in (0.0, 1.0, 0.5, 0.75, 2.0**-40, -3.0, 7.0, np.inf, np.nan))
+
+
+def test_certain_coins_are_certain() -> None:
+    for p, certain in ((0.0, 0), (1.0, 1)):
+        found = tree(lambda bits, p=p: int(draw_each(np.array([p]), bits, width=2)[0]), depth=10)
+        assert found == Tree({certain: 1 - F(1, 4**5)}, F(1, 4**5))
+
+
 def test_lanes_are_independent() -> None:
     def pair(bits: PathBits) -> tuple[int, ...]:
         return tuple(draw_magnitudes(GeometricBlocks(F(1), 0), 2, bits, width=2).tolist())

@@ -170,7 +170,12 @@ def test_a_foreign_mechanism_works_by_name_end_to_end(install: Callable[[str], N
     assert make("toy", POOLED, squares=True).encoding == "squares"
     with pytest.raises(NotSupported, match="no paper"):
         make("toy", calibration="paper")
+    assert made.certificate().unchecked == ("toy 1.0",)
+    assert "by toy 1.0, not checked by tacit" in made.certificate().statement
+    check_privatizer(made, only=["claim"])  # a part of the rules is not enough
+    assert made.certificate().unchecked == ("toy 1.0",)
     assert check_privatizer(made).name == "local/toy"  # noise as stated on both paths; false alarms below 1e-6
+    assert made.certificate().unchecked == ()
     assert audit_privatizer(made, trials=20_000).verdict == "holds"
     listed = {row["name"]: row for row in KINDS["mechanisms"]()}
     assert listed["toy"] == {"name": "toy", "trust": "local", "default": False, "pure": True}

@@ -88,6 +88,16 @@ def test_every_import_points_where_the_table_says(module):
     assert forbidden(module, MODULES[module]) == []
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_the_product_imports_nothing_that_is_in_no_wheel(module):
+    found = {node.module or "" for node in ast.walk(ast.parse(MODULES[module])) if isinstance(node, ast.ImportFrom)}
+    found |= {
+        alias.name for node in ast.walk(ast.parse(MODULES[module])) if isinstance(node, ast.Import)
+        for alias in node.names
+    }  # fmt: skip
+    assert not {name.partition(".")[0] for name in found} & {"papers", "mutants", "tests", "benchmarks", "chaos"}
+
+
 def test_every_room_is_in_the_table_and_the_table_is_acyclic():
     table, leaves = read_table()
     rooms = {room_of(module) for module in MODULES} - set(TOP)

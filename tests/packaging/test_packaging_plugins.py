@@ -90,6 +90,7 @@ def test_what_a_package_adds_runs_by_name(site):
     assert (found["environment"], found["learner"]) == ("toy-doors:horizon=2", "toy-commit:part=2")
     assert found["mechanism"] == "toy"
     assert found["certificate"]["epsilon"] <= 4.0
+    assert found["certificate"]["unchecked"] == ["toy-tacit 1.0"]
     assert found["regret"]["mean"] > 0.0
     assert "unknown learner 'toy-commit'" in tacit(None, *RUN, code=2)
 
@@ -117,6 +118,7 @@ def test_a_privatizer_of_a_package_releases_and_is_certified(site):
     found = json.loads(tacit(site, *RUN[: RUN.index("--trust")], *privacy))
     assert found["mechanism"] == "toy-cautious"
     assert 0.4 < found["certificate"]["epsilon"] <= 0.5
+    assert "unchecked" not in found["certificate"]  # it is put together from classes of tacit, which certify it
 
 
 def test_what_a_package_adds_is_compared_and_refuses_as_the_others_do(site, tmp_path):

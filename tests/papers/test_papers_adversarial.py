@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.bai2024adversarial import experiments as runs
+from papers.bai2024adversarial.figures import EpsilonFigure, GrowthFigure, SupportFigure, curves_of
+from papers.catalogue import EXPERIMENTS
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, NotSupported
-from tacit.papers.bai2024adversarial import experiments as runs
-from tacit.papers.bai2024adversarial.figures import EpsilonFigure, GrowthFigure, SupportFigure, curves_of
-from tacit.papers.catalogue import EXPERIMENTS
 from tacit.runs.comparison import run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import plot

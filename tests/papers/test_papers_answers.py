@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from papers import answers as kept_answers
+from papers import catalogue
+from papers.answers import DIGITS, FILE, TURNS, remembering, source_files, sources
+from papers.currency import currencies, currency
+from papers.fingerprint import fingerprint_of
+from papers.thinning import thin
 from tacit.errors import InvalidInput
 from tacit.mechanisms.noise import binomial
-from tacit.papers import answers as kept_answers
-from tacit.papers import catalogue
-from tacit.papers.answers import DIGITS, FILE, TURNS, remembering, source_files, sources
-from tacit.papers.currency import currencies, currency
-from tacit.papers.thinning import thin
 from tacit.privatizers.shuffle.noise import least_bit_noise
 from tacit.privatizers.shuffle.spec import ReleaseSpec
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
-from tacit.runs.fingerprint import fingerprint_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAME = "toy/answers"
@@ -128,7 +128,7 @@ def test_the_sources_are_all_that_an_answer_follows_from(tmp_path, monkeypatch):
 
 def test_the_answers_kept_are_those_of_todays_accountant():
     content = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))
-    assert content["sources"] == sources(), "run python -m tacit.papers.index"
+    assert content["sources"] == sources(), "run python -m papers.index"
 
 
 @pytest.mark.slow

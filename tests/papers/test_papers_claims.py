@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.papers.claims.cards import CARDS, read
-from tacit.papers.claims.reading import About, AtMost, Card, Order, numbers_in
+from papers.claims.cards import CARDS, read
+from papers.claims.reading import About, AtMost, Card, Order, numbers_in
 
 ROOT = Path(__file__).parents[2]
 

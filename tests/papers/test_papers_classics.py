@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.papers.cases.classics import FIGURES, SIZES, WORLDS, runs, table
-from tacit.papers.recheck import recheck
-from tacit.papers.redraw import committed_results, live_returns
+from papers.cases.classics import FIGURES, SIZES, WORLDS, runs, table
+from papers.recheck import recheck
+from papers.redraw import committed_results, live_returns
 
 ROOT = Path(__file__).parents[2]
 CELLS = json.loads((ROOT / "results" / "cases" / "classics" / "cells.json").read_text(encoding="utf-8"))["runs"]

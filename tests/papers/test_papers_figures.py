@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit.papers.catalogue import EXPERIMENTS, title_of
-from tacit.papers.garcelon2021local import experiments as garcelon2021
-from tacit.papers.panels import Painted, PanelFigure
+from papers.catalogue import EXPERIMENTS, title_of
+from papers.garcelon2021local import experiments as garcelon2021
+from papers.panels import Painted, PanelFigure
 from tacit.runs.figures import STYLES, WIDTH, FigureSpec, style_of
 from tacit.runs.places import read_json
 from tacit.runs.styles import NAMED

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.papers.frontier import missed, structure, tested
-from tacit.papers.frontier import page as frontier
+from papers.frontier import missed, structure, tested
+from papers.frontier import page as frontier
 from tacit.runs.comparison import borrow_finished
 from tacit.runs.config import RunConfig, as_seeds
 

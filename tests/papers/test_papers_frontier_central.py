@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.papers.catalogue import experiment_named
-from tacit.papers.frontier import central as frontier
+from papers.catalogue import experiment_named
+from papers.frontier import central as frontier
 from tacit.runs.assemble import assemble
 from tacit.runs.runner import run
 

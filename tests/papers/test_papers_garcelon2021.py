@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from papers.catalogue import EXPERIMENTS
+from papers.frontier import local as frontier_local
+from papers.garcelon2021local import bound as garcelon2021_bound
+from papers.garcelon2021local import experiments as garcelon2021
+from papers.garcelon2021local import noise as garcelon2021_noise
+from papers.panels import PanelFigure
+from papers.thinning import thin
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput
-from tacit.papers.catalogue import EXPERIMENTS
-from tacit.papers.frontier import local as frontier_local
-from tacit.papers.garcelon2021local import bound as garcelon2021_bound
-from tacit.papers.garcelon2021local import experiments as garcelon2021
-from tacit.papers.garcelon2021local import noise as garcelon2021_noise
-from tacit.papers.panels import PanelFigure
-from tacit.papers.thinning import thin
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from mpmath import erfc, exp, log, mp, mpf, sqrt
 
+from papers.bai2025secure.verdicts import first_leak, first_violation, leak
+from papers.guarantees import render_guarantees, verdicts
+from papers.verdict import Verdict
 from tacit.accounting.events.gaussian import classical_gaussian_sigma
 from tacit.cli import main
 from tacit.mechanisms.noise.binomial import paper_threshold
 from tacit.mechanisms.noise.bounded import paper_bounded_limit
-from tacit.papers.bai2025secure.verdicts import first_leak, first_violation, leak
-from tacit.papers.guarantees import render_guarantees, verdicts
-from tacit.papers.verdict import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "guarantees.md"
@@ -52,7 +52,7 @@ def test_every_row_states_neighbours_unit_and_version():
     page = render_guarantees()
     assert [verdict.row for verdict in verdicts()] == list(range(1, 19))
     assert page.count("| replace-one |") == 18
-    assert "python -m tacit.papers.guarantees" in page
+    assert "python -m papers.guarantees" in page
     assert re.search(r"tacit \d+\.\d+", page)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from papers.part import finished_part, main
+from papers.thinning import thin
 from tacit.errors import InvalidInput
-from tacit.papers.part import finished_part, main
-from tacit.papers.thinning import thin
 from tacit.runs.archive import read_result
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig

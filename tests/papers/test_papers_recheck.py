@@ -8,14 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.cli import main
+from papers import catalogue, revisions
+from papers import recheck as rechecking
+from papers.__main__ import main
+from papers.currency import currency
+from papers.recheck import recheck
+from papers.thinning import thin
 from tacit.errors import InvalidInput
-from tacit.papers import catalogue
-from tacit.papers import recheck as rechecking
-from tacit.papers.currency import currency
-from tacit.papers.recheck import recheck
-from tacit.papers.thinning import thin
-from tacit.runs import revisions
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 
@@ -53,7 +52,7 @@ def test_a_result_that_another_algorithm_made_is_found(committed, capsys):
     found = {(row.run, row.seed): row for row in recheck(NAME, results=committed, cells=4)}
     assert [found["ucbvi", seed].same for seed in (0, 1)] == [True, True]
     assert [found["psrl", seed].difference for seed in (0, 1)] == pytest.approx([1e-3, 1e-3], rel=0.01)
-    words = ["reproduce", NAME, "--check", "--cells", "4", "--results", str(committed), "--json"]
+    words = ["check", NAME, "--cells", "4", "--results", str(committed), "--json"]
     assert main(words) == 1
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert sum(not cell["same"] for cell in cells) == 2
@@ -70,7 +69,7 @@ def forget(place):
 def test_every_run_is_checked_and_what_is_equal_gets_the_fingerprint_of_today(committed, monkeypatch, capsys):
     forget(committed / NAME)
     assert currency(NAME, committed).before == ("psrl", "ucbvi")
-    words = ["reproduce", NAME, "--check", "--every", "--cells", "1", "--results", str(committed), "--json"]
+    words = ["check", NAME, "--every", "--cells", "1", "--results", str(committed), "--json"]
     assert main([*words, "--stamp"]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["run"] for cell in cells] == ["psrl", "ucbvi"]
@@ -91,7 +90,7 @@ def test_a_run_that_differs_is_stamped_as_stale_and_not_as_current(committed):
     regret = table.column("regret").to_numpy().copy()
     regret[table.column("run").to_numpy(zero_copy_only=False) == "psrl"] *= 1.001
     pq.write_table(table.set_column(4, "regret", pa.array(regret)), path)
-    words = ["reproduce", NAME, "--check", "--every", "--cells", "1", "--results", str(committed), "--stamp"]
+    words = ["check", NAME, "--every", "--cells", "1", "--results", str(committed), "--stamp"]
     assert main(words) == 1
     found = currency(NAME, committed)
     assert found.current == ("ucbvi",)
@@ -104,7 +103,7 @@ def test_a_check_that_was_broken_off_goes_on_with_what_nobody_knows_yet(committe
     content = json.loads((committed / NAME / "cells.json").read_text())
     content["runs"][0]["seconds"] = 2.0 * content["runs"][1]["seconds"] + 1.0
     (committed / NAME / "cells.json").write_text(json.dumps(content))
-    words = ["reproduce", NAME, "--check", "--unknown", "--cells", "1", "--results", str(committed), "--stamp"]
+    words = ["check", NAME, "--unknown", "--cells", "1", "--results", str(committed), "--stamp"]
     real, done = rechecking.stamp, []
 
     def once(*given, **options):
@@ -143,8 +142,8 @@ def test_runs_of_one_name_in_several_worlds_are_told_apart(tmp_path, monkeypatch
 
 
 def test_stamps_need_a_check(capsys):
-    assert main(["reproduce", NAME, "--stamp"]) == 2
-    assert "--check" in capsys.readouterr().err
+    assert main(["check", "--stamp"]) == 2
+    assert "the name of a result" in capsys.readouterr().err
 
 
 def read(committed):

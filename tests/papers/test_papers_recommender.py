@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.papers.cases.recommender import large_runs, runs, table
-from tacit.papers.cases.recommender_package import difference
-from tacit.papers.cases.recommender_package import table as in_package
-from tacit.papers.recheck import recheck
+from papers.cases.recommender import large_runs, runs, table
+from papers.cases.recommender_package import difference
+from papers.cases.recommender_package import table as in_package
+from papers.recheck import recheck
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,9 @@ def test_the_design_is_that_of_the_page():
     assert [(run.config.trust, run.config.epsilon) for run in small] == [("none", None), *private]
     assert [(run.config.trust, run.config.epsilon) for run in large] == [("central", 1.0), ("shuffle", 1.0)]
     assert {run.config.baseline for run in (*small, *large)} == {"interest"}
-    assert {run.config.environment for run in (*small, *large)} == {"gymnasium:tacit/Watching-v0,evaluation=10000"}
+    assert {run.config.environment for run in (*small, *large)} == {
+        "gymnasium:papers.worlds:tacit/Watching-v0,evaluation=10000"
+    }
     assert all(run.config.because is not None for run in (*small[1:], *large))
 
 

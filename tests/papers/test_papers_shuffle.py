@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.bai2024shuffle import elimination
+from papers.bai2024shuffle.experiments import ablation_runs, complete_stages, constant_runs, growth_runs
+from papers.catalogue import EXPERIMENTS, title_of
+from papers.garcelon2021local import amplification, bound, noise, sizes
+from papers.redraw import redraw
+from papers.thinning import thin
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput
 from tacit.learners.sdp_pe import SDPPE, Rules, stage_lengths, xi
-from tacit.papers.bai2024shuffle import elimination
-from tacit.papers.bai2024shuffle.experiments import ablation_runs, complete_stages, constant_runs, growth_runs
-from tacit.papers.catalogue import EXPERIMENTS, title_of
-from tacit.papers.garcelon2021local import amplification, bound, noise, sizes
-from tacit.papers.redraw import redraw
-from tacit.papers.thinning import thin
 from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
@@ -154,14 +154,14 @@ def test_figures_say_what_they_reproduce_and_are_drawn_again_from_rows(tmp_path,
     assert all(title_of(name, "paper").startswith("Reproduction of ") for name in EXPERIMENTS if "/fig" in name)
     config = RunConfig(environment="random-mdp:seed=3", learner="uniform", episodes=60, seeds=(0, 1), checkpoints=10)
     runs = (Run(label="uniform", config=config),)
-    from tacit.papers import catalogue
+    from papers import catalogue
 
     monkeypatch.setitem(catalogue.EXPERIMENTS, "toy/again", catalogue.Experiment(summary="toy", runs=lambda _: runs))
     made = run_comparison(runs, name="toy/again", out=tmp_path / "runs", command="none", workers=1)
     thin(tmp_path / "runs", tmp_path / "toy" / "again")
     (drawn,) = redraw("toy/again", tmp_path)
     assert drawn.is_file()
-    from tacit.papers.redraw import committed_results
+    from papers.redraw import committed_results
 
     # A figure of other numbers is painted from the file that it wrote beside itself, without its rows.
     place = tmp_path / "bai2024shuffle" / "constants"

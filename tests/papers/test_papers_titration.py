@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.environments.glucose.titration import TEXTBOOK
-from tacit.papers.cases import titration_budget
-from tacit.papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
-from tacit.papers.cases.titration_measures import measure, table, weeks_of
+from papers.cases import titration_budget
+from papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
+from papers.cases.titration_measures import measure, table, weeks_of
+from papers.glucose.titration import TEXTBOOK
 from tacit.policies import DeterministicPolicy
 from tacit.runs.trial_result import TrialResult
 from tacit.runs.trial_size import trial_size

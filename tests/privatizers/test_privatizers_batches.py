@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 from contract_calls import shown
@@ -12,7 +14,7 @@ from contract_calls import shown
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.composition import epsilon_of, pure_epsilon_of
 from tacit.accounting.events import LaplaceEvent
-from tacit.accounting.schema import certificate_schema, violations
+from tacit.accounting.schema import certificate_schema
 from tacit.checks.conformance import check_privatizer
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
@@ -207,4 +209,4 @@ def test_the_curve_covers_the_batches_of_every_kind_at_every_delta(learner):
     again = Certificate.from_dict(certificate.to_dict())
     assert again == certificate
     assert again.derived() == certificate
-    assert violations(certificate.to_dict(), certificate_schema()) == []
+    jsonschema.validate(json.loads(json.dumps(certificate.to_dict())), certificate_schema())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from study_fakes import REHEARSAL
 
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SimulationNoise
-from tacit.service.sealing.hpke import SecretKey
+from tacit.runs.signature import canonical, new_keys, sign
+from tacit.service.sealing.documents import FORMAT, VERSION, entry
+from tacit.service.sealing.hpke import SUITE, SecretKey
 from tacit.service.sealing.messages import seal_body
 from tacit.study.bundle import Bundle
 from tacit.study.design import plan_study
@@ -23,6 +28,18 @@ def design(stages: int = 3, target: int = 8, **more: Any) -> Any:
     sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 12.0, "delta": 1e-3}
     chosen = {**sizes, "learner": "sdp-bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
     return plan_study(**chosen)
+
+
+def documents(learner: SecretKey, mixer: SecretKey | None = None, of: Any = None) -> dict[str, bytes]:
+    """Keys documents of these keys, signed by keys that nobody has pinned: what a plan of a sealed stage needs."""
+    found, plain = {}, {"format": FORMAT, "version": VERSION, "suite": SUITE, "serial": 1}
+    plain["study"] = (design() if of is None else of).digest
+    with tempfile.TemporaryDirectory() as folder:
+        for party, key in (("learner", learner), ("mixer", mixer)):
+            if key is not None:
+                content = {**plain, "party": party, "keys": [entry(key.public, "active")]}
+                found[party] = canonical(sign(content, new_keys(Path(folder) / party)[0]))
+    return found
 
 
 def channel() -> Any:
@@ -65,7 +82,7 @@ def answers(bundle: bytes, seed: int) -> list[bytes]:
     rng = np.random.default_rng([seed, asked["stage"]])
     found = []
     for _ in range(asked["target"]):
-        device = Device(noise=SimulationNoise(rng), coins=rng)
+        device = Device(**REHEARSAL, noise=SimulationNoise(rng), coins=rng)
         device.accept(bundle)
         life = {
             "states": rng.integers(0, 2, 3).tolist(),

@@ -7,6 +7,7 @@ stamp to every release, so that two draws are never equal.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -27,6 +28,8 @@ from tacit.study.bundle import Bundle
 from tacit.study.channels import CHANNELS
 from tacit.study.parts import NOWHERE
 
+REHEARSAL: dict[str, Any] = {"cap": math.inf, "floor": 1, "key": None}
+"""A device of no person's own limits."""
 COVER = 0xFFFFFFFF
 MARK = b"a body's end"
 """So that what is left of a body can be found in a file."""

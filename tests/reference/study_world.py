@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from study_fakes import body_of
+from study_fakes import REHEARSAL, body_of
 
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -64,7 +64,7 @@ class HandsOverFirst(Collector):
 
 def answer(place: Path, bundle: bytes, label: int) -> bytes:
     """The report of one person, frozen on a device of its own."""
-    device = Device(place / "devices" / str(label))
+    device = Device(place / "devices" / str(label), **REHEARSAL)
     found = device.accept(bundle)
     steps, states, actions = found["horizon"], len(found["states"]), len(found["actions"])
     trajectory = {
@@ -134,7 +134,7 @@ def audit(place: Path, design: Any, databases: Any = SqliteDatabase) -> dict[str
     for line in log.read("view"):
         release = Release.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])
-        unpaid += draws.get(release.head.number) != release.head.digest.hex()
+        unpaid += draws.get(release.charge.number) != release.charge.digest.hex()
         uncommitted += line["digest"] not in commits
     sent = [bytes.fromhex(line["body"]) for line in log.read("acknowledged")]
     raw = b"".join(path.read_bytes() for path in sorted((place / "collector").iterdir()))

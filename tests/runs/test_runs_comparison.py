@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tacit
+from papers import catalogue
+from papers.catalogue import EXPERIMENTS, Experiment
 from tacit.errors import InvalidInput, UnknownName
-from tacit.papers import catalogue
-from tacit.papers.catalogue import EXPERIMENTS, Experiment
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.files import read_comparison
@@ -173,20 +173,20 @@ def test_reproduce_runs_what_is_missing_draws_and_then_does_nothing(tmp_path, mo
 
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {"tiny/one": Experiment(summary="small", runs=tiny)})
     told: list[str] = []
-    first = tacit.reproduce("tiny/one", out=tmp_path / "out", workers=1, notify=told.append)
+    first = catalogue.reproduce("tiny/one", out=tmp_path / "out", workers=1, notify=told.append)
     assert (first.name, first.scale, len(first)) == ("tiny/one", "smoke", 2)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.p*")}
     assert tmp_path / "out" / "regret.png" in before
     told.clear()
-    tacit.reproduce("tiny/one", out=tmp_path / "out", workers=1, notify=told.append)
+    catalogue.reproduce("tiny/one", out=tmp_path / "out", workers=1, notify=told.append)
     assert told[0].endswith("holds all 2 runs already, finished: nothing to do")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.p*")} == before
     with pytest.raises(InvalidInput, match="another"):
-        tacit.reproduce("tiny/one", scale="paper", out=tmp_path / "out", workers=1)
+        catalogue.reproduce("tiny/one", scale="paper", out=tmp_path / "out", workers=1)
     with pytest.raises(UnknownName, match="did you mean 'tiny/one'"):
-        tacit.reproduce("tiny/on", out=tmp_path / "x")
+        catalogue.reproduce("tiny/on", out=tmp_path / "x")
     with pytest.raises(UnknownName, match="unknown scale"):
-        tacit.reproduce("tiny/one", scale="huge", out=tmp_path / "x")  # type: ignore[arg-type]
+        catalogue.reproduce("tiny/one", scale="huge", out=tmp_path / "x")  # type: ignore[arg-type]
 
 
 class _Page(HTMLParser):

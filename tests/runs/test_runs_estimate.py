@@ -1,4 +1,4 @@
-"""Dry runs: time, memory, noise and certificate without a run; and the refusal where memory will not do."""
+"""Dry runs: memory, noise and certificate without a run; and the refusal where memory will not do."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ from tacit import memory
 from tacit.cli import main
 from tacit.environments import registry
 from tacit.errors import InvalidInput
-from tacit.learners.rarely import rare_schedule
-from tacit.protocol import Totals
-from tacit.released.batches import BatchQuery
-from tacit.released.returns import ReturnQuery
 from tacit.runs import estimate as module
-from tacit.runs import pilot as pilots
 from tacit.runs import runner, schedule
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.estimate import BASE, SHARE, estimate, memory_of
-from tacit.runs.pilot import Pilot
 
 CENTRAL = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
-RTS = {"environment": "riverswim", "learner": "ldp-rts", "episodes": 5000, "seeds": (0,), "trust": "local",
-       "epsilon": 1.0, "delta": 0.0}  # fmt: skip
 PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
 RUN = ["run", "--environment", "riverswim", "--learner", "ucbvi", "--episodes", "3000", "--seeds", "2", *PRIVATE]
 
@@ -46,7 +38,7 @@ def test_a_dry_run_says_everything_and_writes_nothing(capsys, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert main([*RUN, "--dry-run", "--out", "run"]) == 0
     out = capsys.readouterr().out
-    for word in ("time: about", "memory: about", "noise (standard deviation): transitions", "The claim is true"):
+    for word in ("memory: about", "noise (standard deviation): transitions", "The claim is true"):
         assert word in out
     assert "regret" not in out
     assert list(tmp_path.iterdir()) == []
@@ -60,8 +52,6 @@ def test_a_dry_run_as_json_agrees_with_the_run(capsys, no_run):
     assert found["noise"] == parts.privatizer.noise_std()
     assert found["certificate"] == json.loads(json.dumps(parts.certificate.to_dict()))
     assert (found["processes"], found["memory"]) == (1, memory_of(parts))
-    assert found["seconds"] > 0.0
-    assert found["pilot"] == 500
 
 
 def test_learners_in_stages_have_an_estimate_too():
@@ -69,49 +59,7 @@ def test_learners_in_stages_have_an_estimate_too():
         RunConfig(environment="riverswim", episodes=5000, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6)
     )
     assert found.config.learner.startswith("bucb")
-    assert found.seconds is not None
     assert found.noise == assemble(found.config).privatizer.noise_std()
-
-
-def test_a_short_run_is_its_own_pilot():
-    given = {"environment": "riverswim", "learner": "bucb", "episodes": 50, "seeds": (0,)}
-    assert estimate(RunConfig(**given)).pilot == 50
-
-
-def test_a_pilot_of_a_learner_that_plans_rarely_has_rounds_of_three_sizes(monkeypatch):
-    seen = []
-
-    def begin(parts, learner, episodes, clock):
-        seen.append(learner.fewest)
-        clock.done, clock.cpu = [0, 1, 2], [0.0, 9.0, 9.0 + {1: 1.0, 70: 2.0, 4969: 12.0}[learner.fewest]]
-        clock.compiled = [0.0, 0.0, 0.0]
-        return True
-
-    monkeypatch.setattr(pilots, "_is_given_up", begin)
-    config = RunConfig(environment="riverswim", learner="psrl:replan=rarely", episodes=1_000_000, seeds=(0,))
-    found = pilots.pilot(assemble(config), config)
-    sizes = rare_schedule(1_000_000)
-    assert seen == [1, 70, int(sizes.max())]
-    # t(1) = 1, t(70) = 2, t(4969) = 12, and lines between them
-    assert found.seconds == pytest.approx(np.interp(sizes, [1, 70, 4969], [1.0, 2.0, 12.0]).sum())
-
-
-def test_pilots_follow_what_a_learner_asks_for():
-    sizes = np.array([10, 20, 40, 80])
-    seen = np.array([1.0, 2.0])
-    batches = np.array([5.0, 9.0, 2 + 4, 2 + 9])  # 2 + i², once they look at what was before
-    assert pilots.extrapolated(batches, np.ones(6), BatchQuery) == pytest.approx(31.0 + (2 + 16) + (2 + 25))
-    assert pilots.extrapolated(seen, sizes, ReturnQuery) == pytest.approx(15.0)  # twice the users, twice the time
-    assert pilots.extrapolated(seen, sizes, Totals) == pytest.approx(7.0)
-    assert pilots.schedule(assemble(RunConfig(**RTS)).learner, 5000, last=7).sum() == 5000
-
-
-def test_rounds_that_compile_count_like_the_others():
-    clock = pilots._Clock(done=[0, 1, 2, 3], cpu=[0.0, 7.0, 8.0, 10.0], compiled=[0.0, 6.5, 6.5, 6.5])
-    assert clock.took.tolist() == [1.5, 1.0, 2.0]
-    only = pilots._Clock(done=[0], cpu=[-100.0], compiled=[-99.0])
-    only(1)  # a hundred seconds of compilation are no reason to give up
-    assert not only.clean.any()
 
 
 @pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=rarely", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])
@@ -119,7 +67,6 @@ def test_every_kind_of_learner_is_refused_before_the_run_where_memory_will_not_d
     kinds = {"dp-pg": CENTRAL, "ldp-rts": {"trust": "local", "epsilon": 1.0, "delta": 0.0}}
     config = RunConfig(environment="riverswim", learner=learner, episodes=5000, seeds=(0, 1), **kinds.get(learner, {}))
     needed = memory_of(assemble(config))
-    monkeypatch.setattr(module, "pilot", lambda *_: Pilot(seconds=1.0, users=1))
     monkeypatch.setattr(module, "available_memory", lambda: int(2 * needed / SHARE) + 2)
     assert estimate(config, workers=2).memory == needed
     module.require_memory([(config, needed)], workers=2)

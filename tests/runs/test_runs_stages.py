@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from papers.catalogue import EXPERIMENTS
 from tacit.errors import InvalidInput, NotSupported
-from tacit.papers.catalogue import EXPERIMENTS
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import load
 from tacit.runs.config import RunConfig, as_seeds

@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 
 import tacit
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.wording import SIMULATION
 from tacit.cli import main
 from tacit.data.arms import as_one_step
 from tacit.environments.tabular import TabularMDP
@@ -141,6 +143,18 @@ def test_people_who_come_again_are_added_up():
     assert 0.5 < again.certificate.epsilon <= 1.0
     assert again.certificate.delta == 2e-6
     assert len(again.certificate.events) == len(result.certificate.events) + len(fresh.certificate.events)
+    # Simulated noise protects nobody, whoever comes again.
+    for found in (result, fresh, again):
+        assert found.certificate.statement.startswith(SIMULATION)
+        assert not found.certificate.release
+    terms = again.certificate.terms
+    assert (terms.noise, terms.sizes["episodes"]) == ("simulation", 300)
+    assert Certificate.from_dict(again.certificate.to_dict()) == again.certificate
+    secure = replace(fresh.certificate, terms=replace(fresh.certificate.terms, noise="secure"))
+    assert composed(secure, secure).release
+    assert not composed(result.certificate, secure).release
+    with pytest.raises(NotSupported, match="where its noise comes from"):
+        composed(replace(result.certificate, terms=None), secure)
     with pytest.raises(InvalidInput, match="need the run"):
         tacit.trial("always 1", environment=COIN, users=50, people="same", **CLAIMS["local"])
     nobody = make_arms(users=(9,), **CLAIMS["none"]).certificate()

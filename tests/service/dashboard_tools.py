@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from device_tools import LIVED, design_of
+from study_fakes import REHEARSAL
 
 from tacit.service.dashboard.access import READER, WRITER
 from tacit.service.dashboard.serving import dashboard_party
@@ -30,7 +31,7 @@ def report(study: Study, collector: Collector, people: range) -> list[bytes]:
     stage = int(Bundle.parse(bundle)["stage"])
     made = []
     for number in people:
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(bundle)
         made.append(device.report(LIVED))
         assert collector.add(made[-1], person(stage, number)) == "counted"

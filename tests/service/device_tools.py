@@ -60,7 +60,7 @@ class FakeShuffler:
         pairs = {who: new_keys(place / "keys" / who) for who in ("learner", "shuffler")}
         self.pins = Pins(learner=pairs["learner"][1], shuffler=pairs["shuffler"][1])
         self.signs = {who: pair[0] for who, pair in pairs.items()}
-        self.study = Study.new(place / "study", design, key=pairs["learner"][0], seed=1)
+        self.study = Study.new(place / "study", design, key=pairs["learner"][0], seed=1, sealed=int(trust == "shuffle"))
         self.collector = Collector.new(place / "collector", design, learner=pairs["learner"][1])
         digest = bytes.fromhex(design.digest)
         self.rings = {who: Keyring.new(place / "rings" / who, party=who, study=digest) for who in pairs}
@@ -76,16 +76,17 @@ class FakeShuffler:
 
     def next_stage(self) -> None:
         """Plan the next stage; the sealed ones are opened by the tests themselves."""
-        self.bundle = self.study.plan()
+        self.bundle = self.study.plan(
+            {"learner": self.rings["learner"].document(self.signs["learner"])} if self.sealed else None
+        )
         if not self.sealed:
             self.collector.open(self.bundle)
-        for who, ring in self.rings.items():
-            self.documents[who] = ring.document(self.signs[who])
+        self.documents["shuffler"] = self.rings["shuffler"].document(self.signs["shuffler"])
 
     def rotate(self, who: str) -> None:
         """Rotate the keys of a party and publish them."""
         self.rings[who].rotate(NOW, grace=600)
-        self.documents[who] = self.rings[who].document(self.signs[who])
+        self.documents["shuffler"] = self.rings["shuffler"].document(self.signs["shuffler"])
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         """One answer."""

@@ -109,7 +109,7 @@ def test_a_mixer_stands_in_the_row(tmp_path):
             ward.until_open(stage)
             for credential in people[12 * stage :][:12]:
                 urls = {"shuffler": ward.public("shuffler"), "issuer": ward.public("issuer")}
-                device = RemoteDevice(None, **urls, pins=ward.pins, credential=credential)
+                device = RemoteDevice(None, **urls, pins=ward.pins, credential=credential, cap=99.0, floor=1)
                 device.refresh()
                 device.report(LIVED)
                 assert device.send(within=60.0) == "counted"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import httpx
 import numpy as np
 import pytest
 from device_tools import LIVED, NOW, FakeShuffler, problem
+from token_tools import HandMade
 
-from tacit.errors import InvalidInput
+from tacit.errors import BudgetSpent, InvalidInput
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.device import WAITING, Pins, RemoteDevice
-from tacit.service.device_state import STATE, DeviceState, keep, recall
 from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info
+from tacit.service.sealing.hpke import inner_info, mixer_info
+from tacit.service.sealing.keyring import Keyring
 from tacit.service.sending import FINAL, Backoff, understood
+from tacit.study.device_state import STATE
 from tacit.study.wire import Report
 
 TRUSTS = ("central", "shuffle", "local")
@@ -78,8 +82,7 @@ def test_what_was_answered_is_not_sent_again_and_leaves_the_disk(shuffler_of, tm
     assert shuffler.device(tmp_path / "device").send() == "counted"
     assert len(shuffler.envelopes) == 1
     kept = json.loads((tmp_path / "device" / STATE).read_text())
-    assert (kept["report"], kept["envelope"], kept["answer"]) == ("", "", "counted")
-    assert json.loads((tmp_path / "device" / "device.json").read_text())["report"] == ""
+    assert (kept["plain"], kept["report"], kept["envelope"], kept["answer"]) == ("", "", "", "counted")
 
 
 FAULTS = {
@@ -179,7 +182,7 @@ def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_pat
     device = shuffler.device(tmp_path / "device", noise=seeded())
     device.refresh()
     with monkeypatch.context() as crash:
-        crash.setattr("tacit.service.device.keep", _crash)
+        crash.setattr(RemoteDevice, "_sealed", _crash)
         with pytest.raises(KeyboardInterrupt):
             device.report(LIVED)
     drawn = Report.parse(device.core.sent())
@@ -191,7 +194,7 @@ def test_a_crash_between_noise_and_seal_draws_nothing_again(shuffler_of, tmp_pat
     assert trust == "shuffle" or sent.body == drawn.body
 
 
-def _crash(*_):
+def _crash(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -209,7 +212,7 @@ def test_nothing_is_sent_that_could_not_be_frozen(shuffler_of, tmp_path, monkeyp
     device = shuffler.device(tmp_path / "device")
     device.refresh()
     with monkeypatch.context() as full:
-        full.setattr("tacit.service.device_state.write_whole", _disk_full)
+        full.setattr("os.replace", _disk_full)
         with pytest.raises(InvalidInput, match="cannot write"):
             device.report(LIVED)
         with pytest.raises(InvalidInput, match="must be frozen"):
@@ -227,7 +230,7 @@ def test_a_crash_after_the_answer_is_answered_again(shuffler_of, tmp_path, monke
     shuffler = shuffler_of("central")
     device = reported(shuffler.device(tmp_path / "device"))
     with monkeypatch.context() as crash:
-        crash.setattr("tacit.service.device.keep", _crash)
+        crash.setattr("tacit.study.device.keep", _crash)
         with pytest.raises(KeyboardInterrupt):
             device.send()
     assert shuffler.device(tmp_path / "device").send() == "again"
@@ -242,6 +245,83 @@ def test_cover_reports_have_the_length_of_real_ones(shuffler_of):
         cover.refresh()
         cover.cover()
         assert len(real.kept.envelope) == len(cover.kept.envelope)
+
+
+# counted before it leaves
+
+
+@pytest.mark.parametrize("word", ["full", "late", "twice"])
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_refused_message_is_counted_by_the_device(shuffler_of, tmp_path, trust, word):
+    """The attack: refuse what a person sends, and ask again in the next stage; the claim is for one report."""
+    shuffler = shuffler_of(trust)
+    device = reported(shuffler.device(tmp_path / "device"))
+    shuffler.faults = [problem(409, word)]
+    assert device.send() == word
+    if trust != "shuffle":
+        shuffler.collector.void()
+    shuffler.study.void()
+    shuffler.next_stage()
+    again = shuffler.device(tmp_path / "device")
+    assert again.refresh()["stage"] == 1
+    # The same slot is asked for again: a trusted collector released nothing of the first stage. Messages have left.
+    assert again.asks == (trust != "local")
+    if trust == "local":
+        for send in (lambda: again.report(LIVED), again.cover, again.join):
+            with pytest.raises(BudgetSpent, match="at most 1 times"):
+                send()
+        assert len(shuffler.envelopes) == 1
+    else:
+        again.report(LIVED)
+        assert again.send() == "counted"
+
+
+def test_two_devices_on_one_directory_send_one_report(shuffler_of, tmp_path):
+    for trust in TRUSTS:
+        shuffler = shuffler_of(trust)
+        one, two = (shuffler.device(tmp_path / trust / "device") for _ in range(2))
+        one.refresh()
+        two.refresh()
+        one.report(LIVED)
+        two.report({**LIVED, "rewards": [1.0, 0.0]})
+        assert one.kept == two.kept
+        assert (one.send(), two.send()) == ("counted", "again" if trust != "shuffle" else "counted")
+        assert len(set(shuffler.envelopes)) == 1
+        two.cover()
+        assert two.send() == two.answer
+        assert len(shuffler.envelopes) == 2
+
+
+def test_an_older_copy_of_a_directory_gets_no_token(shuffler_of, tmp_path):
+    """With an issuer nothing leaves a device that was restored from a backup: tokens are asked for once per stage."""
+    shuffler = shuffler_of("local")
+    issuer = HandMade(tmp_path / "issuer", study=shuffler.digest)
+    issuer.open(0)
+    asked = []
+
+    def answer(request):
+        if request.url.host == "issuer":
+            asked.append(request.read())
+            known = asked[-1] == asked[0]
+            return httpx.Response(201, content=issuer.reply(asked[0])) if known else problem(409, "twice")
+        if request.url.path == "/v1/keys/issuer":
+            return httpx.Response(200, content=issuer.document)
+        if request.url.path == "/v1/reports":
+            shuffler.faults = [httpx.Response(201, json={"report": "counted"})]
+        return shuffler.answer(request)
+
+    pins = Pins(learner=shuffler.pins.learner, shuffler=shuffler.pins.shuffler, issuer=issuer.public)
+    person = {"name": None, "credential": "secret", "issuer": "http://issuer", "pins": pins}
+    person["over"] = httpx.Client(transport=httpx.MockTransport(answer))
+    device = shuffler.device(tmp_path / "device", **person)
+    device.refresh()
+    shutil.copytree(tmp_path / "device", tmp_path / "backup")
+    device.report(LIVED)
+    assert device.send() == "counted"
+    restored = shuffler.device(tmp_path / "backup", **person)
+    restored.report(LIVED)
+    assert restored.send() == "twice"
+    assert (len(asked), len(shuffler.envelopes)) == (2, 1)
 
 
 # keys
@@ -277,42 +357,116 @@ def test_an_unknown_key_without_a_new_one_is_waited_out(shuffler_of, tmp_path):
 
 def test_serials_do_not_go_back(shuffler_of, tmp_path):
     shuffler = shuffler_of("shuffle")
-    old = dict(shuffler.documents)
+    old, first = dict(shuffler.documents), json.loads(shuffler.bundle)
     shuffler.rotate("learner")
     shuffler.rotate("shuffler")
+    shuffler.study.void()
+    shuffler.next_stage()
     device = shuffler.device(tmp_path / "device")
     device.refresh()
-    for who in ("learner", "shuffler"):
-        newest = shuffler.documents[who]
-        shuffler.documents[who] = old[who]
+    good = (shuffler.bundle, dict(shuffler.documents))
+    back = resigned(shuffler, stage=2, previous=device.bundle.digest, keys=first["keys"])
+    for bundle, documents in ((good[0], old), (back, good[1])):
+        shuffler.bundle, shuffler.documents = bundle, documents
         for one in (device, shuffler.device(tmp_path / "device")):
+            before = dict(one.kept.documents)
             with pytest.raises(InvalidInput, match="serial of at least 2"):
                 one.refresh()
-            assert one.kept.documents[who] == newest.decode()
-        shuffler.documents[who] = newest
+            assert (one.kept.documents, one.bundle["stage"]) == (before, 1)
+    shuffler.bundle, shuffler.documents = good
     device.refresh()
+
+
+def resigned(shuffler, **changed):
+    """The bundle of the stage with other entries (None: without it), signed by the learner."""
+    content = {**json.loads(shuffler.bundle), **changed}
+    return canonical(sign({name: x for name, x in content.items() if name != "keys" or x}, shuffler.signs["learner"]))
 
 
 def test_keys_are_believed_only_from_their_own_party(shuffler_of, tmp_path):
     shuffler = shuffler_of("shuffle")
-    good = dict(shuffler.documents)
-    forged = canonical(sign(json.loads(good["learner"]), new_keys(tmp_path / "forger")[0]))
-    changed = good["learner"].replace(b'"state":"pending"', b'"state":"expired"')
-    for document, words in (
-        (forged, "signed"),
-        (changed, "signed"),
-        (good["shuffler"], "those of the learner"),
-        (b"{}", "entries"),
-        (b"<html>", "JSON"),
+    learner = json.loads(shuffler.bundle)["keys"]["learner"]
+    expired = [{**key, "state": "expired"} if key["state"] == "pending" else key for key in learner["keys"]]
+    forged = sign(learner, new_keys(tmp_path / "forger")[0])
+    device = shuffler.device(tmp_path / "device")
+    for keys, words in (
+        ({"learner": forged}, "signed"),
+        ({"learner": {**learner, "keys": expired}}, "signed"),
+        ({"learner": json.loads(shuffler.documents["shuffler"])}, "those of the learner"),
+        ({"learner": {}}, "entries"),
+        ({"learner": [learner]}, "keys must be those of learner"),
+        ({"mixer": learner}, "keys must be those of learner"),
+        ({"learner": learner, "mixer": learner}, "the keys of learner for its stage, got 'learner and mixer'"),
+        (None, "the keys of learner for its stage, got 'none'; plan the stage with them; one that tacit 0.8 planned"),
     ):
-        shuffler.documents["learner"] = document
-        device = shuffler.device(tmp_path / "device")
+        good, shuffler.bundle = shuffler.bundle, resigned(shuffler, keys=keys)
         with pytest.raises(InvalidInput, match=words):
             device.refresh()
-        assert "learner" not in device.kept.documents
-        with pytest.raises(InvalidInput, match="keys of the learner"):
-            device.report(LIVED)
+        shuffler.bundle = good
+        assert (device.bundle, "learner" in device.kept.documents) == (None, False)
     assert shuffler.envelopes == []
+    device.refresh()
+
+
+def test_a_bundle_of_0_8_that_was_accepted_before_is_not_answered(shuffler_of, tmp_path):
+    shuffler = shuffler_of("shuffle")
+    device = shuffler.device(tmp_path / "device")
+    device.refresh()
+    old = shuffler.device(tmp_path / "old")
+    old.core.accept(resigned(shuffler, keys=None))
+    old.kept = device.kept
+    with pytest.raises(InvalidInput, match="got 'none'; plan the stage with them"):
+        old.report(LIVED)
+    assert (old.core.kept["report"], shuffler.envelopes) == (None, [])
+
+
+def test_with_a_pinned_mixer_its_own_key_stands_in_the_bundle(shuffler_of, tmp_path):
+    """A learner that names a key of its own in the mixer's place is refused, and so is one that names none."""
+    shuffler = shuffler_of("shuffle")
+    sign_by, pinned = new_keys(tmp_path / "mixer")
+    ring = Keyring.new(tmp_path / "ring", party="mixer", study=shuffler.digest)
+    device = shuffler.device(None, pins=replace(shuffler.pins, mixer=pinned))
+    learner = json.loads(shuffler.bundle)["keys"]["learner"]
+    good = shuffler.bundle
+    for signer, words in ((shuffler.signs["learner"], "signed by another key"), (None, "got 'learner'")):
+        keys = {} if signer is None else {"mixer": json.loads(ring.document(signer))}
+        shuffler.bundle = good
+        shuffler.bundle = resigned(shuffler, keys={"learner": learner, **keys})
+        with pytest.raises(InvalidInput, match=words):
+            device.refresh()
+    shuffler.bundle = resigned(shuffler, keys={"learner": learner, "mixer": json.loads(ring.document(sign_by))})
+    reported(device).send()
+    body = Report.parse(shuffler.reports[-1]).body
+    outer = ring.secret(ring.active).opener(mixer_info(shuffler.digest, 0, ring.active))
+    assert all(outer(body[start : start + 98]) is not None for start in range(0, len(body), 98))
+
+
+def test_a_rotation_while_a_stage_is_open_tells_the_learner_nothing(shuffler_of):
+    """One report, a rotation, 99 more: the key that was active first opened exactly the messages of the first device.
+
+    Now every device seals to the key in the bundle, whatever the learner rotates to, and the next key comes with the
+    next stage.
+    """
+    shuffler = shuffler_of("shuffle")
+    ring, keys = shuffler.rings["learner"], {}
+
+    def opened_by(key, body, stage):
+        opener = key.opener(inner_info(shuffler.digest, stage, key.id))
+        return sum(opener(body[start : start + 50]) is not None for start in range(0, len(body), 50))
+
+    for stage in range(2):
+        for number in range(100 if stage == 0 else 2):
+            assert reported(shuffler.device(None, name=f"person {number}")).send() == "counted"
+            keys |= ring.secrets(NOW)
+            if number == 0:
+                shuffler.rotate("learner")
+        bodies = [Report.parse(report).body for report in shuffler.reports]
+        shuffler.reports.clear()
+        found = {name: {opened_by(key, body, stage) * 50 == len(body) for body in bodies} for name, key in keys.items()}
+        assert sorted(map(sorted, found.values())) == [[False]] * (len(found) - 1) + [[True]]
+        shuffler.study.void()
+        shuffler.next_stage()
+    assert len(keys) == 4
 
 
 def test_keys_that_cannot_be_fetched_now_are_used_as_they_were(shuffler_of, tmp_path, monkeypatch):
@@ -434,17 +588,6 @@ def test_credentials_and_names_stand_in_the_place_of_a_token(shuffler_of):
             device.kept.envelope, study=shuffler.digest, keys=shuffler.rings["shuffler"].secrets(NOW)
         )
         assert opened.token == badge
-
-
-def test_states_on_the_disk_are_exact(tmp_path):
-    state = DeviceState(documents={"learner": "x"}, tag="t", stage=3, report=b"r", envelope=b"e", answer="")
-    keep(tmp_path, state)
-    assert recall(tmp_path) == state
-    assert recall(tmp_path / "none") == DeviceState()
-    (tmp_path / STATE).write_text('{"version": 2}')
-    with pytest.raises(InvalidInput, match="this version"):
-        recall(tmp_path)
-    assert "documents" not in repr(state)
 
 
 def test_waiting_doubles_up_to_its_end():

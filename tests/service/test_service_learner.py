@@ -218,7 +218,9 @@ async def _rotating(parties, names):
     rings = [Keyring(parties.home(who) / "sealing") for who in ("shuffler", "learner")]
     url = parties.public("shuffler")
     devices = [
-        RemoteDevice(None, shuffler=url, pins=parties.pins, name=name, backoff=Backoff(first=0.05, most=1.0))
+        RemoteDevice(
+            None, shuffler=url, pins=parties.pins, name=name, cap=99.0, floor=1, backoff=Backoff(first=0.05, most=1.0)
+        )
         for name in names
     ]
     async with async_client(4, headers=agent) as over:

@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import numpy as np
 import pytest
 import sealed_world as world
 from study_world import fast_directory
+from token_tools import HandMade
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import canonical, new_keys, sign
@@ -52,10 +54,10 @@ def made(place):
     collector = Collector.new(
         place / "collector", design, noise="simulation", seed=4, sealed=2, key=keys["shuffler"][0]
     )
-    bundle = study.plan()
+    mixer_key = ring.secrets(0.0)[ring.active]
+    bundle = study.plan(world.documents(LEARNER, mixer_key))
     collector.open(bundle)
     plain = world.answers(bundle, 0)
-    mixer_key = ring.secrets(0.0)[ring.active]
     sent = [(world.sealed_report(one, LEARNER, mixer_key), f"person {i}") for i, one in enumerate(plain)]
     assert set(collector.add_many(sent)) == {"counted"}
     collector.close()
@@ -69,7 +71,9 @@ def made(place):
         ring=ring,
         design=design,
         place=place,
-        mixer=Mixer(place / "mixer", design, ring=ring, key=keys["mixer"][0], shuffler=keys["shuffler"][1]),
+        mixer=Mixer(
+            place / "mixer", design, ring=ring, key=keys["mixer"][0], shuffler=keys["shuffler"][1], issuer=None
+        ),
         batch=collector.batch_file(0),
     )
 
@@ -106,6 +110,7 @@ def test_asked_again_the_same_bytes_and_another_release_is_refused(made):
         ring=made.ring,
         key=made.keys["mixer"][0],
         shuffler=made.keys["shuffler"][1],
+        issuer=None,
     )
     assert again.mix(0, made.release) == data
     assert again.batch(0).read_bytes() == kept
@@ -153,6 +158,14 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(made):
     bring(made)
     assert made.mixer.mix(0, made.release)
     assert {path.name for path in (made.place / "mixer" / "0").iterdir()} == {"mixed", "mixed.json"}
+
+
+def test_a_batch_whose_key_is_gone_is_refused_and_not_counted_as_nothing(made):
+    bring(made)
+    made.ring.rotate(0.0, grace=0)
+    with pytest.raises(InvalidInput, match="sealed to a key of this mixer, got 'none of them'; the grace of a key"):
+        made.mixer.mix(0, made.release)
+    assert list((made.place / "mixer" / "0").iterdir()) == []
 
 
 def test_a_mixer_that_stops_before_its_document_has_mixed_nothing(made, monkeypatch):
@@ -217,6 +230,102 @@ def test_parts_make_a_file_in_any_order_and_have_bounds(made, monkeypatch):
     assert PART == 8 * 2**20
 
 
+# tokens: a shuffler and a learner that work together against one person
+
+
+class Colluders:
+    """They know every body of the stage but the victim's, and which tokens they have."""
+
+    def __init__(self, place):
+        self.place, self.design = place, world.design()
+        self.keys = {name: new_keys(place / "keys" / name) for name in ("shuffler", "mixer")}
+        study = bytes.fromhex(self.design.digest)
+        self.ring = Keyring.new(place / "ring", party="mixer", study=study)
+        self.issuer = HandMade(place / "issuer", study=study)
+        for stage in (0, 1):
+            self.issuer.open(stage)
+        self.mixer_key = self.ring.secret(self.ring.active)
+        self.study = Study.new(place / "study", self.design, seed=3, sealed=2, collector=self.keys["shuffler"][1])
+        self.bundle = self.study.plan(world.documents(LEARNER, self.mixer_key))
+        self.victim, *self.known = (Report.parse(one).body for one in world.answers(self.bundle, 0))
+
+        collector = Collector.new(place / "collector", self.design, noise="simulation", sealed=2)
+        collector.open(self.bundle)
+        for number, body in enumerate([self.victim, *self.known]):
+            plain = Report(study=self.study.study, stage=0, id=os.urandom(16), body=body).encode()
+            assert collector.add(world.sealed_report(plain, LEARNER, self.mixer_key), f"person {number}") == "counted"
+        collector.close()
+        self.release = Release.parse(collector.release(self.study.head))
+        self.batch = collector.batch_file(0).read_bytes()
+
+    def stage(self, tokens):
+        """The stage with the victim's report and made-up ones; (release, files that are brought to the mixer)."""
+        file = b"".join(sorted(tokens))
+        payload = replace(Manifest.parse(self.release.payload), tokens=sha256(file)).encode()
+        release = replace(self.release, payload=payload, signature=b"").signed(self.keys["shuffler"][0]).encode()
+        return release, {"batch": self.batch, "tokens": file, "issuer": self.issuer.document}
+
+    def victims_labels(self, release, files, issuer):
+        """What is left of the opened batch when all known bodies are taken away: the victim's report, exactly."""
+        options = {"key": self.keys["mixer"][0], "shuffler": self.keys["shuffler"][1], "issuer": issuer}
+        mixer = Mixer(self.place / os.urandom(4).hex(), self.design, ring=self.ring, **options)
+        for name, data in files.items():
+            if data:
+                mixer.part(0, 0, data, name)
+        try:
+            document = mixer.mix(0, release)
+        except InvalidInput as error:
+            assert {path.name for path in (mixer.directory / "0").iterdir()} == set()
+            return str(error)
+        found = Mixed.read(document, release=release, pinned=self.keys["mixer"][1]).manifest
+        opened = histogram(SimpleNamespace(mixer=mixer), mixer.batch(0), found)
+        return np.frombuffer(opened, "<i8") - np.frombuffer(world.histogram(self.known), "<i8")
+
+
+@pytest.fixture
+def two(place):
+    return Colluders(place)
+
+
+def test_made_up_reports_are_refused_by_a_mixer_that_verifies_tokens(two):
+    """Seven made-up reports around one person's: the two read it exactly, unless the mixer wants eight people."""
+    exact = np.frombuffer(world.histogram([two.victim]), "<i8")
+    pinned, stranger = two.issuer.public, HandMade(two.place / "stranger", study=two.study.study)
+    stranger.open(0)
+    without = two.stage([])
+    assert (two.victims_labels(*without, issuer=None) == exact).all()  # as with every mixer before
+    assert "If learner and shuffler collude, nothing is protected" in two.study.certificate().collusion
+    assert "must be here" in two.victims_labels(*without, pinned)
+    mine = two.issuer.token(0)
+    for tokens, words in (
+        ([mine, *(stranger.token(0) for _ in range(7))], "not signed for this study"),
+        ([mine, *(two.issuer.token(1) for _ in range(7))], "of a later stage"),
+        ([mine], "fewer or more than people"),
+        ([mine, *(os.urandom(len(mine)) for _ in range(7))], "no token"),
+    ):
+        release, files = two.stage(tokens)
+        assert words in two.victims_labels(release, files, pinned)
+        assert "pin the issuer" in two.victims_labels(release, files, None)
+    release, files = two.stage([mine] * 8)
+    assert "twice the same" in two.victims_labels(release, files, pinned)
+    release, files = two.stage([two.issuer.token(0) for _ in range(8)])
+    for changed, words in (
+        ({"tokens": files["tokens"][::-1]}, "the file that their release names"),
+        ({"tokens": b""}, "must be here"),
+        ({"issuer": b""}, "must be here"),
+        ({"issuer": stranger.document}, "signed by the pinned key"),
+    ):
+        assert words in two.victims_labels(release, {**files, **changed}, pinned)
+
+
+def test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out(two):
+    """A limit, as docs/operations/threats.md says: no message is bound to a token, and two colluders are enough."""
+    release, files = two.stage([two.issuer.token(0) for _ in range(8)])
+    found = two.victims_labels(release, files, two.issuer.public)
+    assert (found == np.frombuffer(world.histogram([two.victim]), "<i8")).all()
+    assert "If learner and shuffler collude, nothing is protected" in two.study.certificate().collusion
+
+
 # HTTP
 
 
@@ -259,10 +368,10 @@ def client(made):
 
 def test_a_learner_has_a_batch_mixed_over_http(made, client):
     wanted = {"stage": 0, "pinned": made.keys["mixer"][1], "seconds": 60.0}
-    found = mixed_by(client, made.release, made.batch, made.place / "mixed", **wanted)
+    found = mixed_by(client, made.release, {"batch": made.batch}, made.place / "mixed", **wanted)
     counted = histogram(made, made.place / "mixed", found.manifest)
     assert counted == world.histogram([Report.parse(one).body for one in made.plain])
-    again = mixed_by(client, made.release, made.batch, made.place / "again", **wanted)
+    again = mixed_by(client, made.release, {"batch": made.batch}, made.place / "again", **wanted)
     assert again == found
     assert (made.place / "again").read_bytes() == (made.place / "mixed").read_bytes()
     piece = client.get("/v1/stages/0/batch", headers={"range": "bytes=50-99"})
@@ -276,7 +385,8 @@ def test_refusals_over_http_are_problems(made, client):
     assert client.get("/v1/stages/0/batch").status_code == 409
     assert client.get("/v1/keys", headers={"authorization": "Bearer no"}).status_code == 401
     canary = os.urandom(16).hex()
-    client.put("/v1/stages/0/parts/0", content=canary.encode())
+    client.put("/v1/stages/0/batch/0", content=canary.encode())
+    assert client.put("/v1/stages/0/elsewhere/0", content=b"x").status_code == 409
     answers = []
     for _ in range(2000):
         answers.append(client.post("/v1/stages/0/mix", content=made.release))
@@ -286,7 +396,7 @@ def test_refusals_over_http_are_problems(made, client):
     assert answers[-1].headers["content-type"] == "application/problem+json"
     assert canary not in answers[-1].text
     with pytest.raises(InvalidInput, match="status 409"):
-        mixed_by(client, b"no release", made.batch, made.place / "no", stage=1, pinned=None, seconds=60.0)
+        mixed_by(client, b"no release", {"batch": made.batch}, made.place / "no", stage=1, pinned=None, seconds=60.0)
 
 
 def test_the_process_of_a_mixer_is_made_from_its_configuration(made):

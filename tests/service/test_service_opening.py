@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 
 import httpx
 import numpy as np
 import pytest
 from device_tools import LIVED, NOW, design_of
+from study_fakes import REHEARSAL
 from token_tools import HandMade
 from worker_tools import BEARER
 
 from tacit.errors import InvalidInput
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import new_keys
+from tacit.runs.signature import canonical, new_keys
 from tacit.service.opening import BatchOpener
 from tacit.service.peers import Peer, PeerRefused, Unreachable
 from tacit.service.sealing.keyring import Keyring
@@ -37,12 +40,12 @@ class World:
         self.issuer.open(0)
         self.study = Study.new(place / "study", design, seed=1, sealed=1)
         collector = Collector.new(place / "collector", design, sealed=1)
-        self.bundle = Bundle.parse(self.study.plan())
+        self.bundle = Bundle.parse(self.study.plan({"learner": self.ring.document(self.sign)}))
         collector.open(self.study.plan())
         key = self.ring.secrets(NOW)[self.ring.active].public
         bodies, sent = [], []
         for number in range(8):
-            device = Device(noise=SimulationNoise(np.random.default_rng([3, number])))
+            device = Device(**REHEARSAL, noise=SimulationNoise(np.random.default_rng([3, number])))
             device.accept(self.study.plan())
             plain = Report.parse(device.report(LIVED))
             bodies.append(plain.body)
@@ -151,11 +154,32 @@ def test_a_forged_manifest_is_refused_by_the_number_of_people(world, tmp_path):
         world.opener(tmp_path / "files").opened(Release(**{**parts, "people": 9, "signature": b""}), world.bundle)
 
 
+def test_a_batch_is_opened_with_the_key_that_its_bundle_names(world, tmp_path):
+    """After rotations and after the end of its grace, until it is deleted; and with no other key."""
+    shutil.copytree(world.place / "ring", tmp_path / "ring")
+    ring, seen = Keyring(tmp_path / "ring"), []
+    named = ring.active
+    opener = world.opener(tmp_path / "files", ring=ring, counted=seen.append)
+    ring.rotate(NOW, grace=0)
+    assert named not in ring.secrets(NOW + 120)
+    assert opener.opened(Release.parse(world.release), world.bundle) == world.expected
+    other = Bundle.parse(
+        canonical({**world.bundle.content, "keys": {"learner": json.loads(ring.document(world.sign))}})
+    )
+    opener.opened(Release.parse(world.release), other)
+    assert [one.foreign == 0 for one in seen] == [True, False]
+    old = {name: part for name, part in world.bundle.content.items() if name != "keys"}
+    assert opener.opened(Release.parse(world.release), Bundle.parse(canonical(old)))  # tacit 0.8 opened that stage
+    ring.forget(NOW + 120)
+    with pytest.raises(InvalidInput, match="restore it"):
+        opener.opened(Release.parse(world.release), world.bundle)
+
+
 def test_documents_follow_the_ring(world, tmp_path):
     ring = Keyring.new(tmp_path / "ring", party="learner", study=world.study_digest)
     opener = world.opener(tmp_path / "files", ring=ring)
     first = opener.documents()["learner"]
-    assert opener.documents()["learner"] is first
+    assert opener.documents()["learner"] == first
     ring.rotate(NOW, grace=60)
     assert hashlib.sha256(opener.documents()["learner"]).digest() != hashlib.sha256(first).digest()
 

@@ -14,6 +14,7 @@ import threading
 import httpx
 import pytest
 from shuffler_world import AUTHORISED, Place
+from study_fakes import REHEARSAL
 
 from tacit.cli import main
 from tacit.study.collector import Collector
@@ -61,7 +62,7 @@ class Served:
         return httpx.get(self.addresses["internal"] + "/v1/status", headers=AUTHORISED, timeout=PATIENCE).json()
 
     def envelope(self, person):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(self.bundle)
         return self.place.envelope(device.cover(), person)
 
@@ -218,7 +219,7 @@ def test_a_missing_package_is_named_with_what_to_install(tmp_path, monkeypatch, 
 def test_importing_tacit_loads_nothing_of_the_services():
     loaded = (
         "import sys, tacit, tacit.cli.app, tacit.study.collector\n"
-        "wanted = 'starlette uvicorn httpx msgspec sqlalchemy alembic prometheus_client jinja2'.split()\n"
+        "wanted = 'starlette uvicorn httpx msgspec sqlalchemy prometheus_client jinja2'.split()\n"
         "print([name for name in wanted if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=PATIENCE)

@@ -43,9 +43,14 @@ def parties(place, *, sealed, design=None, edge=lambda name: None):
     return study, collector
 
 
+def planned(study):
+    """The bundle of the next stage, with the learner's key where the study is sealed."""
+    return study.plan(world.documents(LEARNER, of=study.design) if study.layers else None)
+
+
 def one_stage(study, collector, seed=0):
     """Everybody reports, the stage is closed and released; (bundle, release, unsealed reports)."""
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     plain = world.answers(bundle, seed)
     channel = collector.channels[0]
@@ -153,7 +158,7 @@ def test_a_sealed_study_equals_the_unsealed_one_bit_for_bit(place, more):
         for stage in range(3):
             bundle, release, plain = one_stage(study, collector, seed=stage)
             bundles[sealed].append(
-                {k: v for k, v in Bundle.parse(bundle).content.items() if k not in ("head", "previous")}
+                {k: v for k, v in Bundle.parse(bundle).content.items() if k not in ("head", "previous", "keys")}
             )
             opened = None
             if sealed:
@@ -166,7 +171,7 @@ def test_a_sealed_study_equals_the_unsealed_one_bit_for_bit(place, more):
             assert study.take(release, opened=opened) == "taken"
             assert study.take(release, opened=opened) == "again"
             assert study.take(release) == "again"
-        bundles[sealed].append(Bundle.parse(study.plan())["policies"])
+        bundles[sealed].append(Bundle.parse(planned(study))["policies"])
         assert replayed(study) > 6
         collector.verify(study.head)
         assert Collector(place / str(sealed) / "collector").layers == int(sealed)
@@ -209,7 +214,7 @@ def test_a_plain_study_takes_nothing_opened_and_no_manifest(place):
 
 def test_a_sealed_collector_counts_lengths_and_rows_of_another_stage_do_not_open(place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     plain = world.answers(bundle, 0)
     assert collector.add(plain[0], "a") == "bad body"
@@ -231,7 +236,7 @@ def test_a_sealed_collector_counts_lengths_and_rows_of_another_stage_do_not_open
 
 def test_a_batch_holds_nothing_but_messages(place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     plain = world.answers(bundle, 0)
     sent = [world.sealed_report(one, LEARNER) for one in plain]
@@ -267,7 +272,7 @@ def test_a_batch_holds_nothing_but_messages(place):
 
 def test_some_tokens_are_refused(place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     sent = [world.sealed_report(one, LEARNER) for one in world.answers(bundle, 0)]
     rows = [(one, f"p{i}", b"token") if i else (one, "p") for i, one in enumerate(sent)]
@@ -293,12 +298,12 @@ def test_files_are_kept_until_the_learner_has_taken_the_release(place):
     assert again.batch_file(0) == path
     assert again.release(study.head) == release
     study.take(release, opened=opened_of(again, release).histogram)
-    again.open(study.plan())
+    again.open(planned(study))
     assert [*path.parent.iterdir()] == []
     with pytest.raises(InvalidInput, match="kept until"):
         again.batch_file(0)
     # The last stage has none after it: the learner says what it has seen.
-    for one in world.answers(study.plan(), 1):
+    for one in world.answers(planned(study), 1):
         again.add(world.sealed_report(one, LEARNER), Report.parse(one).id.hex())
     again.close()
     last = again.release(study.head)
@@ -366,7 +371,7 @@ def edge_number(stop, end):
 @pytest.mark.parametrize("stop", range(len(EDGES)), ids=EDGES)
 def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, crash, place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     for i, one in enumerate(world.answers(bundle, 0)):
         collector.add(world.sealed_report(one, LEARNER), f"person {i}")
@@ -391,7 +396,7 @@ def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, crash, 
 
 def test_a_stage_given_up_leaves_no_file(place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     collector.add(world.sealed_report(world.answers(bundle, 0)[0], LEARNER), "a")
     collector.close()
@@ -403,7 +408,7 @@ def test_a_stage_given_up_leaves_no_file(place):
 
 def test_many_who_ask_at_once_get_one_view_and_one_file(place):
     study, collector = parties(place, sealed=True)
-    bundle = study.plan()
+    bundle = planned(study)
     collector.open(bundle)
     for i, one in enumerate(world.answers(bundle, 0)):
         collector.add(world.sealed_report(one, LEARNER), f"person {i}")
@@ -428,7 +433,7 @@ def test_a_sealed_stage_on_postgresql(place, postgres):
         design = world.design()
         study = Study.new(place / "study", design, seed=3, sealed=True, database=databases["study"])
         collector = Collector.new(place / "collector", design, sealed=True, database=databases["collector"])
-        bundle = study.plan()
+        bundle = planned(study)
         collector.open(bundle)
         plain = world.answers(bundle, 0)
         tokens = [bytes([255 - i]) * 40 for i in range(len(plain))]
@@ -445,7 +450,7 @@ def test_a_sealed_stage_on_postgresql(place, postgres):
         assert study.take(release, opened=opened) == "again"
         with pytest.raises(InvalidInput, match="one histogram"):
             study.take(release, opened=bytes(len(opened)))
-        again.open(study.plan())
+        again.open(planned(study))
         assert [*again.batches.folder.iterdir()] == []
         assert replayed(study) > 2
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 import time
 
@@ -14,8 +15,7 @@ from study_fakes import MARK, FakeDesign, bundle_of
 from token_tools import HandMade
 
 from tacit.errors import InvalidInput
-from tacit.runs.signature import new_keys
-from tacit.service.sealing.hpke import SecretKey
+from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.tokens.people import open_name
 from tacit.service.tokens.token import LENGTH
@@ -200,12 +200,22 @@ def test_a_head_of_another_ledger_is_refused_before_anything_is_drawn(tmp_path):
         for label in range(6):
             await talk.send(label)
         await talk.made.windows.once()
-        assert slug(await talk.release(head=Head(number=3, digest=bytes(range(32))).text)) == "refused"
         assert slug(await talk.release(head="no head")) == "refused"
-        assert await talk.state() == "closed"
-        assert (await talk.release()).status_code == 200
+        assert (await talk.devices.get("/healthz")).status_code == 200
+        reply = await talk.release(head=Head(number=3, digest=bytes(range(32))).text)
+        assert slug(reply) == "refused"
+        assert "put the newest copy back" in reply.json()["detail"]
+        await stopped(talk)
 
-    play(Place(tmp_path), scene)
+    async def stopped(talk):
+        assert await talk.state() == "closed"
+        assert slug(await talk.release()) == "refused"
+        assert (await talk.devices.get("/healthz")).status_code == 503
+        assert slug(await talk.send(6)) == "unavailable"
+
+    place = Place(tmp_path)
+    play(place, scene)
+    play(place, stopped)  # after a restart, too
 
 
 def test_the_last_bundle_is_relayed_and_ends_the_study(tmp_path):
@@ -230,32 +240,52 @@ def test_the_last_bundle_is_relayed_and_ends_the_study(tmp_path):
     play(place, after)
 
 
-def test_keys_are_relayed_byte_for_byte_and_never_go_back(tmp_path):
-    place = Place(tmp_path)
+def test_keys_of_a_sealed_stage_stand_in_its_bundle_and_never_go_back(tmp_path):
+    """Nobody changes them between open and close: not by themselves, not by another bundle, not over a restart."""
+    design = sealed_world.design()
+    place = Place(tmp_path, design, config="sealed = true")
+    study = Study.new(tmp_path / "study", design, key=place.learner, seed=0, sealed=1)
     ring = Keyring.new(tmp_path / "ring", party="learner", study=place.study)
     first = ring.document(place.learner)
+    bundle = study.plan({"learner": first})
     ring.rotate(time.time(), grace=60)
     second = ring.document(place.learner)
+    plain = {name: value for name, value in json.loads(bundle).items() if name != "signature"}
+
+    def signed(**changed):
+        content = {name: value for name, value in {**plain, **changed}.items() if name != "keys" or value}
+        return canonical(sign(content, place.learner))
+
+    forged = {"learner": sign(json.loads(first), new_keys(tmp_path / "forger")[0])}
+    other = signed(keys={"learner": json.loads(second)})
+
+    async def put(talk, content, stage=0):
+        return await talk.learner.put(f"/v1/stages/{stage}/questions/0", content=content)
 
     async def scene(talk):
-        assert slug(await talk.devices.get("/v1/keys/learner")) == "not-found"
         assert (await talk.devices.get("/v1/keys/shuffler")).status_code == 200
-        assert slug(await talk.devices.get("/v1/keys/nobody")) == "not-found"
-        assert (await talk.learner.put("/v1/keys/learner", content=first)).status_code == 201
-        assert (await talk.learner.put("/v1/keys/learner", content=second)).status_code == 201
-        assert (await talk.learner.put("/v1/keys/learner", content=second)).status_code == 200
-        for wrong in (first, b"{}", second.replace(b"learner", b"mixer  ")):
-            assert slug(await talk.learner.put("/v1/keys/learner", content=wrong)) == "refused"
-        for party in ("shuffler", "issuer", "mixer", "nobody"):
-            assert slug(await talk.learner.put(f"/v1/keys/{party}", content=second)) == "refused"
-        assert (await talk.devices.get("/v1/keys/learner")).content == second
+        for wrong in (signed(keys=forged), signed(keys=None)):
+            assert slug(await put(talk, wrong)) == "refused"
+        assert "one that tacit 0.8 planned has none: give it up" in (await put(talk, signed(keys=None))).text
+        assert (await put(talk, bundle)).status_code == 201
+        await after(talk)
 
     async def after(talk):
-        assert (await talk.devices.get("/v1/keys/learner")).content == second
-        assert slug(await talk.learner.put("/v1/keys/learner", content=first)) == "refused"
+        for party in ("learner", "mixer", "shuffler", "issuer", "nobody"):
+            assert slug(await talk.learner.put(f"/v1/keys/{party}", content=second)) == "refused"
+        assert slug(await talk.devices.get("/v1/keys/learner")) == "not-found"
+        assert slug(await put(talk, other)) == "refused"
+        assert (await put(talk, bundle)).status_code == 200
+        assert (await talk.devices.get("/v1/bundle")).content == bundle
 
-    play(place, scene)
-    play(place, after)
+    async def last(talk):
+        await talk.learner.post("/v1/stages/0/void")
+        assert (await put(talk, signed(stage=1, keys={"learner": json.loads(second)}), 1)).status_code == 201
+        await talk.learner.post("/v1/stages/1/void")
+        assert slug(await put(talk, signed(stage=2, keys={"learner": json.loads(first)}), 2)) == "refused"
+
+    for one in (scene, after, last):
+        play(place, one)
 
 
 def test_keys_rotate_while_envelopes_arrive(tmp_path):
@@ -462,7 +492,8 @@ def test_a_sealed_stage_with_tokens_is_handed_over_as_files(tmp_path):
     text = place.file.read_text().replace('learner = "issuer/public.pem"', 'learner = "keys/learner/public.pem"')
     place.file.write_text(text)
     study = Study.new(tmp_path / "study", design, key=place.learner, seed=0, sealed=1)
-    bundle, learner = study.plan(), SecretKey.new()
+    ring = Keyring.new(tmp_path / "ring", party="learner", study=place.study)
+    bundle, learner = study.plan({"learner": ring.document(place.learner)}), ring.secret(ring.active)
     reports = [sealed_world.sealed_report(one, learner) for one in sealed_world.answers(bundle, seed=3)]
 
     async def scene(talk):

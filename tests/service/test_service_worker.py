@@ -9,7 +9,10 @@ from device_tools import design_of
 from worker_tools import FakeInternal, People, everything
 
 from tacit.errors import InvalidInput
+from tacit.runs.signature import new_keys
+from tacit.service.sealing.keyring import Keyring
 from tacit.service.worker import Worker
+from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.record import replayed
 from tacit.study.study import Study
@@ -278,3 +281,72 @@ def test_a_forged_release_is_refused(fresh, tmp_path, monkeypatch):
     assert step.outcome == "refused"
     assert "open stage" in step.word
     assert world.run().word == "served"
+
+
+# sealed stages
+
+
+class Keys:
+    """A learner's ring that rotates whenever it is told; what it opens is not looked at here."""
+
+    def __init__(self, place, study):
+        self.ring = Keyring.new(place / "ring", party="learner", study=study)
+        self.sign = new_keys(place / "keys")[0]
+        self.asked = 0
+
+    def documents(self):
+        self.asked += 1
+        return {"learner": self.ring.document(self.sign)}
+
+    def done(self, stage):
+        pass
+
+
+def sealed_world(place):
+    """A sealed study that has not begun."""
+    world, design = object.__new__(World), design_of("shuffle")
+    world.place, world.edges, world.kill_at = place, [], None
+    Study.new(place / "study", design, seed=3, sealed=1)
+    world.internal = FakeInternal(Collector.new(place / "collector", design, noise="simulation", seed=4, sealed=1))
+    world.again()
+    world.worker.sealed = Keys(place, world.study.study)
+    return world
+
+
+def test_a_rotation_takes_effect_with_the_next_stage(tmp_path):
+    """Whatever is rotated and restarted while a stage is open, its bundle stays; keys travel in bundles only."""
+    world = sealed_world(tmp_path)
+    keys, first = world.worker.sealed, world.worker.sealed.documents()
+    assert world.worker.step().word == "asked"
+    before = world.internal.bundle
+    assert Bundle.parse(before).keys == first
+    for _ in range(3):
+        keys.ring.rotate(1e9, grace=60)
+        world.again()
+        world.worker.sealed = keys
+        assert [world.worker.step().word for _ in range(2)] == ["open", "open"]
+    assert (world.internal.bundle, keys.asked) == (before, 2)  # nobody is asked for keys while a stage is open
+    world.internal.collector.void("another one")
+    assert [world.worker.step().word for _ in range(2)] == ["void", "asked"]
+    assert Bundle.parse(world.internal.bundle).keys == keys.documents() != first
+    assert not [asked for asked in world.internal.asked if "keys" in asked]
+
+
+def test_a_stage_that_0_8_planned_without_keys_is_planned_again(tmp_path, monkeypatch):
+    world = sealed_world(tmp_path)
+    with monkeypatch.context() as before:
+        before.setattr(Bundle, "require_keys", lambda bundle, layers: None)
+        assert Bundle.parse(world.study.plan()).keys == {}
+    steps = [world.worker.step() for _ in range(3)]
+    assert [(step.word, step.stage) for step in steps] == [("void", 0), ("asked", 1), ("open", 1)]
+    assert Bundle.parse(world.internal.bundle).keys == world.worker.sealed.documents()
+    with pytest.raises(InvalidInput, match="must have the keys of learner for its stage, got 'none'; plan the stage"):
+        Study.new(tmp_path / "other", design_of("shuffle"), sealed=1).plan()
+
+
+def test_a_sealed_study_is_ended_without_its_keys(tmp_path):
+    """A mixer that is down, say, does not keep a study from being ended."""
+    world = sealed_world(tmp_path)
+    world.worker.sealed.documents = None
+    world.study.kill()
+    assert world.worker.step().word == "killed"

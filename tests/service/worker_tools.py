@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from study_fakes import REHEARSAL
 
 from tacit.errors import TacitError
 from tacit.randomness import SimulationNoise
@@ -85,7 +86,8 @@ class People:
         rng = np.random.default_rng([7, asked["stage"]])
         sent = []
         for number in range(self.count if least is None else least):
-            device = Device(noise=SimulationNoise(np.random.default_rng([8, asked["stage"], number])), coins=rng)
+            noise = SimulationNoise(np.random.default_rng([8, asked["stage"], number]))
+            device = Device(**REHEARSAL, noise=noise, coins=rng)
             device.accept(bundle)
             sent.append((device.report(lived(device, rng)), f"{asked['stage']}-{number}"))
         assert set(collector.add_many(sent)) == {"counted"}

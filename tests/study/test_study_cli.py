@@ -19,6 +19,7 @@ from tacit.study.wire import Release, Report
 
 DESIGN = FakeDesign(kind="test-stamped", stages=2)
 ZOE = "zoe-the-patient"
+LIMITS = ("--cap", "1", "--floor", "1", "--unsigned")
 
 
 @pytest.fixture
@@ -55,7 +56,8 @@ def report(place: Path, cli, person: int, stage: int) -> Path:
     content = {"states": [person, 0], "actions": ["wait", "treat"], "rewards": [1, 2]}
     trajectory.write_text(json.dumps(content))
     out = place / "reports" / f"p{person}.tcr"
-    found = said(cli, "device", "report", f"S/bundle-{stage}-0.json", trajectory, "--state", f"d{person}", "--out", out)
+    words = ("device", "report", f"S/bundle-{stage}-0.json", trajectory, "--state", f"d{person}", *LIMITS)
+    found = said(cli, *words, "--out", out)
     assert found["bytes"] == out.stat().st_size
     return out
 
@@ -86,7 +88,8 @@ def test_a_study_over_files(place, cli):
         shutil.rmtree(place / "reports", ignore_errors=True)
         (place / "reports").mkdir()
         files = [report(place, cli, stage * 4 + i, stage) for i in range(4)]
-        cover = said(cli, "device", "cover", planned["file"], "--state", "cover", "--out", f"cover{stage}.tcr")
+        words = ("device", "cover", planned["file"], "--state", f"cover{stage}", *LIMITS)
+        cover = said(cli, *words, "--out", f"cover{stage}.tcr")
         assert cover["bytes"] == files[0].stat().st_size
         assert said(cli, "collect", "add", "C", "reports") == {"counted": 4, "again": 0, "refused": {}}
         assert said(cli, "collect", "add", "C", files[0]) == {"counted": 0, "again": 1, "refused": {}}
@@ -116,7 +119,7 @@ def test_words_for_people_who_read(place, cli):
         code, out, err = cli(*words.split())
         assert (code, err) == (0, "")
         assert out
-    said(cli, "device", "cover", "S/bundle-0-0.json", "--state", "d", "--out", f"{ZOE}.tcr")
+    said(cli, "device", "cover", "S/bundle-0-0.json", "--state", "d", *LIMITS, "--out", f"{ZOE}.tcr")
     code, out, err = cli("collect", "add", "C", f"{ZOE}.tcr")
     assert (code, out, err) == (0, "counted 1, there already 0\n", "")
     code, out, err = cli("collect", "add", "C", "--person", "somebody else", f"{ZOE}.tcr")
@@ -181,10 +184,10 @@ def scene(place, cli):
         "names.json": json.dumps({**good, "states": [ZOE, "s1"]}).encode(),
         "deep.json": b"[" * 100_000,
         "made-up.tcl": Release(
-            study=study, stage=0, question=0, people=2, noise="secure", head=NOWHERE, payload=b"x"
+            study=study, stage=0, question=0, people=2, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "foreign.tcl": Release(
-            study=bytes(32), stage=0, question=0, people=5, noise="secure", head=NOWHERE, payload=b"x"
+            study=bytes(32), stage=0, question=0, people=5, noise="secure", charge=NOWHERE, payload=b"x"
         ).encode(),
         "design-of-nobody.json": canonical({**DESIGN.to_dict(), "more": 1}),
     }
@@ -255,28 +258,31 @@ REFUSED = [
     "collect add nowhere short.tcr",
     f"collect release C --head {NOW}",
     "collect release C --head 5",
-    f"collect release C --head 7:{'ab' * 32}",
     "collect release C",
     f"collect release nowhere --head {NOW}",
     "collect close nowhere",
     "collect void nowhere",
     "collect status S",
-    "device report nowhere.json good.json --state d",
-    "device report words good.json --state d",
-    "device report S/bundle-0-0.json nowhere.json --state d",
-    "device report S/bundle-0-0.json list.json --state d",
-    "device report S/bundle-0-0.json nan.json --state d",
-    "device report S/bundle-0-0.json names.json --state d",
-    "device report S/bundle-0-0.json deep.json --state d",
-    "device report S/bundle-0-0.json good.json --state d --cap 0.1",
-    "device report S/bundle-0-0.json good.json --state d --cap nan",
-    "device report S/bundle-0-0.json good.json --state d --floor 5",
-    "device report S/bundle-0-0.json good.json --state d --key keys/public.pem",
-    "device report signed.json good.json --state d --key others/public.pem",
-    "device report unknown.json good.json --state d",
-    "device report ends.json good.json --state good.json",
-    "device cover S/bundle-0-0.json --state d --floor 0",
-    "device cover words --state d",
+    "device report nowhere.json good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report words good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json nowhere.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json list.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json nan.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json names.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json deep.json --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --cap 0.1",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --cap nan",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --floor 5",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --key keys/public.pem",
+    "device report signed.json good.json --state d --cap 1 --floor 1 --key others/public.pem",
+    "device report unknown.json good.json --state d --cap 1 --floor 1 --unsigned",
+    "device report ends.json good.json --state good.json --cap 1 --floor 1 --unsigned",
+    "device cover S/bundle-0-0.json --state d --cap 1 --floor 1 --unsigned --floor 0",
+    "device cover words --state d --cap 1 --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --floor 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --unsigned",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1",
+    "device report S/bundle-0-0.json good.json --state d --cap 1 --floor 1 --unsigned --key keys/public.pem",
 ]
 
 
@@ -292,8 +298,20 @@ def test_what_is_refused_changes_nothing_and_names_nobody(scene, cli):
         assert after == before, (words, [path for path in after if after.get(path) != before.get(path)])
 
 
+def test_an_unknown_head_stops_a_collector_for_good(scene, cli):
+    unknown = f"7:{'ab' * 32}"
+    for words in (f"collect release C --head {unknown}", f"collect release C --head {NOW}", "collect close C"):
+        code, _, err = cli(*words.split())
+        assert code == 2
+        assert "must hold record 7" in err
+        assert len(err.strip().splitlines()) == 1
+    code, out, _ = cli("collect", "status", "C")
+    assert code == 0
+    assert f"stopped for good, without record {unknown}" in out
+
+
 def test_a_device_that_was_told_to_stop_sends_nothing(scene, cli):
-    code, out, err = cli("device", "report", "ends.json", "good.json", "--state", "d")
+    code, out, err = cli("device", "report", "ends.json", "good.json", "--state", "d", *LIMITS)
     assert (code, out) == (2, "")
     assert "ended" in err
     assert not list(scene.glob("d/*.tcr"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from channel_tools import EVERYTHING, bits_channel, noises
+from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.data.counts import count_trajectories
@@ -215,7 +216,7 @@ def test_a_device_acts_by_the_feature_and_tells_no_more_of_a_state():
         bundle = Study.new(Path(folder) / "study", planned("central", support=RIVER, sees=SEES), seed=1).plan()
     sent = []
     for states in (["up", "mid", "down"], ["mid", "up", "down"], ["mid", "down", "down"]):
-        device = Device(noise=SimulationNoise(np.random.default_rng(5)))
+        device = Device(**REHEARSAL, noise=SimulationNoise(np.random.default_rng(5)))
         parsed = device.accept(bundle)
         sent.append(device.report({"states": states, "actions": ["swim"] * 3, "rewards": [0.3, 0.0, 1.0]})[52 + 4 :])
         table = parsed.arms[0][0].probabilities(2)

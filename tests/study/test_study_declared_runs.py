@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.cli import main
@@ -70,7 +71,7 @@ def test_returning_people_covers_and_ladders_with_declarations(trust, declared, 
             collector.open(bundle)
             reports = []
             for number in range(11):
-                device = Device()
+                device = Device(**REHEARSAL)
                 device.accept(bundle)
                 report = device.cover() if number == 3 else device.report(lived(device, rng))
                 reports.append((report, f"person {number + (0 if design.unit.reports > 1 else 100 * stage)}"))
@@ -100,7 +101,7 @@ def test_the_noise_of_a_return_is_that_of_the_counters_that_earn():
         collector = Collector.new(Path(folder) / "collector", design)
         bundle = study.plan()
         collector.open(bundle)
-        device = [Device() for _ in range(8)]
+        device = [Device(**REHEARSAL) for _ in range(8)]
         for number, one in enumerate(device):
             one.accept(bundle)
             collector.add(one.cover(), str(number))
@@ -122,7 +123,7 @@ def test_a_false_declaration_is_quarantined_and_costs_no_privacy():
         bundle = study.plan()
         channel, parsed = collector.channels[0], Bundle.parse(bundle)
         collector.open(bundle)
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(bundle)
         head = device.cover()[: -channel.body_size - 16]
         reports = []

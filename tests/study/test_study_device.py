@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from study_fakes import FakeDesign, Labels, bundle_of
+from study_fakes import REHEARSAL, FakeDesign, Labels, bundle_of
 
 from tacit.errors import InvalidInput
 from tacit.policies import DeterministicPolicy, policy_to_dict
@@ -22,34 +22,34 @@ NOTHING = dict.fromkeys(("slot", "query", "channel", "target", "least"))
 
 
 def refused(device: Device, bundle: bytes, match: str) -> None:
-    before = dict(device.kept)
+    before = device.kept
     with pytest.raises(InvalidInput, match=match):
         device.accept(bundle)
     assert device.kept == before
 
 
 def test_a_report_is_frozen_before_it_is_returned(tmp_path):
-    device = Device(tmp_path / "device")
+    device = Device(tmp_path / "device", **REHEARSAL)
     device.accept(bundle_of(DESIGN))
     first = device.report(GOOD)
-    assert json.loads((tmp_path / "device" / "device.json").read_text())["report"] is not None
+    assert json.loads((tmp_path / "device" / "device.json").read_text())["plain"] is not None
     assert device.report({**GOOD, "states": ["s5", "s1", "s2"]}) == first
     assert device.cover() == first
-    assert Device(tmp_path / "device").report(GOOD) == first
-    again = Device(tmp_path / "device")
+    assert Device(tmp_path / "device", **REHEARSAL).report(GOOD) == first
+    again = Device(tmp_path / "device", **REHEARSAL)
     again.accept(bundle_of(DESIGN))
     assert again.report(GOOD) == first
     assert Report.parse(first).body[:4] == (3).to_bytes(4, "little")
 
 
 def test_a_report_that_cannot_be_frozen_is_not_sent(tmp_path, monkeypatch):
-    device = Device(tmp_path / "device")
+    device = Device(tmp_path / "device", **REHEARSAL)
     device.accept(bundle_of(DESIGN))
     with monkeypatch.context() as full:
-        full.setattr("tacit.study.device.write_whole", _disk_full)
+        full.setattr("os.replace", _disk_full)
         with pytest.raises(InvalidInput, match="cannot write"):
             device.report(GOOD)
-    assert Device(tmp_path / "device").kept["report"] is None
+    assert Device(tmp_path / "device", **REHEARSAL).kept.plain is None
 
 
 def _disk_full(*_):
@@ -57,7 +57,7 @@ def _disk_full(*_):
 
 
 def test_a_cover_report_has_the_length_of_a_real_one():
-    real, cover = Device(), Device()
+    real, cover = Device(**REHEARSAL), Device(**REHEARSAL)
     for device in (real, cover):
         device.accept(bundle_of(DESIGN))
     assert len(real.report(GOOD)) == len(cover.cover())
@@ -66,7 +66,7 @@ def test_a_cover_report_has_the_length_of_a_real_one():
 def test_ids_are_random():
     ids = set()
     for _ in range(5):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(bundle_of(DESIGN))
         ids.add(Report.parse(device.report(GOOD)).id)
     assert len(ids) == 5
@@ -81,8 +81,8 @@ def test_what_is_refused(tmp_path):
     changed = canonical({**json.loads(bundle_of(DESIGN, key=private)), "stage": 3})
     refused(device, changed, "signature that fits")
     refused(device, canonical({**json.loads(bundle_of(DESIGN, key=private)), "more": 3}), "unknown")
-    refused(Device(cap=0.5), bundle_of(DESIGN), "cap")
-    refused(Device(floor=5), bundle_of(DESIGN), "floor")
+    refused(Device(**{**REHEARSAL, "cap": 0.5}), bundle_of(DESIGN), "cap")
+    refused(Device(**{**REHEARSAL, "floor": 5}), bundle_of(DESIGN), "floor")
     refused(device, bundle_of(FakeDesign(questions=2), key=private, question=1), "asked once")
     seen = device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32)).digest
     refused(device, bundle_of(DESIGN, key=private, stage=3, head="7:" + "ab" * 32), "below stage 4")
@@ -94,13 +94,13 @@ def test_what_is_refused(tmp_path):
     other = FakeDesign(name="another study")
     refused(device, bundle_of(other, **later, head="8:" + "ab" * 32), "one study")
     device.accept(bundle_of(DESIGN, **later, head="8:" + "cd" * 32))
-    assert device.kept["stage"] == 5
+    assert device.kept.stage == 5
 
 
 def test_noise_that_does_not_keep_the_claim_is_refused(monkeypatch):
     loud = Labels(1, 1, 1).events()[0][0]
     monkeypatch.setattr(Labels, "events", lambda self: ((loud, 3),))
-    device = Device()
+    device = Device(**REHEARSAL)
     refused(device, bundle_of(DESIGN), "keep the claim")
     assert device.bundle is None
 
@@ -108,7 +108,7 @@ def test_noise_that_does_not_keep_the_claim_is_refused(monkeypatch):
 @pytest.mark.parametrize("cap", [-1.0, math.nan, "much"])
 def test_a_cap_is_an_epsilon(cap):
     with pytest.raises(InvalidInput):
-        Device(cap=cap)
+        Device(**{**REHEARSAL, "cap": cap})
 
 
 def test_a_device_follows_its_own_policy_of_the_mixture():
@@ -117,7 +117,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     data = bundle_of(DESIGN, policies=[[waits, [1, 4]], [treats, [3, 4]]])
     drawn = []
     for seed in range(200):
-        device = Device(coins=np.random.default_rng(seed))
+        device = Device(**REHEARSAL, coins=np.random.default_rng(seed))
         device.accept(data)
         drawn.append(device.act(0, "s1"))
         assert {device.act(h, s) for h in range(2) for s in range(40)} == {drawn[-1]}
@@ -132,7 +132,7 @@ def test_devices_of_their_own_draw_every_arm():
     data = bundle_of(DESIGN, policies=[[waits, [1, 2]], [treats, [1, 2]]])
     found = set()
     for _ in range(60):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(data)
         found.add(device.act(1, 39))
     assert found == {"wait", "treat"}
@@ -141,7 +141,7 @@ def test_devices_of_their_own_draw_every_arm():
 def test_a_killed_study_falls_back_and_sends_nothing(tmp_path):
     treats = policy_to_dict(DeterministicPolicy(np.ones((2, 40), dtype=np.int64)))
     waits = policy_to_dict(DeterministicPolicy(np.zeros((2, 40), dtype=np.int64)))
-    device = Device(tmp_path / "device")
+    device = Device(tmp_path / "device", **REHEARSAL)
     seen = device.accept(bundle_of(DESIGN, policies=[[treats, [1, 1]]], fallback=waits)).digest
     assert device.act(0, 0) == "treat"
     entries = {"policies": [[treats, [1, 1]]], "fallback": waits, "previous": seen}
@@ -153,7 +153,7 @@ def test_a_killed_study_falls_back_and_sends_nothing(tmp_path):
 
 
 def test_a_stage_that_asks_nothing_is_followed_and_not_answered():
-    device = Device()
+    device = Device(**REHEARSAL)
     device.accept(bundle_of(DESIGN, **NOTHING))
     assert device.act(0, "s1") in DESIGN.actions
     with pytest.raises(InvalidInput, match="ask something"):
@@ -179,16 +179,16 @@ def test_a_stage_that_asks_nothing_is_followed_and_not_answered():
     ],
 )
 def test_what_is_no_trajectory_is_refused_without_a_word_about_it(wrong):
-    device = Device()
+    device = Device(**REHEARSAL)
     device.accept(bundle_of(DESIGN))
     with pytest.raises(InvalidInput) as caught:
         device.report(wrong)
     assert "Zoe" not in str(caught.value)
-    assert device.kept["report"] is None
+    assert device.kept.plain is None
 
 
 def test_numbers_are_clipped():
-    device = Device()
+    device = Device(**REHEARSAL)
     device.accept(bundle_of(DESIGN))
     body = Report.parse(
         device.report({"states": [10**9, -3], "actions": [7, -1], "rewards": [math.nan, math.inf]})
@@ -197,14 +197,18 @@ def test_numbers_are_clipped():
 
 
 def test_nothing_works_before_a_bundle():
-    for call in (lambda: Device().act(0, 0), lambda: Device().report(GOOD), Device().cover):
+    for call in (
+        lambda: Device(**REHEARSAL).act(0, 0),
+        lambda: Device(**REHEARSAL).report(GOOD),
+        Device(**REHEARSAL).cover,
+    ):
         with pytest.raises(InvalidInput, match="accept"):
             call()
 
 
 @pytest.mark.parametrize(("step", "state"), [(2, 0), (-1, 0), (0, "nowhere"), (0, 40), (0, -1), (0, True), (0.5, 0)])
 def test_act_takes_steps_and_states_of_the_study(step, state):
-    device = Device()
+    device = Device(**REHEARSAL)
     device.accept(bundle_of(DESIGN))
     with pytest.raises(InvalidInput):
         device.act(step, state)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
@@ -119,9 +121,9 @@ def studied(design, seed: int, world, place: Path, declared) -> list[bytes]:
             for arm, (policy, weight) in enumerate(bundle.arms):
                 drawn = roll_out(world, lived_by(policy, declared), int(weight * bundle["target"]), streams.world)
                 for states, actions, rewards in zip(drawn.states, drawn.actions, drawn.rewards, strict=True):
-                    device = Device(noise=noise)
+                    device = Device(**REHEARSAL, noise=noise)
                     device.accept(data)
-                    device.kept["arm"] = arm  # its lot; here everybody comes in the order of the simulation
+                    device.kept = replace(device.kept, arm=arm)  # its lot: in the order of the simulation
                     reports.append((device.report(Episode(states, actions, rewards)), f"person {person}"))
                     person += 1
             assert set(collector.add_many(reports)) == {"counted"}

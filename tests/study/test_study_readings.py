@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from study_fakes import REHEARSAL
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
@@ -118,7 +119,7 @@ def stage_of(study: Study, collector: Collector, people: int = 25) -> bytes:
     collector.open(bundle)
     stage = Bundle.parse(bundle)["stage"]
     for person in range(people):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(bundle)
         collector.add(device.report(LIVED), f"{stage}-{person}")
     collector.close()

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from study_fakes import REHEARSAL
 
 from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
@@ -32,7 +33,7 @@ def carried_out(place, trust, chances, people=120, epsilon=8.0):
     collector.open(bundle)
     rng, reports = np.random.default_rng(1), []
     for number in range(people):
-        device = Device()
+        device = Device(**REHEARSAL)
         device.accept(bundle)
         arm = device.act(0, "everybody")
         bit = trial_bit(10.0 * chances[ARMS.index(arm)], (0.0, 10.0), rng)

@@ -36,7 +36,7 @@ def others(tmp_path_factory):
 
 
 def release(payload: bytes = b"\x01\x02\x03") -> Release:
-    return Release(study=bytes(32), stage=2, question=1, people=7, noise="secure", head=HEAD, payload=payload)
+    return Release(study=bytes(32), stage=2, question=1, people=7, noise="secure", charge=HEAD, payload=payload)
 
 
 @given(stage=st.integers(0, 2**32 - 1), body=st.binary(max_size=40), name=st.binary(min_size=16, max_size=16))
@@ -48,7 +48,7 @@ def test_reports_come_back_as_they_were(stage, body, name):
 
 @given(payload=st.binary(max_size=64), noise=st.sampled_from(["secure", "simulation"]))
 def test_releases_come_back_as_they_were(payload, noise):
-    made = Release(study=bytes(32), stage=1, question=0, people=3, noise=noise, head=HEAD, payload=payload)
+    made = Release(study=bytes(32), stage=1, question=0, people=3, noise=noise, charge=HEAD, payload=payload)
     assert Release.parse(made.encode()) == made
     assert made.examined(None).words == "unsigned"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.signature import DOMAIN, canonical, digest, examine, sign
-from tacit.service.sealing.documents import KeysDocument
+from tacit.service.sealing.documents import KeysDocument, believed_keys
 from tacit.service.sealing.hpke import SUITE, SecretKey
+from tacit.study.bundle import Bundle
 from tacit.study.device import Device
 
 STUDY = hashlib.sha256(b"tacit test vectors: study").hexdigest()
@@ -83,7 +85,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.signers = {who: self._signer(who) for who in ("learner", "shuffler", "stranger")}
+        self.signers = {who: self._signer(who) for who in ("learner", "shuffler", "mixer", "stranger")}
 
     def _signer(self, who: str) -> tuple[Path, Path]:
         from cryptography.hazmat.primitives import serialization as form
@@ -138,6 +140,8 @@ class World:
         tampered = first.replace(b'"name":"vectors"', b'"name":"vectorz"')
         local = {"claim": LOCAL, "query": TOTALS, "least": 1}
         laplace = {**LAPLACE, "claim": LOCAL}
+        weaker = {**CLAIM, "epsilon": 7.0}
+        channel = {**CHANNEL, "claim": weaker}
         quiet = {**CHANNEL, "probability": [1, 2**30]}
         mixed = [[UNIFORM, [1, 2]], [CERTAIN, [1, 3]]]
         return {
@@ -157,6 +161,7 @@ class World:
             "forged, nothing pinned": {"bundle": tampered, "pinned": False},
             "another key": {"bundle": self.bundle(by="stranger")},
             "another study": {"before": [first], "bundle": self.next(first, study=OTHER)},
+            "the claim changed": {"before": [first], "bundle": self.next(first, claim=weaker, channel=channel)},
             "lower stage": {"before": [first], "bundle": self.bundle(stage=2)},
             "fork": {"before": [first], "bundle": self.bundle(name="fork")},
             "another chain": {"before": [first], "bundle": self.next(first, previous="22" * 32)},
@@ -301,6 +306,34 @@ class World:
             "short key": {"document": document(keys=[{**listed[0], "public": "AAAA"}])},
         }
 
+    def named(self) -> dict[str, dict[str, Any]]:
+        """Bundles of sealed stages: whose keys are pinned, what was seen before, and which keys are sealed to."""
+        learner = json.loads(self.document(by="learner", party="learner", keys=self.listed("active", first=7)))
+        mixer = json.loads(self.document(by="mixer", party="mixer", keys=self.listed("active", first=8)))
+        newer = json.loads(self.document(by="learner", party="learner", serial=5, keys=self.listed("active", first=9)))
+        own = json.loads(self.document(by="learner", party="mixer", keys=self.listed("active", first=7)))
+        both, local = {"learner": learner, "mixer": mixer}, {"claim": LOCAL, "query": TOTALS, "least": 1}
+        return {
+            "learner": {"bundle": self.bundle(keys={"learner": learner})},
+            "learner and mixer": {"bundle": self.bundle(keys=both), "mixed": True},
+            "the next keys": {"bundle": self.bundle(keys={"learner": newer}), "before": {"learner": learner}},
+            "keys went back": {"bundle": self.bundle(keys={"learner": learner}), "before": {"learner": newer}},
+            "none, as tacit 0.8 planned it": {"bundle": self.bundle()},
+            "no mixer where one is pinned": {"bundle": self.bundle(keys={"learner": learner}), "mixed": True},
+            "a mixer where none is pinned": {"bundle": self.bundle(keys=both)},
+            "the learner in the mixer's place": {"bundle": self.bundle(keys={**both, "mixer": own}), "mixed": True},
+            "another party's": {"bundle": self.bundle(keys={"learner": mixer})},
+            "of a stranger": {"bundle": self.bundle(keys={"learner": sign(learner, self.signers["stranger"][0])})},
+            "unsigned": {"bundle": self.bundle(keys={"learner": {**learner, "signature": None}})},
+            "mixer alone": {"bundle": self.bundle(keys={"mixer": mixer}), "mixed": True},
+            "unknown party": {"bundle": self.bundle(keys={"learner": learner, "issuer": mixer})},
+            "a list": {"bundle": self.bundle(keys=["learner"])},
+            "a list of documents": {"bundle": self.bundle(keys={"learner": [learner]})},
+            "empty": {"bundle": self.bundle(keys={})},
+            "local": {"bundle": self.bundle(**local, channel=OUE)},
+            "local, with keys": {"bundle": self.bundle(**local, channel=OUE, keys={"learner": learner})},
+        }
+
     def vectors(self) -> dict[str, Any]:
         pins = {who: public.read_text() for who, (_, public) in self.signers.items()}
         return {
@@ -309,6 +342,7 @@ class World:
             "signatures": [self._examined(by) for by in (None, "learner", "stranger")],
             "bundles": [self._accepted(name, case) for name, case in self.bundles().items()],
             "keys": [self._read(name, case) for name, case in self.keys().items()],
+            "named": [self._named(name, case) for name, case in self.named().items()],
         }
 
     def _examined(self, by: str | None) -> dict[str, Any]:
@@ -323,11 +357,26 @@ class World:
             "words": found.words,
         }
 
+    def _named(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
+        """Which keys a device seals to: raw public keys by party; None: it refuses."""
+        before = {party: canonical(document) for party, document in case.get("before", {}).items()}
+        mixed = case.get("mixed", False)
+        pins = {who: self.signers[who][1] if who != "mixer" or mixed else None for who in ("learner", "mixer")}
+        try:
+            bundle = Bundle.parse(case["bundle"])
+            bundle.require_keys(0 if bundle.claim.trust != "shuffle" else 1 + mixed)
+            found = believed_keys(bundle.keys, study=bundle.study, **pins, before=before)
+            keys: dict[str, str] | None = {party: document.active.raw.hex() for party, document in found.items()}
+        except InvalidInput:
+            keys = None
+        texts = {party: document.decode() for party, document in before.items()}
+        return {"name": name, "bundle": case["bundle"].decode(), "mixed": mixed, "before": texts, "keys": keys}
+
     def _accepted(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
         limits = {"cap": case.get("cap"), "floor": case.get("floor", 1)}
-        cap = {} if limits["cap"] is None else {"cap": limits["cap"]}
+        cap = math.inf if limits["cap"] is None else limits["cap"]
         pinned = case.get("pinned", True)
-        device = Device(**cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
+        device = Device(cap=cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
         for bundle in case.get("before", ()):
             device.accept(bundle)
         try:

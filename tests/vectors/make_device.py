@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -140,7 +141,9 @@ def samplers() -> dict[str, Any]:
         )
         made["logistic"].append({"gamma": pair(gamma), "odds": pair(odds), "count": 99, **used, "bits": text(bits)})
     chances = [0.0, 1.0, 0.5, 0.1, 1e-300, 0.9999999999999999, 1 / 3, 0.25, 2.0**-40]
-    for tied in (b"", ties(Fraction(0.5), 1) + ties(Fraction(0.1), 1) + bytes(2) + ties(Fraction(1 - 2**-53), 1)):
+    # 0 has the digits 0.000..., and 1 has 0.111...
+    every = [bytes(2), b"\xff\xff", *(ties(Fraction(p), 1) for p in chances[2:6])]
+    for tied in (b"", b"".join(every)):
         used, bits = recorded("each", lambda noise: bernoulli_each(np.array(chances), noise), tied)
         made["each"].append({"probabilities": chances, **used, "bits": text(bits)})
     for count in (1, 8, 29):
@@ -315,7 +318,7 @@ def trajectories(bundle: bytes) -> list[dict[str, Any]]:
 
 def seen(bundle: bytes) -> dict[str, Any]:
     """What a study with features makes of states: in a report, and for a policy that tells the features apart."""
-    device = Device()
+    device = Device(cap=math.inf, floor=1, key=None)
     device.accept(bundle)
     lived = {"actions": ["x", "x"], "rewards": [0, 1]}
     given = [{**lived, "states": list(states)} for states in product(["a", "b", "c"], repeat=2)]

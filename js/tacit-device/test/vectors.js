@@ -11,7 +11,7 @@ import { InvalidInput, NotSupported } from "../errors.js";
 import { LogisticCoin, below, bernoulli, bernoulliEach, coins, expEnclosure, fairBits, permutation } from "../exact.js";
 import { open, pairFrom, sealer } from "../hpke.js";
 import { parse, parseCanonical } from "../json.js";
-import { readKeys } from "../keys.js";
+import { readKeys, stageKeys } from "../keys.js";
 import { innerInfo, keyId, knownCredential, mixerInfo, openName, outerInfo, report, sealEnvelope } from "../seal.js";
 import { digest, examine, pinFrom } from "../signature.js";
 
@@ -115,6 +115,16 @@ async function keysRead({ seen, document, active }, pins, study) {
   }
 }
 
+async function named({ bundle, mixed, before, keys }, pins) {
+  const pinned = { learner: pinFrom(pins.learner), mixer: mixed ? pinFrom(pins.mixer) : null };
+  try {
+    const found = Object.entries(await stageKeys(await parseBundle(utf8(bundle)), pinned, before));
+    return same(Object.fromEntries(found.map(([party, { active }]) => [party, toHex(active)])), keys);
+  } catch (error) {
+    return error instanceof InvalidInput && keys === null;
+  }
+}
+
 async function signatures(vectors, pins) {
   const pin = pinFrom(pins.learner);
   return Promise.all(
@@ -203,6 +213,7 @@ export async function checkVectors(device, sealing) {
   results.signatures = await signatures(device.signatures, device.pins);
   results.bundles = await Promise.all(device.bundles.map((v) => accepted(v, device.pins)));
   results.keys = await Promise.all(device.keys.map((v) => keysRead(v, device.pins, study)));
+  results.named = await Promise.all(device.named.map((v) => named(v, device.pins)));
   results.rfc9180 = await standard(device.rfc9180);
   results.sealing = await sealings(sealing);
   const failed = Object.entries(results).flatMap(([name, found]) =>

@@ -17,8 +17,10 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
+from tacit.accounting.knowledge import collusion
+from tacit.accounting.provenance import unchecked
 from tacit.accounting.terms import Terms
-from tacit.accounting.wording import COLLUSION, SIMULATION, WEAK, judge, odds, shown_up
+from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
 from tacit.notebook import block, facts
 
@@ -94,10 +96,16 @@ class Certificate:
     terms: Terms | None = None
     others: tuple[Events, ...] = ()
     """What people in stages of other kinds are exposed to, where that is more at some delta: the curve covers it."""
+    unchecked: tuple[str, ...] = ()
+    """Other packages that noise or events are from, whose conformance had not passed where this was written."""
 
-    def under(self, terms: Terms) -> Certificate:
-        """The same certificate with its terms."""
-        return replace(self, terms=terms)
+    def under(self, terms: Terms, by: object = None) -> Certificate:
+        """The same certificate with its terms, and with the packages of the privatizer that it is about."""
+        return replace(self.resting_on(unchecked(by)), terms=terms)
+
+    def resting_on(self, packages: Sequence[str]) -> Certificate:
+        """The same certificate, which names these packages, too, as not checked."""
+        return replace(self, unchecked=tuple(sorted({*self.unchecked, *packages})))
 
     @property
     def release(self) -> bool:
@@ -108,6 +116,7 @@ class Certificate:
     def warnings(self) -> tuple[str, ...]:
         """What whoever relies on this certificate must know, in words."""
         found = [] if self.terms is None else self.terms.warnings(self.claim)
+        found = [*(f"Noise or events by {package}, not checked by tacit." for package in self.unchecked), *found]
         weak = self.claim.trust != "none" and self.claim.epsilon > WEAK
         return (*([f"Epsilon {self.claim.epsilon:g} is weak: {odds(self.claim.epsilon)}."] if weak else []), *found)
 
@@ -147,12 +156,7 @@ class Certificate:
     @property
     def collusion(self) -> str:
         """What is left if the parties that the claim keeps apart work together."""
-        if self.claim.trust == "shuffle" and self.local_epsilon is not None:
-            return (
-                f"If learner and shuffler collude, each single message still has epsilon {self.local_epsilon:g} "
-                "(the local floor); the claim itself is lost."
-            )
-        return COLLUSION[self.claim.trust]
+        return collusion(self.claim.trust, self.local_epsilon)
 
     def to_dict(self) -> dict[str, object]:
         """The certificate as JSON-ready values; infinity is written "inf"."""
@@ -175,28 +179,34 @@ class Certificate:
             "events": None if self.events is None else _events_to_plain(self.events),
             "terms": None if self.terms is None else self.terms.to_dict(),
             **({"others": [_events_to_plain(other) for other in self.others]} if self.others else {}),
+            **({"unchecked": list(self.unchecked)} if self.unchecked else {}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
         known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
-        given = set(plain) if set(plain) == known[0] else {*plain, "others"}
+        given = set(plain) if set(plain) == known[0] else {*plain, "others", "unchecked"}
         require(given in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
         events, terms = plain.get("events"), plain.get("terms")
+        known_names = get_args(Calibration)
+        require(plain["calibration"] in known_names, f"calibration must be one of {known_names}", plain["calibration"])
+        if plain["local_epsilon"] is not None:
+            require_real("local_epsilon", plain["local_epsilon"], low=0.0)
         found = cls(
             claim=PrivacyClaim.from_dict(plain["claim"]),
             epsilon=float(plain["epsilon"]),
             delta=float(plain["delta"]),
             curve=tuple((float(delta), float(epsilon)) for delta, epsilon in plain["curve"]),
             method=plain["method"],
-            families=tuple(CertifiedFamily(**family) for family in plain["families"]),
+            families=tuple(CertifiedFamily.from_dict(family) for family in plain["families"]),
             calibration=plain["calibration"],
             printed=None if plain["printed"] is None else _printed_from_plain(plain["printed"]),
             local_epsilon=plain["local_epsilon"],
             events=None if events is None else _events_from_plain(events),
             others=tuple(_events_from_plain(other) for other in plain.get("others", ())),
             terms=None if terms is None else Terms.from_dict(terms),
+            unchecked=tuple(str(package) for package in plain.get("unchecked", ())),
         )
         follows = found.to_dict()
         said = all(plain[name] == follows[name] for name in FOLLOWING if name in plain)
@@ -217,7 +227,7 @@ class Certificate:
             paper_delta=None if printed is None else printed.delta,
             local_epsilon=self.local_epsilon,
             others=self.others,
-        )
+        ).resting_on(self.unchecked)
         return found if self.terms is None else found.under(self.terms)
 
     def _repr_html_(self) -> str:
@@ -272,13 +282,14 @@ def certify(
     paper_delta: float | None = None,
     local_epsilon: float | None = None,
     others: Sequence[Events] = (),
+    by: object = None,
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
     The events describe the change of one unit of the claim: all reports of one person. Where people are exposed to
     different ones, `others` are those that may cost more at another delta; every number is the largest over all.
     `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
-    prints, if that is not the claim's (0 where the paper promises pure differential privacy).
+    prints, if that is not the claim's (0 where the paper promises pure differential privacy). `by` is the privatizer.
 
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import LaplaceEvent
@@ -318,6 +329,7 @@ def certify(
         local_epsilon=local_epsilon,
         events=tuple(events),
         others=tuple(others),
+        unchecked=unchecked(tuple(events), tuple(others), by),
     )
 
 

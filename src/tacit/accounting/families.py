@@ -9,9 +9,11 @@ So a family is described, exactly, by how many counters go up, how many go down,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
-from tacit.errors import require_count, require_real
+from tacit.errors import require, require_count, require_real
 
 __all__ = ["CertifiedFamily", "Family"]
 
@@ -68,6 +70,17 @@ class CertifiedFamily:
     differing: int
     noise: str
     std: float
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> CertifiedFamily:
+        """The family of a certificate that was written; fields and their types must be these."""
+        kinds: Mapping[str, Any] = {"str": str, "int": int, "float": (int, float)}
+        wanted = {item.name: kinds[str(item.type)] for item in fields(cls)}
+        require(set(plain) == set(wanted), f"a certified family has the entries {', '.join(wanted)}", sorted(plain))
+        for name, kind in wanted.items():
+            right = isinstance(plain[name], kind) and not isinstance(plain[name], bool)
+            require(right, f"{name} of a certified family must be of its type", plain[name])
+        return cls(**plain)
 
     @classmethod
     def of(cls, family: Family, *, noise: str, std: float) -> CertifiedFamily:

@@ -24,7 +24,7 @@ from typing import Any, Final
 from tacit.accounting.database import Connection, Dialect, dialect_of
 from tacit.errors import InvalidInput, require
 
-__all__ = ["Journal", "Receipt", "Record", "Writer"]
+__all__ = ["Journal", "Receipt", "Record", "Writer", "following"]
 
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
@@ -89,14 +89,13 @@ class Writer:
         """Add a record, with the range of indices it is about or the record it refers to (each is referred to once)."""
         last, count = self.head(), self.count()
         require(last.number == count, "the journal must be complete", given=f"{last.number} of {count} records")
-        text = json.dumps(body, sort_keys=True, allow_nan=False)
-        digest = _digest(last.digest, kind, span, refers, text)
+        made = following(last, kind, body, span=span, refers=refers)
         first, stop = (None, None) if span is None else (span.start, span.stop)
         self.connection.execute(
             "INSERT INTO records (number, kind, first, stop, refers, body, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (last.number + 1, kind, first, stop, refers, text, digest),
+            (made.number, kind, first, stop, refers, _text(body), made.digest),
         )
-        return Receipt(number=last.number + 1, digest=digest)
+        return made
 
     def everything(self) -> tuple[Record, ...]:
         """All records in order."""
@@ -192,6 +191,17 @@ class Journal:
             raise InvalidInput(f"the journal at {self.path} cannot be used: {error}") from error
         finally:
             connection.close()
+
+
+def following(
+    last: Receipt, kind: str, body: Mapping[str, Any], *, span: range | None = None, refers: int | None = None
+) -> Receipt:
+    """The receipt of a record that comes right after `last`: whoever knows its content can compute it."""
+    return Receipt(number=last.number + 1, digest=_digest(last.digest, kind, span, refers, _text(body)))
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True, allow_nan=False)
 
 
 def _digest(previous: str, kind: str, span: range | None, refers: int | None, body: str) -> str:

@@ -16,6 +16,9 @@ A2  Once: one budget, one reserve, one draw for a question of a stage, one commi
     may be drawn again; if something of it had been drawn, the whole schedule is accounted for with that stage twice.
 A3  The noise of a ledger is of one kind: a ledger of secure noise refuses every other, and the other way round.
 A4  Append-only and tamper-evident like every journal (`tacit.accounting.journal`); a refusal leaves it as it was.
+A5  Two copies of a ledger that both go on differ from their first record on: draws and voids carry a nonce. A commit
+    follows its draw at once and holds the digest of the release, so `committed_at` gives its place in the ledger to
+    a reader of the release.
 
 How many reports a person has is not known here: the budget's unit says at most how many there are, one per stage, and
 the collector keeps to it. No record is about a person, and none holds data.
@@ -24,6 +27,7 @@ the collector keeps to it. No record is about a person, and none holds data.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,12 +37,12 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of, merged
 from tacit.accounting.database import Connection
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
-from tacit.accounting.journal import Receipt, Record, Writer
+from tacit.accounting.journal import Receipt, Record, Writer, following
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.accounting.units import worst_exposure
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
 
-__all__ = ["Draw", "PeopleLedger", "Spent"]
+__all__ = ["Draw", "PeopleLedger", "Spent", "committed_at"]
 
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 KINDS: Final = ("budget", "reserve", "draw", "commit", "void")
@@ -161,8 +165,11 @@ class PeopleLedger:
         }
         return self.writer.append("reserve", body)
 
-    def draw(self, *, stage: int, question: int, events: Events, noise: str) -> Receipt:
-        """Charge one question of a reserved stage, before its noise is drawn (A2, A3)."""
+    def draw(self, *, stage: int, question: int, events: Events, noise: str, nonce: str | None = None) -> Receipt:
+        """Charge one question of a reserved stage, before its noise is drawn (A2, A3).
+
+        The nonce (A5) is drawn here; a rehearsal that is to be repeated bit for bit states its own.
+        """
         self._require_transaction()
         begun, reserved = self._begun(), self._reserved()
         require(noise == begun.noise, f"this ledger is of {begun.noise} noise", noise)
@@ -177,7 +184,7 @@ class PeopleLedger:
         require(number == done, f"the next question of stage {place} is number {done}", number)
         if number == 0 and _rounds(draws, place) > 0:
             self._require_twice(begun.budget, reserved, draws, place)
-        body = {"stage": place, "question": number, "noise": noise, "day": _today()}
+        body = {"stage": place, "question": number, "noise": noise, "day": _today(), "nonce": _nonce(nonce)}
         return self.writer.append("draw", body)
 
     def commit(self, receipt: Receipt, digest: str) -> Receipt:
@@ -190,14 +197,17 @@ class PeopleLedger:
         held = len(found) == 1 and found[0].digest == receipt.digest
         require(held, "the receipt must be of a draw in this ledger", receipt.number)
         require(not found[0].referred, "a draw is committed once", f"draw {receipt.number} again")
-        return self.writer.append("commit", {"draw": receipt.number, "release": digest}, refers=receipt.number)
+        made = self.writer.append("commit", _commit(receipt, digest), refers=receipt.number)
+        require(made == committed_at(receipt, digest), "a commit must follow its draw at once", "records between them")
+        return made
 
-    def void(self, *, stage: int, reason: str) -> Receipt:
+    def void(self, *, stage: int, reason: str, nonce: str | None = None) -> Receipt:
         """Note that a stage was given up; what was drawn of it stays drawn."""
         self._require_transaction()
         place = self._stage(stage, self._reserved())
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
-        return self.writer.append("void", {"stage": place, "reason": reason, "day": _today()})
+        body = {"stage": place, "reason": reason, "day": _today(), "nonce": _nonce(nonce)}
+        return self.writer.append("void", body)
 
     def entries(self) -> tuple[Draw, ...]:
         """All draws in the order in which they were made."""
@@ -312,6 +322,21 @@ class PeopleLedger:
     def _require_transaction(self) -> None:
         inside = self.writer.connection.in_transaction
         require(inside, "a ledger of people is written inside its owner's transaction", "none", "begin one")
+
+
+def committed_at(draw: Receipt, digest: str) -> Receipt:
+    """Where the commit of a draw stands that released what has this SHA-256 (A5)."""
+    return following(draw, "commit", _commit(draw, digest), refers=draw.number)
+
+
+def _commit(draw: Receipt, digest: str) -> dict[str, Any]:
+    return {"draw": draw.number, "release": digest}
+
+
+def _nonce(given: str | None) -> str:
+    found = secrets.token_hex(16) if given is None else given
+    require(len(found) == 32, "a nonce must have 32 hexadecimal digits", len(found))
+    return found
 
 
 def _alone(schedule: Sequence[Events], budget: PrivacyClaim) -> tuple[Events, bool]:

@@ -8,15 +8,16 @@ written anew.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-from tacit.errors import NotSupported, require
+from tacit.errors import NotSupported, require, require_count, require_real
 
 __all__ = ["NOISE_KINDS", "NoiseKind", "Setting", "Terms", "terms_of"]
 
@@ -112,8 +113,11 @@ def _honest(setting: Setting) -> float | None:
 
 
 def _unit(setting: Setting) -> dict[str, Any]:
+    return _unit_of(setting.claim)
+
+
+def _unit_of(claim: PrivacyClaim) -> dict[str, Any]:
     """Whom the claim protects, and what is left of it for groups."""
-    claim = setting.claim
     groups: list[dict[str, float | None]] = []
     for size in GROUPS if claim.trust != "none" else ():
         try:
@@ -201,6 +205,27 @@ class Terms:
         {"type": "string"},
     )
 
+    def __post_init__(self) -> None:
+        require(self.noise in NOISE_KINDS, "terms.noise must be 'simulation' or 'secure'", self.noise)
+        if self.honest_fraction is not None:
+            require_real("terms.honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
+        for name, size in _entries("sizes", self.sizes):
+            require_count(f"terms.sizes.{name}", size, least=0)
+        texts = {name: getattr(self, name) for name in ("mechanism", "version", "date", "verifier")}
+        for name, text in [*texts.items(), *_entries("public", self.public)]:
+            require(isinstance(text, str), f"terms.{name} must be a text", text)
+        day = re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", self.date)
+        require(day is not None, "terms.date must be a day, YYYY-MM-DD", self.date)
+        unit = {name: part for name, part in _entries("unit", self.unit) if name != "groups"}
+        require(PrivacyUnit.from_dict(unit).to_dict() == unit, "terms.unit must be a unit and its groups", unit)
+        for group in self.unit["groups"]:
+            whole = set(group) == {"size", "epsilon", "delta"}
+            require(whole, "terms.unit.groups must have size, epsilon and delta", sorted(group))
+            require_count("terms.unit.groups.size", group["size"], least=2)
+            for name in ("epsilon", "delta"):
+                if group[name] is not None:
+                    require_real(f"terms.unit.groups.{name}", group[name], low=0.0)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -228,6 +253,25 @@ class Terms:
             "additionalProperties": False,
         }
 
+    def with_also(self, other: Terms, claim: PrivacyClaim) -> Terms:
+        """The terms of a person who is in both, under the claim for both: secure only where both are."""
+        shares = [one.honest_fraction for one in (self, other) if one.honest_fraction is not None]
+        texts = {
+            name: {one.public[name]: None for one in (self, other) if name in one.public}
+            for name in {**self.public, **other.public}
+        }
+        summed = {name: self.sizes[name] + other.sizes[name] for name in ("episodes", "batches")}
+        largest = max(self.sizes["users_per_batch"], other.sizes["users_per_batch"])
+        return replace(
+            other,
+            noise="secure" if self.noise == other.noise == "secure" else "simulation",
+            honest_fraction=max(shares, default=None),
+            public={name: "; and ".join(found) for name, found in texts.items()},
+            sizes={**other.sizes, **self.sizes, **summed, "users_per_batch": largest},
+            mechanism=f"{self.mechanism}, and {other.mechanism}",
+            unit=_unit_of(claim),
+        )
+
     def warnings(self, claim: PrivacyClaim) -> list[str]:
         """What whoever relies on a claim under these terms must know, in words."""
         found, K, users = [], self.sizes["episodes"], self.sizes["users_per_batch"]
@@ -247,6 +291,11 @@ class Terms:
         """The terms as lines of a text."""
         plain = self.to_dict()
         return [f"{name:<16} {_shown(value)}" for name, value in plain.items() if value not in (None, {}, [])]
+
+
+def _entries(name: str, value: Any) -> list[tuple[str, Any]]:
+    require(isinstance(value, Mapping), f"terms.{name} must be an object", value)
+    return list(value.items())
 
 
 def terms_of(privatizer: Any, *, noise: NoiseKind, episodes: int, users_per_batch: int) -> Terms:

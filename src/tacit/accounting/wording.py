@@ -8,12 +8,9 @@ above              "weak": odds may change by a factor of 148 and more
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
-from tacit.types import Trust
-
-__all__ = ["COLLUSION", "SIMULATION", "WEAK", "judge", "learned", "odds", "shown_up"]
+__all__ = ["SIMULATION", "WEAK", "judge", "learned", "odds", "shown_up"]
 
 STRONG: Final = 1.0
 WEAK: Final = 5.0
@@ -23,13 +20,6 @@ SIMULATION: Final = (
     "SIMULATION, not a release: its noise is seeded and can be replayed, so it protects nobody. The following would "
     "hold if the same numbers were released with secure noise."
 )
-
-COLLUSION: Final[Mapping[Trust, str]] = {
-    "none": "Collusion changes nothing: everybody sees the data already.",
-    "central": "The curator sees everything: if the curator is dishonest, nothing is protected.",
-    "shuffle": "If learner and shuffler collude, nothing is protected: there is no local floor.",
-    "local": "Collusion changes nothing: nobody but the user's own device ever sees the data.",
-}
 
 
 def learned(epsilon: float) -> str:

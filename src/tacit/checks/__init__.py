@@ -1,4 +1,4 @@
-"""What can be pointed at a privatizer or a learner: conformance, attacks, planted bugs.
+"""What can be pointed at a privatizer or a learner: conformance and attacks.
 
     check_privatizer   every rule of the contract, for every kind of privatizer
     check_learner      every rule of the contract, for every kind of learner
@@ -6,7 +6,6 @@
     audit_privatizer   everything that a privatizer releases
     audit_messages     the transcript of a shuffled batch
     audit_learner      a whole learner: white-box on the releases, black-box on the policies
-    examine            one planted bug, and who catches it
 
 Audits return a `Finding` (or several): claimed, certified and attacked epsilon, confidence and verdict.
 """
@@ -19,8 +18,6 @@ from tacit.checks.learner_rules import check_learner
 from tacit.checks.learners import audit_learner
 from tacit.checks.mechanisms import audit_mechanism
 from tacit.checks.messages import audit_messages
-from tacit.checks.mutations import examine
-from tacit.checks.record import load_audit
 from tacit.checks.views import audit_privatizer
 
 __all__ = [
@@ -31,6 +28,4 @@ __all__ = [
     "audit_privatizer",
     "check_learner",
     "check_privatizer",
-    "examine",
-    "load_audit",
 ]

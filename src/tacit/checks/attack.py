@@ -27,7 +27,12 @@ from tacit.accounting.events import Events
 from tacit.checks.bounds import Errors, curve_epsilon, event_epsilon, noise_factor
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_out", "told_apart"]
+__all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_out",
+           "shown_down", "told_apart", "trials_of"]  # fmt: skip
+
+SHARES: Final[Mapping[str, int]] = {"mechanism": 1, "privatizer": 10, "messages": 250, "learner": 100}
+"""One trial of each kind for so many trials that are asked for: what is drawn in one differs in size."""
+LEAST_TRIALS: Final[Mapping[str, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
 
 Floats = NDArray[np.float64]
 Kind = Literal["mechanism", "privatizer", "messages", "learner"]
@@ -230,3 +235,24 @@ def _larger(errors: Errors) -> Errors:
 def _total(errors: Errors) -> float:
     """False alarms plus misses, as rates: least where two equally likely worlds are told apart best."""
     return errors.first_hits / errors.first + 1.0 - errors.second_hits / errors.second
+
+
+def trials_of(kind: Kind, asked: int) -> int:
+    """How many trials an attack of this kind takes of so many.
+
+    >>> trials_of("mechanism", 5_000), trials_of("learner", 1_000_000), trials_of("learner", 1_000)
+    (5000, 10000, 200)
+    """
+    return max(LEAST_TRIALS[kind], asked // SHARES[kind])
+
+
+def shown_down(epsilon: float) -> str:
+    """A lower bound to three digits, rounded down: what is printed must not prove more than what was found.
+
+    >>> shown_down(0.98769), shown_down(0.0), shown_down(math.inf)
+    ('0.987', '0', 'inf')
+    """
+    if epsilon == 0.0 or math.isinf(epsilon):
+        return f"{epsilon:g}"
+    scale = 10.0 ** (2 - math.floor(math.log10(epsilon)))
+    return f"{math.floor(epsilon * scale) / scale:.3g}"

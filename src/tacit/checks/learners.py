@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.curator_runs import curator_runs
-from tacit.checks.rows import Subject
 from tacit.checks.runs import batch_runs, gradient_runs, single_runs
 from tacit.checks.views import audit_privatizer
 from tacit.errors import NotSupported, UnknownName, require, require_count
@@ -45,8 +44,6 @@ from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.fingerprint import fingerprint_of, privatizer_words
-from tacit.runs.revisions import learner_revision
 
 __all__ = [
     "AUDITED_LEARNERS",
@@ -54,7 +51,7 @@ __all__ = [
     "attack_learner",
     "audit_learner",
     "default_environment",
-    "learner_subject",
+    "learner_target",
     "shown_learner",
     "target_of",
 ]
@@ -101,7 +98,7 @@ def audit_learner(
     seed: int = 0,
 ) -> tuple[Finding, ...]:
     """Attack a whole learner; one finding for each adversary. `settings` are other options of a run, by name."""
-    subject = learner_subject(
+    attacked = learner_target(
         learner,
         trust=trust,
         epsilon=epsilon,
@@ -113,10 +110,10 @@ def audit_learner(
         constants=constants,
         settings=settings,
     )
-    return attack_learner(shown_learner(learner, constants, settings), subject.attacked, trials, false_alarm, seed)
+    return attack_learner(shown_learner(learner, constants, settings), attacked, trials, false_alarm, seed)
 
 
-def learner_subject(
+def learner_target(
     learner: str,
     *,
     trust: str,
@@ -128,7 +125,7 @@ def learner_subject(
     calibration: str = "tight",
     constants: Constants | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> Subject:
+) -> Assembled | AdversarialPrivatizer:
     """What is attacked of a learner: the parts of a small run, or the privatizer where policies follow from it."""
     name, options = parse_learner(learner)
     told = options.get("transitions") == "known"
@@ -140,8 +137,7 @@ def learner_subject(
         require(constants is None, "learners of losses have no constants to choose", constants)
         row.check(name, options)
         facts = replace(row.losses, known=row.losses.known or told)
-        made = _loss_privatizer(facts, trust, epsilon, delta, calibration, **(settings or {}))
-        return Subject(attacked=made, words=f"{learner_revision(name, options, '')} | {privatizer_words(made)}")
+        return _loss_privatizer(facts, trust, epsilon, delta, calibration, **(settings or {}))
     batches, batch = trust == "shuffle" or row.asks in (SoftmaxQuery, ReturnQuery, BatchQuery), None
     if row.asks is SoftmaxQuery:
         batch = 8
@@ -161,8 +157,7 @@ def learner_subject(
         constants=constants,
         **(settings or {}),
     )
-    parts = assemble(config)
-    return Subject(attacked=parts, words=fingerprint_of(parts, noise=False))
+    return assemble(config)
 
 
 def shown_learner(learner: str, constants: Constants | None, settings: Mapping[str, Any] | None) -> str:
@@ -176,7 +171,7 @@ def shown_learner(learner: str, constants: Constants | None, settings: Mapping[s
 
 
 def attack_learner(shown: str, attacked: Any, trials: int, false_alarm: float, seed: int) -> tuple[Finding, ...]:
-    """The findings of what `learner_subject` made."""
+    """The findings of what `learner_target` made."""
     require_count("trials", trials, least=100)
     if not isinstance(attacked, Assembled):
         return _follows(shown, attacked, trials, false_alarm, seed)

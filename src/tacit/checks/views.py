@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events
 from tacit.checks.attack import Finding, Target, attack
 from tacit.checks.conformance import probe_of
@@ -49,14 +49,21 @@ from tacit.privatizers.arms import composed
 from tacit.privatizers.central import Central
 from tacit.privatizers.local import Local
 from tacit.privatizers.losses import AdversarialPrivatizer
+from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.privatizers.shuffle.protocol import Shuffle
+from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
-__all__ = ["View", "audit_privatizer", "audit_together", "sums_score", "view_of"]
+__all__ = ["View", "audit_privatizer", "audit_together", "small_privatizer", "sums_score", "view_of"]
+
+SHAPE: Final = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
+"""The small world in which privatizers are attacked."""
+USERS: Final = 9
+BATCH: Final = 20
 
 Floats = NDArray[np.float64]
 _CHUNK: Final = 5_000_000  # numbers that are kept at once
@@ -100,6 +107,23 @@ class View:
             return np.concatenate([first, self.score(self.record(users, count - _COMPARED, noise))])
         noise.generator.bit_generator.state = same.generator.bit_generator.state
         return every
+
+
+def small_privatizer(
+    trust: Trust, mechanism: str | None, calibration: str, *, epsilon: float, delta: float, **other: Any
+) -> Any:
+    """Running totals by one privatizer of the registry, over a small world; `other` fields of the request as given."""
+    asked: dict[str, Any] = {
+        "trust": trust,
+        "shape": SHAPE,
+        "episodes": 2 * BATCH if trust == "shuffle" else USERS,
+        "epsilon": epsilon,
+        "delta": delta,
+        "calibration": calibration,
+        "mechanism": mechanism,
+        "users_per_batch": BATCH if trust == "shuffle" else 1,
+    }
+    return make_privatizer(PrivacyRequest(**asked | other))
 
 
 def audit_privatizer(

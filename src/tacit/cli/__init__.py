@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["main"]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; as a program (no `argv`) it also tells of compilation."""
+def main(argv: Sequence[str] | None = None, *, program: Any = None, name: str = "tacit") -> int:
+    """Run the command line and return its exit code; as a program (no `argv`) it also tells of compilation.
+
+    `program` is another command line that fails in the same way; None: that of tacit.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _main(words, told=argv is None)
+        return _main(words, program, name, told=argv is None)
     except KeyboardInterrupt:  # before a command is at work: loading what it needs takes a second
         return _interrupted(words)
 
 
-def _main(words: list[str], *, told: bool) -> int:
+def _main(words: list[str], program: Any, name: str, *, told: bool) -> int:
     from tacit.cli.app import command
     from tacit.cli.failures import INTERRUPTED, USAGE_ERROR, Failed, explain, explain_lost_output, open_output, tell
     from tacit.compiling import tell_of
@@ -34,7 +38,7 @@ def _main(words: list[str], *, told: bool) -> int:
         open_output()
         tell_of(tell)
     try:
-        code = command()(args=words, prog_name="tacit", standalone_mode=False, obj=words)
+        code = (program or command())(args=words, prog_name=name, standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (USAGE_ERROR, Failed, TacitError) as error:
         return explain(error, words)

@@ -207,7 +207,7 @@ def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest) -> Certif
 
     users = request.users_per_batch
     terms = terms_of(privatizer, noise="simulation", episodes=request.episodes, users_per_batch=users)
-    return privatizer.certificate().under(terms)
+    return privatizer.certificate().under(terms, privatizer)
 
 
 def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _certificate(privatizer: AdversarialPrivatizer, question: LossQuestion) -> C
     from tacit.accounting.terms import terms_of
 
     terms = terms_of(privatizer, noise="simulation", episodes=question.episodes, users_per_batch=1)
-    return privatizer.certificate().under(terms)
+    return privatizer.certificate().under(terms, privatizer)
 
 
 def _side(privatizer: AdversarialPrivatizer, question: LossQuestion) -> dict[str, Any]:

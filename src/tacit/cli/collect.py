@@ -120,7 +120,12 @@ def _close(directory: Directory, json: AsJson = False) -> None:
 @collect.command("release")
 def _release(
     directory: Directory,
-    head: Annotated[str, typer.Option(help="The head that 'tacit study status' of the learner prints.")],
+    head: Annotated[
+        str,
+        typer.Option(
+            help="What 'tacit study status' of the learner prints; an unknown head stops the collector for good."
+        ),
+    ],
     out: OutFile = None,
     key: Key = None,
     json: AsJson = False,
@@ -174,7 +179,8 @@ def _status(directory: Directory, json: AsJson = False) -> None:
     if json:
         print_json(found)
         return
-    say(f"{found['name']} ({found['trust']} trust, {found['noise']} noise): {found['state']}")
+    state = found["state"] if found["stopped"] is None else f"stopped for good, without record {found['stopped']}"
+    say(f"{found['name']} ({found['trust']} trust, {found['noise']} noise): {state}")
     for what, words in found["declared"].items():
         say(f"{what}: {words}")
     rows = [[str(row[name]) for name in ("stage", "state", "reports", "least", "target")] for row in found["stages"]]

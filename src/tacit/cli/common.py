@@ -16,6 +16,7 @@ from tacit.cli.failures import INTERRUPTED, Failed, as_json, tell
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from tacit.runs.comparison import Comparison
     from tacit.runs.result import Result
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Out",
     "Workers",
     "command_line",
+    "print_comparison",
     "print_json",
     "print_results",
     "print_table",
@@ -43,7 +45,7 @@ Address: TypeAlias = Annotated[
 ]
 DryRun: TypeAlias = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print estimated time, memory, noise and the certificate, and run nothing."),
+    typer.Option("--dry-run", help="Print estimated memory, noise and the certificate, and run nothing."),
 ]
 Out: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PATH", help="The directory of the results, or a URL (s3://...); resumable.")
@@ -107,6 +109,27 @@ def print_results(results: Sequence[Result]) -> None:
     head = ["run", "trust", "certified ε", "regret (simulation only)", "share of uniform's", "µs/episode"]
     shift = 1 if several else 0
     print_table(["environment", *head] if several else head, rows, numeric=[i + shift for i in (2, 3, 4, 5)])
+
+
+def print_comparison(comparison: Comparison, figures: Sequence[Path], *, json: bool) -> None:
+    """The table, what ran at which size, the certificates and the figures."""
+    if json:
+        content: dict[str, Any] = comparison.to_json()
+        print_json({**content, "figures": [str(figure) for figure in figures]})
+        return
+    at = "" if comparison.scale is None else f" at scale {comparison.scale}"
+    say(f"{comparison.name}{at}:")
+    for result in comparison:
+        size = f"{result.config.episodes:,} episodes, {len(result.seeds)} seeds"
+        say(f"  {result.config.environment_name}: {result.label} ({size})")
+    print_results(comparison.results)
+    words: dict[str, list[str]] = {}
+    for result in comparison:
+        words.setdefault(result.privacy_words, []).append(result.label)
+    for text, labels in words.items():
+        say(f"privacy of {', '.join(dict.fromkeys(labels))}: {text}")
+    for figure in figures:
+        say(f"figure: {figure}")
 
 
 def _print_live(results: Sequence[Result]) -> None:

@@ -9,16 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.common import AsJson, print_json, say
-from tacit.cli.files import OutFile, Pinned, check_out, read_bytes, write_bytes
-from tacit.errors import InvalidInput
+from tacit.cli.files import OutFile, Pinned, check_out, read_bytes
+from tacit.errors import InvalidInput, require
+from tacit.runs.places import write_private
 
 __all__ = ["register"]
 
 device = typer.Typer(help="Report to a study: what runs where a person's data are.", rich_markup_mode=None)
 BundleFile = Annotated[Path, typer.Argument(help="The bundle of the stage.")]
 State = Annotated[Path, typer.Option(help="Where the device keeps what it has seen and sent.")]
-Cap = Annotated[float | None, typer.Option(help="The largest epsilon that this person accepts.")]
+Cap = Annotated[float, typer.Option(help="The largest epsilon that this person accepts, over the whole study.")]
 Floor = Annotated[int, typer.Option(help="The fewest people among whom this person reports.")]
+Unsigned = Annotated[bool, typer.Option("--unsigned", help="Instead of a key: take any bundle (for rehearsals).")]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,17 +33,18 @@ def _report(
     bundle: BundleFile,
     trajectory: Annotated[Path, typer.Argument(help="JSON with states, actions and rewards, by name or number.")],
     state: State,
+    cap: Cap,
+    floor: Floor,
     out: OutFile = None,
-    cap: Cap = None,
-    floor: Floor = 1,
     key: Pinned = None,
+    unsigned: Unsigned = False,
     json: AsJson = False,
 ) -> None:
     """Encode one trajectory for the stage of a bundle; asked again, the same report comes out."""
     from tacit.study.bundle import Bundle
     from tacit.study.device import trajectory_from
 
-    made = _device(state, cap, floor, key)
+    made = _device(state, cap, floor, key, unsigned)
     found, data = _trajectory(trajectory), read_bytes(bundle)
     trajectory_from(Bundle.parse(data), found)  # refused before anything is kept
     check_out(out, made.sent())
@@ -53,26 +56,27 @@ def _report(
 def _cover(
     bundle: BundleFile,
     state: State,
+    cap: Cap,
+    floor: Floor,
     out: OutFile = None,
-    cap: Cap = None,
-    floor: Floor = 1,
     key: Pinned = None,
+    unsigned: Unsigned = False,
     json: AsJson = False,
 ) -> None:
     """Make a report that says nothing and looks like any other."""
-    made = _device(state, cap, floor, key)
+    made = _device(state, cap, floor, key, unsigned)
     data = read_bytes(bundle)
     check_out(out, made.sent())
     made.accept(data)
     _send(made, made.cover(), state, out, json)
 
 
-def _device(state: Path, cap: float | None, floor: int, key: Path | None) -> Any:
-    import math
-
+def _device(state: Path, cap: float, floor: int, key: Path | None, unsigned: bool) -> Any:
     from tacit.study.device import Device
 
-    return Device(state, cap=math.inf if cap is None else cap, floor=floor, key=key)
+    hint = "give --key with the learner's public key, or --unsigned in a rehearsal"
+    require((key is None) == unsigned, "a device must have either a key or --unsigned", "both or none", hint)
+    return Device(state, cap=cap, floor=floor, key=key)
 
 
 def _trajectory(path: Path) -> Any:
@@ -85,6 +89,7 @@ def _trajectory(path: Path) -> Any:
 def _send(made: Any, report: bytes, state: Path, out: Path | None, json: bool) -> None:
     stage = made.bundle["stage"]
     target = out or state / f"report-{stage}.tcr"
-    write_bytes(target, report)
+    check_out(target, report)
+    write_private(target, report)
     plain = {"stage": stage, "bytes": len(report), "file": str(target)}
     print_json(plain) if json else say(f"report of stage {stage}: {target} ({len(report)} bytes)")

@@ -19,12 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _list(
-    kind: Annotated[
-        str, typer.Argument(help="environments, adversaries, learners, experiments, mechanisms or privatizers")
-    ],
+    kind: Annotated[str, typer.Argument(help="environments, adversaries, learners, mechanisms or privatizers")],
     json: AsJson = False,
 ) -> None:
-    """List environments, adversaries, learners, experiments, mechanisms or privatizers with their options."""
+    """List environments, adversaries, learners, mechanisms or privatizers with their options."""
     if kind not in KINDS:
         raise UnknownName("list", kind, KINDS)
     rows = KINDS[kind]()
@@ -71,20 +69,6 @@ def _learners() -> list[dict[str, Any]]:
     ]
 
 
-def _experiments() -> list[dict[str, Any]]:
-    from tacit.papers.catalogue import EXPERIMENTS
-
-    return [
-        {
-            "name": name,
-            "summary": entry.summary,
-            "runs": len(entry.runs("paper")),
-            "figures": [figure.name for figure in entry.figures],
-        }
-        for name, entry in EXPERIMENTS.items()
-    ]
-
-
 def _mechanisms() -> list[dict[str, Any]]:
     from tacit.mechanisms.table import known_names, mechanism_row
 
@@ -120,7 +104,6 @@ KINDS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
     "environments": _environments,
     "adversaries": _adversaries,
     "learners": _learners,
-    "experiments": _experiments,
     "mechanisms": _mechanisms,
     "privatizers": _privatizers,
 }

@@ -6,7 +6,6 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,7 +20,7 @@ serve = typer.Typer(help="Run the parties of a study as services over HTTP.", ri
 Config = Annotated[Path, typer.Argument(help="The configuration of the party (TOML).")]
 EXTRA: Final = frozenset(
     (
-        *("starlette", "uvicorn", "httpx", "msgspec", "sqlalchemy", "alembic", "jinja2", "prometheus_client"),
+        *("starlette", "uvicorn", "httpx", "msgspec", "sqlalchemy", "jinja2", "prometheus_client"),
         *("cryptography", "anyio", "mako"),
     )
 )
@@ -196,24 +195,6 @@ def _dashboard(
         )
     if code:
         raise typer.Exit(code)
-
-
-@serve.command("migrate")
-def _migrate(
-    database: Annotated[str, typer.Argument(help="The directory of a party, or a postgresql:// URL.")],
-    json: AsJson = False,
-) -> None:
-    """Bring the tables of a party's database to the version of this tacit; nothing else does so."""
-    with service_extra():
-        from tacit.service.database import migrate
-
-        found = [asdict(one) for one in migrate(database)]
-    if json:
-        print_json({"databases": found})
-        return
-    for one in found:
-        done = "is up to date" if one["before"] == one["after"] else f"went from version {one['before']}"
-        say(f"{one['where']}: the {one['kind']} {done} (version {one['after']})")
 
 
 @serve.command("enrol")

@@ -54,28 +54,21 @@ def _plot(
 
 
 def _report(
-    directory: Annotated[
-        str, typer.Argument(metavar="PATH", help="The directory (or URL) of a run, a comparison or an audit.")
-    ],
+    directory: Annotated[str, typer.Argument(metavar="PATH", help="The directory (or URL) of a run or a comparison.")],
     out: Annotated[str | None, typer.Option(metavar="PATH", help="The page; DIR/report.html by default.")] = None,
     log: Annotated[str, typer.Option(help="Axes that begin logarithmic: none, x, y or xy.")] = "none",
     json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: curves, tables, commands, claims and certificates."""
-    from tacit.checks.pages import write_audit_report
-    from tacit.checks.record import AUDIT_FILE, load_audit
     from tacit.runs.comparison import load
     from tacit.runs.figures import check_choices
-    from tacit.runs.places import is_local, place_of
+    from tacit.runs.places import place_of
     from tacit.runs.report import write_report
 
     check_choices("std", log)
     place = place_of(directory)
     page = place / "report.html" if out is None else place_of(out)
-    if is_local(place) and (place / AUDIT_FILE).is_file():
-        target = write_audit_report(load_audit(place), page)
-    else:
-        target = write_report(load(place), page, log=cast("LogAxes", log), directory=place)
+    target = write_report(load(place), page, log=cast("LogAxes", log), directory=place)
     if json:
         print_json({"report": str(target)})
     else:

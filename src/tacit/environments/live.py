@@ -23,8 +23,8 @@ import gymnasium
 import numpy as np
 
 from tacit.environments.discretise import Discretiser, discretiser_from_dict, discretiser_of
-from tacit.environments.live_presets import PRESETS, LivePreset
-from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, source_of, spec_of
+from tacit.environments.live_presets import LivePreset
+from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, preset_of, source_of, spec_of
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
@@ -263,7 +263,7 @@ def live(
         source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
-    known = PRESETS.get(source, LivePreset())
+    known = preset_of(source)
     return _build(
         source=source,
         by_function=by_function,
@@ -323,12 +323,12 @@ def _build(
     for what, flag in (("ends", ends), ("stationary", stationary)):
         require(isinstance(flag, bool), f"{what} must be True or False", flag)
     require(vector is None or isinstance(vector, bool), "vector must be True, False or None", vector)
-    known = PRESETS.get(source)
+    known = preset_of(source)
     H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
     require_free(
         source, 8 * H * (rule.size + int(ends)), available_memory(), "choose a shorter horizon or fewer states"
     )
-    named = {} if known is None or rule != known.discretiser else known.policies
+    named = known.policies if rule == known.discretiser else {}
     tables = tuple((name, _at_every_step(row, H, rule.size + int(ends), A)) for name, row in named.items())
     if support is not None:
         declared, sizes = (support.horizon, support.num_states, support.num_actions), (H, rule.size + int(ends), A)

@@ -1,7 +1,7 @@
 """Presets of live worlds: what is public about well-known Gymnasium ids, chosen once and before anybody comes.
 
 Horizons, bins and bounds are choices of tacit, small on purpose: every state costs noise. They are not the games'
-own rules, and a world of one's own making is one call away (`tacit.live`).
+own rules; `tacit.live` makes a world from any other.
 
 | id | states | decisions | bounds of a decision's reward | named policies |
 |---|---|---|---|---|
@@ -9,8 +9,6 @@ own rules, and a world of one's own making is one call away (`tacit.live`).
 | CliffWalking-v1 | the 48 squares; ended | 25 | [-10, 0]: the fall costs 10, not 100 | far (along the top row) |
 | FrozenLake-v1 | the 16 squares; ended | 20 | [0, 1] | - |
 | CartPole-v1 | angle (6 bins), its speed (3); ended | 25, 4 steps each | [0, 4] | lean (push where the pole leans) |
-| tacit/Titration-v0 | dose (5) x yesterday (3) | 7 | [0, 1] | textbook (low: lower, high: raise, fine: keep) |
-| tacit/Watching-v0 | mean quality of what was watched (4 bins); ended | 12, of 10 pages each | [0, 40] | interest |
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tacit.environments.discretise import Bins, Discretiser, Numbers, tiles
-from tacit.ids import TITRATION_ID, WATCHING_ID
 
 __all__ = ["PRESETS", "LivePreset"]
 
@@ -49,8 +46,6 @@ CARTPOLE: Final = Bins(edges=((), (), (-0.1, -0.03, 0.0, 0.03, 0.1), (-0.5, 0.5)
 """Angle in radians, and its speed; where the cart is and how fast is ignored."""
 CARTPOLE_FINE: Final = tiles(low=(-0.75, -0.75, -0.2, -2.0), high=(0.75, 0.75, 0.2, 2.0), counts=(3, 3, 10, 10))
 """Place, speed, angle and its speed: 900 bins, far more than a table can learn in private from few people."""
-WATCHING: Final = Bins(edges=((-1.0, 0.0, 1.0),))
-"""The mean quality of what somebody watched, as the service rates it."""
 
 
 def _dealer() -> tuple[int, ...]:
@@ -68,12 +63,7 @@ def _far() -> tuple[int, ...]:
     return tuple(2 if s % 12 == 11 else (1 if s < 12 else 0) for s in range(48))
 
 
-def _textbook() -> tuple[int, ...]:
-    """Of five doses: lower (0) after a low day, keep (1) after a fine one, raise (2) after a high one."""
-    return (0, 1, 2) * 5
-
-
-PRESETS: Final[Mapping[str, LivePreset]] = {
+PRESETS: Final[dict[str, LivePreset]] = {
     "Blackjack-v1": LivePreset(
         summary="hit or stick against a dealer",
         horizon=4,
@@ -107,21 +97,5 @@ PRESETS: Final[Mapping[str, LivePreset]] = {
         discretiser=Numbers(count=16),
         stationary=True,
     ),
-    TITRATION_ID: LivePreset(
-        summary="adjust the insulin of a virtual patient every morning for a week",
-        horizon=7,
-        rewards=(0.0, 1.0),
-        discretiser=Numbers(count=15),
-        stationary=True,
-        ends=False,
-        policies={"textbook": _textbook()},
-    ),
-    WATCHING_ID: LivePreset(
-        summary="choose every ten pages which topics somebody is shown first",
-        horizon=12,
-        rewards=(0.0, 40.0),
-        discretiser=WATCHING,
-        policies={"interest": (0, 0, 0, 0)},
-    ),
 }
-"""By Gymnasium id."""
+"""By Gymnasium id; a package whose worlds are named `package:Id-v0` adds its own when it is imported."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
 
 from tacit.environments.discretise import by_name
+from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
-__all__ = ["is_id", "make_source", "name_of", "plain_options", "source_of", "spec_of"]
+__all__ = ["is_id", "make_source", "name_of", "plain_options", "preset_of", "source_of", "spec_of"]
 
 _HANDED: dict[str, Callable[..., Any]] = {}
 """Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
@@ -54,6 +56,15 @@ def _versioned(source: str) -> str:
         if others:
             raise UnknownName("Gymnasium id", source, others)
     return source
+
+
+def preset_of(source: str) -> LivePreset:
+    """What is known about an id; the package of `package:Id-v0` is imported first, as Gymnasium does."""
+    package = source.rpartition(":")[0]
+    if package and is_id(source):
+        with suppress(ModuleNotFoundError):  # making the environment says so, in one line
+            importlib.import_module(package)
+    return PRESETS.get(source, LivePreset())
 
 
 def spec_of(source: str) -> Any:

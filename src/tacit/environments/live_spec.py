@@ -7,7 +7,7 @@ from typing import Final
 
 from tacit.environments.discretise import Discretiser, Function
 from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, live
-from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.environments.live_sources import preset_of
 from tacit.errors import InvalidInput, UnknownName, require
 
 __all__ = ["live_from_spec"]
@@ -48,7 +48,7 @@ def live_from_spec(spec: str) -> LiveWorld:
             raise UnknownName("option of a live world", key, SPEC_OPTIONS)
         require(key not in given, f"each option of a live world must be given once, got {key} twice", item)
         given[key] = text
-    known = PRESETS.get(source, LivePreset())
+    known = preset_of(source)
     bounds = known.rewards
     if "low" in given or "high" in given:
         both = "low" in given and "high" in given

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, Final
 
 import numpy as np
@@ -75,7 +76,7 @@ class NamedPolicy:
         """The same object, answering with its fall-back from now on."""
         return replace(self, killed=True)
 
-    def act(self, step: int, state: str | int, coins: np.random.Generator | None = None) -> str:
+    def act(self, step: int, state: str | int, coins: np.random.Generator | Random | None = None) -> str:
         """The name of the action at a step (from 0) in a state; where the policy draws lots, `coins` are its lots."""
         h = require_count("step", step, least=0)
         require(h < self.horizon, f"step must be below the horizon of {self.horizon}", step)

@@ -11,7 +11,7 @@ So a batch gradient at a network is asked for, clipped and noised by the very co
 φ_θ, a public function of θ, as features. States that are not `active`, such as the one of an ended episode, have logits
 of zero whatever θ is: no user adds anything there.
 
-The same network over observations that are real numbers, with gradients by PyTorch, is `tacit.neural`.
+The same network over observations that are real numbers, with gradients by PyTorch, is `papers.neural`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class ArmRelease:
         """What the exact accountant finds for one user of this batch, with its terms."""
         people = sum(self.users)
         terms = terms_of(self.privatizer, noise="simulation", episodes=people, users_per_batch=people)
-        return self.privatizer.certificate().under(terms)
+        return self.privatizer.certificate().under(terms, self.privatizer)
 
     def release(self, users: Trajectories, noise: Noise) -> ArmStatistics:
         """The sums of the arms, one after the other as `tacit.data.arms.as_one_step` has them."""
@@ -121,6 +121,8 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
         raise NotSupported("where one of the two protects nobody, there is nothing to add up; ask fresh people")
     if before.events is None or after.events is None or before.others:
         raise NotSupported("a certificate that does not list all events cannot be added to; ask fresh people")
+    if (before.terms is None) != (after.terms is None):
+        raise NotSupported("a certificate that does not say where its noise comes from cannot be added to; run again")
     same = before.claim.unit == after.claim.unit and before.claim.neighbours == after.claim.neighbours
     require(same, "claims that are added up must protect the same unit", before.claim.unit.describe())
     weaker = before.claim if RANK[before.claim.trust] <= RANK[after.claim.trust] else after.claim
@@ -131,7 +133,11 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
         allow_large_delta=True,  # each of the two was checked by itself
     )
     families = (*before.families, *after.families)
-    return certify((*before.events, *after.events), families, claim, calibration=after.calibration)
+    found = certify((*before.events, *after.events), families, claim, calibration=after.calibration)
+    found = found.resting_on((*before.unchecked, *after.unchecked))
+    if before.terms is None or after.terms is None:
+        return found
+    return found.under(before.terms.with_also(after.terms, claim))
 
 
 RANK: Final[Mapping[Trust, int]] = {"none": 0, "central": 1, "shuffle": 2, "local": 3}

@@ -201,4 +201,5 @@ def certificate_of(
         paper_says=paper_says,
         paper_delta=0.0 if pure else None,
         others=others,
+        by=privatizer,
     )

@@ -18,7 +18,6 @@ from tacit.loop.judges.softmax import Objective
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.fingerprint import BEFORE
 from tacit.runs.places import json_bytes, place_of
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory, complete_files
@@ -31,14 +30,13 @@ def make_header(
     config: RunConfig,
     resolved: Resolved,
     *,
-    algorithm: str,
     experiment: str,
     label: str,
     command: str,
     version: str = __version__,
     world: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What config.json says before the first episode; `algorithm` is its fingerprint (`tacit.runs.fingerprint`).
+    """What config.json says before the first episode.
 
     `world` is the description of a live world; those with a table have none.
     """
@@ -47,7 +45,6 @@ def make_header(
         "experiment": experiment,
         "label": label,
         "version": version,
-        "algorithm": algorithm,
         "command": command,
         "config": config.to_dict(),
         "resolved": asdict(resolved),
@@ -101,7 +98,7 @@ def write_result(result: Result, directory: Path) -> Path:
     place = RunDirectory(directory)
     config, resolved = result.config, result.resolved
     names = {"experiment": result.experiment, "label": result.label}
-    made = {"algorithm": result.algorithm, "command": result.command, "version": result.version}
+    made = {"command": result.command, "version": result.version}
     header = make_header(config, resolved, **names, **made, world=result.world)
     place.check(header)
     if not place.finished:
@@ -158,7 +155,6 @@ def _read(place: RunDirectory) -> Result:
         experiment=header["experiment"],
         label=header["label"],
         version=header["version"],
-        algorithm=header.get("algorithm", BEFORE),
         command=header["command"],
         world=header.get("world"),
     )

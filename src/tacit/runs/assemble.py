@@ -82,7 +82,7 @@ class Assembled:
         """What the exact accountant finds, and what that depends on; runs are simulations."""
         users = self.largest_batch or self.config.users_per_batch
         terms = terms_of(self.privatizer, noise="simulation", episodes=self.config.episodes, users_per_batch=users)
-        return self.privatizer.certificate().under(terms)
+        return self.privatizer.certificate().under(terms, self.privatizer)
 
     @property
     def families(self) -> tuple[CertifiedFamily, ...]:

@@ -16,7 +16,6 @@ from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.estimate import memory_of
-from tacit.runs.fingerprint import fingerprint_of
 from tacit.runs.result import Resolved, Result, resolve, world_json
 
 __all__ = ["Derived", "derive", "result_of"]
@@ -31,7 +30,6 @@ class Derived:
     claim: PrivacyClaim
     certificate: Certificate
     batches: tuple[BatchReport, ...]
-    algorithm: str
     world: dict[str, Any] | None
     memory: int
     """Bytes that one process needs for a seed."""
@@ -46,7 +44,6 @@ def derive(config: RunConfig) -> Derived:
         claim=parts.claim,
         certificate=parts.certificate,
         batches=parts.batches,
-        algorithm=fingerprint_of(parts),
         world=world_json(parts),
         memory=memory_of(parts),
     )
@@ -75,7 +72,6 @@ def result_of(known: Derived, runs: Mapping[int, SeedRun], *, experiment: str, l
         experiment=experiment,
         label=label,
         version=__version__,
-        algorithm=known.algorithm,
         command=command,
         world=known.world,
     )

@@ -1,4 +1,4 @@
-"""`--dry-run`: what a run would take and give (time, memory, noise, certificate), and the refusal when memory won't do.
+"""`--dry-run`: what a run would take and give (memory, noise, certificate), and the refusal when memory won't do.
 
 Memory of one process, in bytes; L is H where steps are kept apart and 1 where they are pooled:
 
@@ -11,8 +11,6 @@ privatizer and learner really begin with; batches are those that a learner keeps
 round makes. **The rule: a run is refused before anything is written if its processes together need more than `SHARE` of
 the memory that is available** (/proc/meminfo, and the control group's limit where there is one); where nobody knows how
 much that is, nothing is refused. It is an estimate from above.
-
-Time comes from a pilot, whose result is thrown away (`tacit.runs.pilot`).
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from tacit.accounting.certificate import Certificate
 from tacit.memory import SHARE, available_memory, in_words, require_free
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.pilot import pilot
 
 __all__ = ["SHARE", "Estimate", "available_memory", "estimate", "memory_of", "require_memory"]
 
@@ -47,10 +44,6 @@ class Estimate:
     memory: int
     """Bytes of one process."""
     available: int | None
-    seconds: float
-    """CPU seconds of one seed."""
-    pilot: int
-    """How many users the pilot had."""
     noise: dict[str, float]
     """Standard deviation of the noise in each released family, at its largest."""
     certificate: Certificate
@@ -74,9 +67,6 @@ class Estimate:
         free = (
             "how much is available is not known" if self.available is None else f"{in_words(self.available)} available"
         )
-        rounds = math.ceil(seeds / self.processes)
-        total = f"{_span(self.seconds * rounds)} in all on {self.processes} process{'es' * (self.processes > 1)}"
-        time = f"time: about {_span(self.seconds)} per seed, {total} (from a pilot of {self.pilot:,} users)"
         noise = ", ".join(f"{name} {std:.4g}" for name, std in self.noise.items()) or "none"
         return [
             *self.config.choices,
@@ -84,7 +74,6 @@ class Estimate:
                 f"{self.config.learner} on {self.config.environment_name}, trust {self.config.trust}, "
                 f"{self.config.episodes:,} episodes, {seeds} seed{'s' if seeds > 1 else ''}"
             ),
-            time,
             f"memory: about {in_words(self.memory)} per process, {in_words(everything)} in all ({free})",
             f"noise (standard deviation): {noise}",
             self.certificate.render(),
@@ -92,7 +81,7 @@ class Estimate:
 
 
 def estimate(config: RunConfig, *, workers: int | None = None) -> Estimate:
-    """What a run of this configuration would take and give; nothing is kept of the pilot.
+    """What a run of this configuration would take and give; nothing is run.
 
     >>> found = estimate(RunConfig(environment="riverswim", learner="uniform", episodes=100, seeds=(0,)))
     >>> found.noise["transitions"], found.processes
@@ -102,14 +91,11 @@ def estimate(config: RunConfig, *, workers: int | None = None) -> Estimate:
     processes = _processes(len(config.seeds), workers)
     memory = memory_of(parts)
     _refuse(config.label, memory * processes, free)
-    tried = pilot(parts, config)
     return Estimate(
         config=config,
         processes=processes,
         memory=memory,
         available=free,
-        seconds=tried.seconds,
-        pilot=tried.users,
         noise={name: float(std) for name, std in parts.privatizer.noise_std().items()},
         certificate=parts.certificate,
     )
@@ -166,9 +152,3 @@ def _bytes(value: Any) -> int:
     if is_dataclass(value) and not isinstance(value, type):
         return sum(_bytes(getattr(value, field.name)) for field in fields(value))
     return 0
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120.0:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60.0:.3g} min" if seconds < 7200.0 else f"{seconds / 3600.0:.3g} h"

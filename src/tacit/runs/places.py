@@ -6,6 +6,8 @@
 
 P1  A file is written whole or not at all, wherever it is. What stands there already is replaced, never cut.
 P2  A URL holds no password: the commands that results record would hold it, too.
+P3  Private files (keys, tokens, the state of a device) are readable by their owner only from the moment they exist, and
+    on the disk when the call returns.
 
 Remote places are `UPath`s, which have the methods of `Path` that results need.
 """
@@ -19,6 +21,7 @@ import json
 import os
 import re
 import secrets
+import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
@@ -33,10 +36,12 @@ __all__ = [
     "complete_files",
     "is_local",
     "json_bytes",
+    "locked",
     "make_directory",
     "place_of",
     "read_json",
     "write_json",
+    "write_private",
     "write_together",
     "write_whole",
     "writing_to",
@@ -230,6 +235,43 @@ def _put_whole(path: Any, content: bytes) -> None:
         with contextlib.suppress(Exception):
             path.fs.rm_file(temporary.path)
         raise
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file of this machine by one that only its owner reads (P3); a new directory is private, too."""
+    with writing_to(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # mkstemp makes files of mode 0600, and a rename keeps that.
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        place = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """Keep other processes that lock this private file out; it is made where it is missing. Yields its descriptor."""
+    import fcntl
+
+    with writing_to(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 2) -> None:

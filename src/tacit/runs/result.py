@@ -119,8 +119,6 @@ class Result:
     experiment: str
     label: str
     version: str
-    algorithm: str
-    """The fingerprint of the algorithm that made it: names, revisions and constants (`tacit.runs.fingerprint`)."""
     command: str
     arms: tuple[ArmStatistics, ...] = ()
     """What fresh users released about the final policy, one per seed; empty without `value_users`."""

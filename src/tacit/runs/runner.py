@@ -256,7 +256,6 @@ def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
     header = make_header(
         cell.config,
         derived.resolved,
-        algorithm=derived.algorithm,
         experiment=experiment,
         label=cell.label,
         command=cell.config.command() if command is None else command,

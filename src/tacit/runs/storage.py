@@ -300,11 +300,6 @@ def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any],
             f"{path} was begun with tacit {there.get('version')}, this is {here.get('version')}: seeds of two versions "
             "do not belong together; finish it with the same version or choose another directory"
         )
-    if not finished and there.get("algorithm", here.get("algorithm")) != here.get("algorithm"):
-        raise InvalidInput(
-            f"{path} was begun with another revision of the algorithm ({there['algorithm']}; this is "
-            f"{here['algorithm']}): their seeds do not belong together; choose another directory"
-        )
 
 
 def _flat(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -158,6 +158,8 @@ def _stage(
             pins=parties.pins,
             credentials=credentials[worker::workers],
             seed=(seed, number, worker),
+            cap=design.epsilon,
+            floor=int(design.channels[number]["least"]),
         )
         for worker in range(workers)
     ]

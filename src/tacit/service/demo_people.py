@@ -40,6 +40,9 @@ class Slice:
     """One per person; without an issuer, their names."""
     seed: Sequence[int]
     """Moves what they live through, never the noise."""
+    cap: float
+    floor: int
+    """The limits of their devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ def _device(part: Slice, credential: str) -> RemoteDevice:
         pins=part.pins,
         credential=None if part.issuer is None else credential,
         name=credential if part.issuer is None else None,
+        cap=part.cap,
+        floor=part.floor,
         backoff=Backoff(first=0.1, most=5.0),
     )
 

@@ -1,15 +1,17 @@
 """Devices over HTTP: a person's side of a study behind services, in every trust model.
 
-    device = RemoteDevice(directory, shuffler=url, pins=Pins(...), credential=...)
+    device = RemoteDevice(directory, shuffler=url, pins=Pins(...), credential=..., cap=2.0, floor=100)
     device.refresh()                     keys and bundle, fetched and verified
     device.act(step, state) ...          offline
     device.report(trajectory)            frozen on the disk; or device.cover()
     device.send()                        the same bytes until there is an answer
 
-The offline core is `tacit.study.device.Device` with its refusals (D1-D4); this adds what the network needs.
+The offline core is `tacit.study.device.Device` with its refusals and its state (D1-D7); this adds the network.
 
 E1  Keys are believed if their party's pinned key signed them, for this study, with a serial that does not go back;
     whatever is refused changes nothing.
+    Keys of learner and mixer are those in the bundle of the stage: one set for everybody, whatever changes while the
+    stage is open (Lemma M9 (sealed messages)). A sealed stage whose bundle has none is refused.
 E2  What is sent was frozen before: report, inner seals, id and envelope are on the disk when the first byte leaves. A
     crash anywhere, and any number of tries, give the shuffler the same report; noise is drawn once.
 E3  Under shuffle trust every message is sealed to the learner, in an order of its own: the shuffler that mixes cannot
@@ -26,22 +28,23 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from tacit.errors import InvalidInput, require, require_real
+from tacit.errors import InvalidInput, TacitError, require, require_real
 from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
-from tacit.service.device_state import DeviceState, keep, recall
 from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
 from tacit.service.pins import Pins
-from tacit.service.sealing.documents import KeysDocument, Party
+from tacit.service.sealing.documents import KeysDocument, Party, believed_keys
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.messages import seal_body
 from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
+from tacit.study.device_state import DeviceState
 from tacit.study.wire import Report
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ Result = TypeVar("Result")
 WAITING: Final = "waiting"
 """There is no answer yet; the frozen bytes are there for the next `send`."""
 LARGEST_KEYS: Final = 2**24
+SHUFFLER: Final = "shuffler"
 LOTS: Final = random.SystemRandom().random
 BYTES: Final = {"content-type": "application/octet-stream"}
 
@@ -80,8 +84,8 @@ class RemoteDevice:
         issuer: str | None = None,
         credential: str | None = None,
         name: str | None = None,
-        cap: float = math.inf,
-        floor: int = 1,
+        cap: float | EllipsisType = ...,
+        floor: int | EllipsisType = ...,
         noise: Noise | None = None,
         coins: np.random.Generator | None = None,
         backoff: Backoff | None = None,
@@ -95,7 +99,7 @@ class RemoteDevice:
         `pins` are public keys that the person has from elsewhere, as `Pins` or by party: {"learner": file, ...}.
         `credential` is what the study knows the person by: shown to the issuer where there is one, else to the
         shuffler. A `name` instead is for studies that are open to anybody (demonstrations). `cap` and `floor` are the
-        person's own limits; `noise` and `coins` are as in `tacit.study.device.Device`.
+        person's own limits and have no default; these, `noise` and `coins` are as in `tacit.study.device.Device`.
         """
         pinned = pins if isinstance(pins, Pins) else Pins.of(pins)
         require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
@@ -109,9 +113,7 @@ class RemoteDevice:
         self._badge = b"" if issuer is not None else _badge(credential, name)
         self.backoff = Backoff() if backoff is None else backoff
         self._over, self._sleep, self._clock, self._lots = over, sleep, clock, lots
-        found = recall(self.core.directory)
-        self.kept = found if self.core.bundle is None else found.at(self.core.bundle["stage"])
-        self._documents: dict[str, KeysDocument] = {}
+        self._shuffler_keys: KeysDocument | None = None
         self._purse: Wallet | None = None
 
     # offline
@@ -122,9 +124,18 @@ class RemoteDevice:
         return self.core.bundle
 
     @property
+    def kept(self) -> DeviceState:
+        """What is kept on the disk."""
+        return self.core.kept
+
+    @property
     def asks(self) -> bool:
-        """Whether this stage wants a report."""
-        return self.core.bundle is not None and self.core.bundle.channel is not None
+        """Whether this stage wants a report, and this person may still send one."""
+        try:
+            self.core.asked()
+        except TacitError:
+            return False
+        return True
 
     @property
     def answer(self) -> str:
@@ -175,14 +186,16 @@ class RemoteDevice:
         if reply is not None and reply.status == 304 and self.bundle is not None:
             bundle = self.bundle
         else:
-            bundle = self.core.accept(_content(reply, "a bundle"))
+            data = _content(reply, "a bundle")
+            self._named(Bundle.parse(data))
+            bundle = self.core.accept(data)
         tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
-        self._keep(replace(self.kept.at(bundle["stage"]), tag=tag))
+        named = {party: text.decode() for party, text in bundle.keys.items()}
+        self.core.change(lambda kept: replace(kept, tag=tag, documents={**kept.documents, **named}))
         if self.issuer is not None:
             self._wallet.forget(bundle["stage"])
         if bundle.channel is not None:
-            for party in self._parties(bundle):
-                yield from self._fetching(party)
+            yield from self._fetching()
         return bundle
 
     def joining(self) -> Exchange[bool]:
@@ -198,6 +211,7 @@ class RemoteDevice:
         end = math.inf if within is None else self._clock() + require_real("within", within, low=0.0)
         attempt = 0
         while not self.kept.answer:
+            digest = self.kept.digest
             require(
                 self.kept.report != b"", "a report must be frozen before it is sent", "none", "report or cover first"
             )
@@ -209,7 +223,7 @@ class RemoteDevice:
                 answer = understood(reply)
                 after = answer.after
                 if answer.next in ("done", "refused", "over"):
-                    self._end(answer.word)
+                    self._end(answer.word, digest)
                 elif answer.next == "rekey" and (yield from self._rekeyed()):
                     continue
             if not self.kept.answer:
@@ -227,15 +241,17 @@ class RemoteDevice:
             return
         bundle = self._asked()
         plain = make()  # the core has frozen it: a crash from here on draws nothing again
+        if not plain:  # another process has an answer
+            return
         sealed = self._sealed(bundle, plain)
-        self._keep(replace(self.kept, report=sealed))
-        if self.issuer is None:
+        self._keep(bundle, lambda kept: kept if kept.report else replace(kept, report=sealed))
+        if self.issuer is None and not self.kept.envelope:
             self._envelop(self._badge)
 
     def _asked(self) -> Bundle:
         bundle = self.core.asked()
-        for party in self._parties(bundle):
-            self._document(party)
+        self._keys()
+        self._named(bundle)
         return bundle
 
     def _sealed(self, bundle: Bundle, plain: bytes) -> bytes:
@@ -244,17 +260,18 @@ class RemoteDevice:
         if channel is None or channel.TRUST != "shuffle":
             return plain
         report = Report.parse(plain)
-        mixer = None if self.pins.mixer is None else self._document("mixer").active
-        learner = self._document("learner").active
-        body = seal_body(channel, report.body, study=report.study, stage=report.stage, learner=learner, mixer=mixer)
+        keys = {party: document.active for party, document in self._named(bundle).items()}
+        body = seal_body(channel, report.body, study=report.study, stage=report.stage, **keys)
         return Report(study=report.study, stage=report.stage, id=report.id, body=body).encode()
 
     def _envelop(self, token: bytes) -> None:
         """Freeze the bytes that are sent (E2)."""
         bundle = self._asked()
-        key = self._document("shuffler").active
-        envelope = seal_envelope(self.kept.report, token, study=bundle.study, key=key)
-        self._keep(replace(self.kept, envelope=envelope))
+        key = self._keys().active
+        self._keep(
+            bundle,
+            lambda kept: replace(kept, envelope=seal_envelope(kept.report, token, study=bundle.study, key=key)),
+        )
 
     def _enveloping(self) -> Generator[Ask | Pause, Reply | None, float]:
         """Freeze an envelope, with a token where tokens are asked for; else the seconds to wait, at least."""
@@ -286,21 +303,20 @@ class RemoteDevice:
             return 0.0
         word = problem_of(reply)
         if word in FINAL or word in ("late", "unauthorized"):
-            self._end(word)
+            self._end(word, self.kept.digest)
         return retry_after(reply.headers)
 
     def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
         """Whether the shuffler has another key by now: then a new envelope goes around the same report."""
-        before = self._document("shuffler").active
-        yield from self._fetching("shuffler")
-        if self._document("shuffler").active == before:
+        before = self._keys().active
+        yield from self._fetching()
+        if self._keys().active == before:
             return False
         self._envelop(self._badge if self.issuer is None else self._wallet.token(self.kept.stage))
         return True
 
-    def _end(self, word: str) -> None:
-        self._keep(self.kept.ended(word))
-        self.core.forget()
+    def _end(self, word: str, digest: str) -> None:
+        self.core.end(word, digest)
         if self.issuer is not None:
             self._wallet.forget(self.kept.stage + 1)
 
@@ -316,42 +332,41 @@ class RemoteDevice:
             self._purse = Wallet(self.core.directory, study=bundle.study, issuer=self.pins.issuer)
         return self._purse
 
-    def _parties(self, bundle: Bundle) -> tuple[Party, ...]:
-        """Whose keys a report of this bundle needs."""
+    def _named(self, bundle: Bundle) -> dict[Party, KeysDocument]:
+        """The keys that the messages of a bundle are sealed to, or a refusal (E1)."""
         sealed = bundle.channel is not None and bundle.channel.TRUST == "shuffle"
-        mixed = sealed and self.pins.mixer is not None
-        return ("shuffler", *(("learner",) if sealed else ()), *(("mixer",) if mixed else ()))
+        bundle.require_keys(0 if not sealed else 1 if self.pins.mixer is None else 2)
+        before, pins = {party: text.encode() for party, text in self.kept.documents.items()}, self.pins
+        return believed_keys(bundle.keys, study=bundle.study, learner=pins.learner, mixer=pins.mixer, before=before)
 
-    def _fetching(self, party: Party) -> Generator[Ask | Pause, Reply | None, None]:
-        """Fetch, verify and keep a document of keys (E1); nobody's answer leaves the one that was kept."""
-        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{party}")
-        if party in self.kept.documents and (reply is None or reply.status >= 500):
+    def _fetching(self) -> Generator[Ask | Pause, Reply | None, None]:
+        """Fetch, verify and keep the shuffler's keys (E1); nobody's answer leaves those that were kept."""
+        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{SHUFFLER}")
+        if SHUFFLER in self.kept.documents and (reply is None or reply.status >= 500):
             return
-        data = _content(reply, f"the keys of the {party}")
-        found = self._read(party, data, self._document(party) if party in self.kept.documents else None)
-        self._keep(replace(self.kept, documents={**self.kept.documents, party: data.decode()}))
-        self._documents[party] = found
+        data = _content(reply, "the keys of the shuffler")
+        found = self._read(data, self._keys() if SHUFFLER in self.kept.documents else None)
+        self.core.change(lambda kept: replace(kept, documents={**kept.documents, SHUFFLER: data.decode()}))
+        self._shuffler_keys = found
 
-    def _document(self, party: Party) -> KeysDocument:
-        """The keys of a party as they were kept."""
-        if party not in self._documents:
-            text = self.kept.documents.get(party)
+    def _keys(self) -> KeysDocument:
+        """The shuffler's keys as they were kept."""
+        if self._shuffler_keys is None:
+            text = self.kept.documents.get(SHUFFLER)
             if text is None:
-                raise InvalidInput(f"a device must have the keys of the {party} before it reports; call refresh first")
-            self._documents[party] = self._read(party, text.encode(), None)
-        return self._documents[party]
+                raise InvalidInput("a device must have the keys of the shuffler before it reports; call refresh first")
+            self._shuffler_keys = self._read(text.encode(), None)
+        return self._shuffler_keys
 
-    def _read(self, party: Party, data: bytes, seen: KeysDocument | None) -> KeysDocument:
+    def _read(self, data: bytes, seen: KeysDocument | None) -> KeysDocument:
         bundle = self.core.bundle
         assert bundle is not None  # noqa: S101 - keys are read after a bundle was accepted
-        pinned = {"learner": self.pins.learner, "shuffler": self.pins.shuffler, "mixer": self.pins.mixer}[party]
-        assert pinned is not None  # noqa: S101 - a mixer is asked for where it is pinned
-        return KeysDocument.read(data, party=party, study=bundle.study, pinned=pinned, seen=seen)
+        return KeysDocument.read(data, party=SHUFFLER, study=bundle.study, pinned=self.pins.shuffler, seen=seen)
 
-    def _keep(self, state: DeviceState) -> None:
-        """Write down, then believe."""
-        keep(self.core.directory, state)
-        self.kept = state
+    def _keep(self, bundle: Bundle, make: Callable[[DeviceState], DeviceState]) -> None:
+        """Change what is kept about the report of a bundle, unless it has ended or there is another bundle by now."""
+        digest = bundle.digest
+        self.core.change(lambda kept: make(kept) if kept.digest == digest and not kept.answer else kept)
 
     def _conversed(self, exchange: Exchange[Result]) -> Result:
         if self._over is not None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tacit.errors import InvalidInput, require
+from tacit.runs.places import write_private
 from tacit.service.peers import Peer
-from tacit.service.tokens.files import write_private
 from tacit.service.tokens.keys import TokenKeys
 
 __all__ = ["IssuerLink"]

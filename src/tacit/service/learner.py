@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.service.batches.opening import OpenedBatch
@@ -31,6 +30,7 @@ from tacit.service.logs import Log
 from tacit.service.loop import Loop
 from tacit.service.metrics import Meters
 from tacit.service.mixed import MixerLink
+from tacit.service.openapi import Offer
 from tacit.service.opening import BatchOpener
 from tacit.service.peers import Peer
 from tacit.service.problems import Refused
@@ -39,8 +39,9 @@ from tacit.service.sealing.keyring import Keyring
 from tacit.service.web import Drain, application, health_route, json_response, metrics_route
 from tacit.service.worker import Worker, no_edge
 from tacit.study.databases import database_at
-from tacit.study.parts import read_design
+from tacit.study.parts import channels_of, read_design
 from tacit.study.record import export_policy
+from tacit.study.sealed import require_seals
 from tacit.study.study import Study
 
 __all__ = ["POLICY", "LearnerService", "open_study", "party"]
@@ -93,13 +94,13 @@ class LearnerService:
             if peer is not None:
                 peer.close()
 
-    def _routes(self) -> list[Route]:
+    def _routes(self) -> list[Offer]:
         return [
-            Route("/v1/status", self.get_status, methods=["GET"]),
-            Route("/v1/policy", self.get_policy, methods=["GET"]),
-            Route("/v1/inspected", self.post_inspected, methods=["POST"]),
-            Route("/v1/void", self.post_void, methods=["POST"]),
-            Route("/v1/kill", self.post_kill, methods=["POST"]),
+            Offer("GET", "/v1/status", self.get_status),
+            Offer("GET", "/v1/policy", self.get_policy),
+            Offer("POST", "/v1/inspected", self.post_inspected),
+            Offer("POST", "/v1/void", self.post_void, takes="text/plain"),
+            Offer("POST", "/v1/kill", self.post_kill, takes="text/plain"),
         ]
 
     async def get_status(self, request: Request) -> Response:
@@ -145,6 +146,7 @@ class LearnerService:
             sign=config.keys.sign,
             mixer=self._mixer_link(),
             issued=None if self._link is None else self._link.keys,
+            issuer=None if self._link is None else self._link.kept,
             engine_name=config.engine,
             workers=config.workers,
             counted=self._count,
@@ -197,6 +199,7 @@ def open_study(config: LearnerConfig) -> Study:
     if not database_at(config.directory, url).exists("study"):
         require(design is not None, "a new study must have its design", "none")
         assert design is not None  # noqa: S101 - for the types
+        require_seals(channels_of(design), config.sealed)
         return Study.new(
             config.directory,
             design,

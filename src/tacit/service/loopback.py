@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tacit.errors import InvalidInput, require
+from tacit.runs.places import write_private
 from tacit.runs.signature import canonical, new_keys
 from tacit.service.config import Limits
 from tacit.service.dashboard.access import Tokens
@@ -36,7 +37,6 @@ from tacit.service.device import Pins
 from tacit.service.peers import Peer
 from tacit.service.sizes import largest_envelope
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.files import write_private
 from tacit.study.parts import Design, channels_of
 
 __all__ = ["Loopback"]

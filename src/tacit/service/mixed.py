@@ -7,7 +7,7 @@ does not answer means.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +34,11 @@ class MixerLink:
         """The mixer's signed keys, as they are now."""
         return self.peer.get("/v1/keys")
 
-    def mixed(self, release: Release, batch: Path, target: Path) -> Manifest:
-        """Have a batch mixed into a file at `target`; what its manifest should say."""
+    def mixed(self, release: Release, files: Mapping[str, Path], target: Path) -> Manifest:
+        """Have a batch, with its tokens if there are some, mixed into a file at `target`; what its manifest says."""
         with _reachable(), self.peer.session() as session:
             found = mixed_by(
-                session, release.encode(), batch, target, stage=release.stage, pinned=self.pinned, seconds=PATIENCE
+                session, release.encode(), files, target, stage=release.stage, pinned=self.pinned, seconds=PATIENCE
             )
         return found.manifest
 

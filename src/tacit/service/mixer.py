@@ -1,12 +1,13 @@
 """The mixer over HTTP: one internal listener, for the learner and for operations (`tacit.service.mixing`).
 
     GET  /v1/keys                          the mixer's signed keys document
-    PUT  /v1/stages/{stage}/parts/{part}   204: a part of the shuffler's file, 8 MiB each but the last; again: the same
+    PUT  /v1/stages/{stage}/{file}/{part}  204: a part of a file, 8 MiB each but the last; again: the same. The files:
+                                           batch and tokens of the shuffler, issuer (its signed keys)
     POST /v1/stages/{stage}/mix            body = the shuffler's release: 200 the mixed document, or 202 while it works
     GET  /v1/stages/{stage}/batch          the mixed file, streamed, ranges too
     GET  /healthz, /metrics
 
-The learner carries the file: so the mixer needs no secret of the shuffler, and what it mixes is what the shuffler
+The learner carries the files: so the mixer needs no secret of the shuffler, and what it mixes is what the shuffler
 signed. `mixed_by` is the learner's side of it.
 """
 
@@ -15,14 +16,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
 
 import httpx
+import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.storage import read_json
@@ -30,7 +30,7 @@ from tacit.service.config import MixerConfig
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.mixing import PART, Mixed, Mixer
-from tacit.service.problems import Refused
+from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.running import Listener, Party
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.web import Drain, application, health_route, metrics_route
@@ -38,8 +38,6 @@ from tacit.study.parts import read_design
 from tacit.study.permuted import pieces_of
 
 __all__ = ["Jobs", "mixed_by", "mixer_routes", "party"]
-
-JSON: Final = "application/json"
 
 
 class Jobs:
@@ -81,32 +79,36 @@ class Jobs:
                 del self._running[stage]
 
 
-def mixer_routes(mixer: Mixer, jobs: Jobs) -> list[Route]:
+def mixer_routes(mixer: Mixer, jobs: Jobs) -> list[Offer]:
     """The mixer's own routes."""
 
     async def keys(request: Request) -> Response:
+        """The mixer's signed keys."""
         data = await asyncio.to_thread(mixer.ring.document, mixer.key)
         return Response(data, media_type=JSON, headers={"cache-control": "no-store"})
 
     async def part(request: Request) -> Response:
-        stage, number = _number(request, "stage"), _number(request, "part")
-        await asyncio.to_thread(mixer.part, stage, number, await request.body())
+        """Take a part of a file of the shuffler's in."""
+        stage, number, name = (request.path_params[key] for key in ("stage", "part", "file"))
+        await asyncio.to_thread(mixer.part, stage, number, await request.body(), name)
         return Response(status_code=204)
 
     async def mix(request: Request) -> Response:
-        stage, release = _number(request, "stage"), await request.body()
+        """The mixed document, or 202 while a thread works on it; the body is the shuffler's release."""
+        stage, release = request.path_params["stage"], await request.body()
         found = await asyncio.to_thread(jobs.ask, stage, release)
         return Response(found, media_type=JSON) if found else Response(b'{"state":"mixing"}', 202, media_type=JSON)
 
     async def batch(request: Request) -> Response:
-        path = await asyncio.to_thread(mixer.batch, _number(request, "stage"))
+        """The mixed file."""
+        path = await asyncio.to_thread(mixer.batch, request.path_params["stage"])
         return FileResponse(path, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
     return [
-        Route("/v1/keys", keys, methods=["GET"]),
-        Route("/v1/stages/{stage}/parts/{part}", part, methods=["PUT"]),
-        Route("/v1/stages/{stage}/mix", mix, methods=["POST"]),
-        Route("/v1/stages/{stage}/batch", batch, methods=["GET"]),
+        Offer("GET", "/v1/keys", keys),
+        Offer("PUT", "/v1/stages/{stage:number}/{file}/{part:number}", part, takes=BYTES, gives=None, answers=(204,)),
+        Offer("POST", "/v1/stages/{stage:number}/mix", mix, takes=BYTES, answers=(200, 202)),
+        Offer("GET", "/v1/stages/{stage:number}/batch", batch, gives=BYTES, answers=(200, 206)),
     ]
 
 
@@ -126,20 +128,24 @@ def party(config: MixerConfig) -> Party:
         ring=ring,
         key=keys.sign,
         shuffler=keys.shuffler,
+        issuer=keys.issuer,
         engine_name=config.engine,
         workers=config.workers,
     )
     meters, log, drain = Meters("mixer"), Log("mixer"), Drain()
+    limits = msgspec.structs.replace(config.limits, body=max(config.limits.body, PART))
+    if keys.issuer is None:
+        log.event("warning", reason="no keys.issuer: shuffler and learner together can make all reports but one up")
     routes = [health_route(drain), metrics_route(meters), *mixer_routes(mixer, Jobs(mixer, log))]
-    app = application(routes, limits=config.limits, meters=meters, log=log, drain=drain, bearer=config.bearer.read())
+    app = application(routes, limits=limits, meters=meters, log=log, drain=drain, bearer=config.bearer.read())
     listeners = [Listener(name="internal", app=app, listen=config.internal)]
-    return Party(name="mixer", listeners=listeners, limits=config.limits, log=log, drain=drain, ready=config.ready)
+    return Party(name="mixer", listeners=listeners, limits=limits, log=log, drain=drain, ready=config.ready)
 
 
 def mixed_by(
     client: httpx.Client,
     release: bytes,
-    batch: Path,
+    files: Mapping[str, Path],
     target: Path,
     *,
     stage: int,
@@ -147,13 +153,15 @@ def mixed_by(
     seconds: float,
     pause: Callable[[float], None] = time.sleep,
 ) -> Mixed:
-    """The learner's side: bring a batch to the mixer behind `client`, wait for it, and fetch what it made.
+    """The learner's side: bring files to the mixer behind `client`, wait for it, and fetch what it made.
 
-    `client` has the mixer's address and its bearer secret. The file at `target` is complete when this returns; whether
-    it is the right one is found when it is opened with `Mixed.manifest`.
+    `files` are the batch and, where there are tokens, the tokens and the issuer's document (`Mixer.part`). `client` has
+    the mixer's address and its bearer secret. The file at `target` is complete when this returns; whether it is the
+    right one is found when it is opened with `Mixed.manifest`.
     """
-    for number, piece in enumerate(pieces_of(batch, size=1, chunk=PART)):
-        _good(client.put(f"/v1/stages/{stage}/parts/{number}", content=piece))
+    for name, path in files.items():
+        for number, piece in enumerate(pieces_of(path, size=1, chunk=PART)):
+            _good(client.put(f"/v1/stages/{stage}/{name}/{number}", content=piece))
     deadline = time.monotonic() + seconds
     while True:
         answer = _good(client.post(f"/v1/stages/{stage}/mix", content=release))
@@ -173,10 +181,3 @@ def _good(answer: httpx.Response) -> httpx.Response:
     if not answer.is_success:
         raise InvalidInput(f"a mixer must answer, got status {answer.status_code}; see its log")
     return answer
-
-
-def _number(request: Request, name: str) -> int:
-    text: Any = request.path_params[name]
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        raise Refused("not-found")
-    return int(text)

@@ -2,8 +2,11 @@
 
     shuffler -> batch of messages in two layers -> mixer: one layer off, permuted again -> learner
 
-Then the learner and the shuffler together still cannot tell which device sent which label: the mixer's order stands
-between them. The mixer holds no secret of another party: the learner brings it the release and the file, in parts.
+Then a learner and a shuffler that compare what they have seen of a stage cannot tell which device sent which label: the
+mixer's order stands between them. Against a shuffler that also puts messages of its own in the place of people's, a
+mixer is no help: the two know all messages but those of the person that they look for. Tokens make them need real
+people for that (X4); since no message is bound to a token, they do not prevent it.
+The mixer holds no secret of another party: the learner brings it the release and the files, in parts.
 
     mixed document    canonical JSON {"format": "tacit-mixed", "version": 1, "study", "stage", "release", "first",
                       "file", "count", "size"}, signed with the mixer's Ed25519 key; `release` is the digest of the
@@ -14,6 +17,8 @@ X1  Mixed is what the pinned shuffler signed, for this study, with enough people
 X2  Once: a stage has one mixed document. Asked again with the same release, the mixer returns the same bytes; another
     release of the same stage is refused. The document is what makes a mixed file valid, and it is written last.
 X3  A mixed file is kept until a later stage is mixed; the document stays.
+X4  With the issuer's pinned key, as many different valid tokens of this stage as people lie beside the batch, or it is
+    refused; since a stage is mixed once, none is spent twice. Without that key a release with tokens is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ from tacit.service.sealing.keyring import Keyring
 from tacit.study.contract import Channel
 from tacit.study.parts import Design, channels_of
 from tacit.study.permuted import MEMORY, TEMPORARY, fsync_directory
-from tacit.study.sealed import LAYER, Manifest, require_layers
+from tacit.study.sealed import LAYER, NO_TOKENS, Manifest, require_layers
 from tacit.study.wire import Release, sha256
 
 __all__ = ["PART", "Mixed", "Mixer"]
@@ -51,7 +56,9 @@ PART: Final = 8 * 2**20
 """Bytes of a part of an incoming file; only the last one is shorter."""
 MOST_PARTS: Final = 2**16
 LAYERS: Final = 2
-INCOMING, MIXED, DOCUMENT = "incoming", "mixed", "mixed.json"
+INCOMING: Final = ("batch", "tokens", "issuer")
+"""The files that are brought: the shuffler's two, and the issuer's document."""
+MIXED, DOCUMENT = "mixed", "mixed.json"
 ENTRIES: Final = frozenset(
     ("format", "version", "study", "stage", "release", "first", "file", "count", "size", "signature")
 )
@@ -91,7 +98,9 @@ class Mixed:
 
 
 class Mixer:
-    """The mixer of one study, in a directory; `shuffler` is the pinned public key of releases."""
+    """The mixer of one study, in a directory; `shuffler` is the pinned public key of releases, `issuer` that of token
+    keys, or None for a study without tokens (X4).
+    """
 
     def __init__(
         self,
@@ -101,6 +110,7 @@ class Mixer:
         ring: Keyring,
         key: str | Path,
         shuffler: str | Path,
+        issuer: str | Path | None,
         engine_name: str = "local",
         workers: int | None = None,
         memory: int = MEMORY,
@@ -111,14 +121,15 @@ class Mixer:
         self.channels: tuple[Channel, ...] = channels_of(design)
         require_layers(self.channels, LAYERS)
         require(ring.party == "mixer" and ring.study == self.study, "keys must be the mixer's for this study", "others")
-        self.ring, self.key, self.shuffler = ring, Path(key), Path(shuffler)
+        self.ring, self.key, self.shuffler, self.issuer = ring, Path(key), Path(shuffler), issuer
         self.engine_name, self.workers, self.memory, self.clock = engine_name, workers, memory, clock
         self._lock = threading.Lock()
         with writing_to(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def part(self, stage: int, number: int, data: bytes) -> None:
-        """Take a part of the shuffler's file in; the same part again changes nothing, and after mixing none does."""
+    def part(self, stage: int, number: int, data: bytes, name: str = "batch") -> None:
+        """Take a part of a file in; the same part again changes nothing, and after mixing none does."""
+        require(name in INCOMING, f"a file for a mixer must be one of {', '.join(INCOMING)}", "another")
         require_count("number of a part", number, least=0)
         fits = number < MOST_PARTS and 0 < len(data) <= PART
         require(fits, f"a part must have at most {PART} bytes, and a file {MOST_PARTS} of them", "more")
@@ -128,7 +139,7 @@ class Mixer:
             with writing_to(self.directory):
                 folder = self._folder(stage)
                 folder.mkdir(exist_ok=True, mode=0o700)
-                handle = os.open(folder / INCOMING, os.O_WRONLY | os.O_CREAT, 0o600)
+                handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o600)
                 try:
                     os.pwrite(handle, data, number * PART)
                 finally:
@@ -177,11 +188,12 @@ class Mixer:
 
     def _mixed(self, stage: int, release: bytes, given: Release, channel: Channel) -> bytes:
         folder, manifest = self._folder(stage), Manifest.parse(given.payload)
-        incoming = folder / INCOMING
+        incoming, *_ = files = [folder / name for name in INCOMING]
         hint = "send the parts of the file again"
         require(incoming.is_file(), "the file of a release must be here before it is mixed", "none", hint)
         made = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
+            self._require_tokens(folder, given, manifest)
             with engine(self.engine_name, self.workers) as chosen:
                 found = mix_batch(
                     incoming,
@@ -194,8 +206,14 @@ class Mixer:
                     with_engine=chosen,
                     memory=self.memory,
                 )
+            hint = "the grace of a key must be longer than its stage"
+            require(
+                found.foreign < manifest.count, "messages must be sealed to a key of this mixer", "none of them", hint
+            )
         except InvalidInput:
-            incoming.unlink(missing_ok=True)  # whatever it was, it is not mixed
+            made.unlink(missing_ok=True)
+            for path in files:
+                path.unlink(missing_ok=True)  # whatever it was, it is not mixed
             raise
         content = {
             **_about(release, given, manifest),
@@ -212,8 +230,24 @@ class Mixer:
             fsync_directory(folder)
             document.replace(folder / DOCUMENT)
             fsync_directory(folder)
-        incoming.unlink(missing_ok=True)
+        for path in files:
+            path.unlink(missing_ok=True)
         return data
+
+    def _require_tokens(self, folder: Path, given: Release, manifest: Manifest) -> None:
+        """Refuse a batch whose reports were not made by as many people (X4)."""
+        if self.issuer is None:
+            none = manifest.tokens == NO_TOKENS
+            require(none, "a mixer without keys.issuer must get no tokens", "a batch with tokens", "pin the issuer")
+            return
+        from tacit.service.tokens.keys import TokenKeys
+        from tacit.service.tokens.token import require_tokens
+
+        tokens, document = folder / "tokens", folder / "issuer"
+        there = tokens.is_file() and document.is_file()
+        require(there, "tokens and the issuer's keys must be here before a batch is mixed", "no such files")
+        keys = TokenKeys.parse(document.read_bytes(), study=self.study, pinned=self.issuer)
+        require_tokens(tokens, manifest.tokens, keys, stage=given.stage, people=given.people)
 
     def _forget(self, stage: int) -> None:
         """Delete the files of earlier stages, and what a process that stopped half way left."""

@@ -3,40 +3,39 @@ and counted, and are deleted once the stage is learned from.
 
 P1  What the manifest does not name is not opened: size and digest of both files, the number of messages for so many
     people (`tacit.study.sealed`).
-P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at
-    once and deleted: the learner keeps a count and the digest in the release, nothing else.
-P3  Where a mixer stands in the row, the shuffler's batch goes there and what comes back is opened, under the manifest
-    that the pinned mixer signed for this very release.
-P4  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
+P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at,
+    handed to the mixer if there is one, and deleted: the learner keeps a count and the digest in the release.
+P3  Where a mixer stands in the row, the shuffler's batch goes there, with the tokens and the issuer's document, and
+    what comes back is opened, under the manifest that the pinned mixer signed for this very release.
+P4  Opened is with the key that the bundle of the stage names, and with no other one.
+P5  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
     begins anew.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tacit.errors import InvalidInput, require
 from tacit.service.batches.engines import engine
 from tacit.service.batches.opening import OpenedBatch, open_batch
 from tacit.service.mixed import MixerLink
 from tacit.service.peers import Peer
+from tacit.service.sealing.documents import KeysDocument
+from tacit.service.sealing.hpke import SecretKey
 from tacit.service.sealing.keyring import Keyring
 from tacit.study.bundle import Bundle
-from tacit.study.sealed import Manifest
+from tacit.study.sealed import NO_TOKENS, Manifest
 from tacit.study.wire import Release
 
 if TYPE_CHECKING:
     from tacit.service.tokens.keys import TokenKeys
 
 __all__ = ["BatchOpener"]
-
-NO_TOKENS: Final = hashlib.sha256(b"").digest()
-PIECE: Final = 2**20
 
 
 class BatchOpener:
@@ -51,24 +50,23 @@ class BatchOpener:
         sign: Path,
         mixer: MixerLink | None = None,
         issued: Callable[[], TokenKeys] | None = None,
+        issuer: Path | None = None,
         engine_name: str = "local",
         workers: int = 1,
         counted: Callable[[OpenedBatch], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`issued` gives the issuer's keys where reports have tokens; `counted` is told what a batch held."""
+        """`issued` gives the issuer's keys where reports have tokens, and `issuer` is the file of its signed document;
+        `counted` is told what a batch held.
+        """
         self.directory, self.source, self.ring, self.sign = directory, source, ring, sign
         self._mixer, self._issued, self._counted, self._clock = mixer, issued, counted, clock
-        self._engine, self._workers = engine_name, workers
-        self._document = (0, b"")
+        self._issuer, self._engine, self._workers = issuer, engine_name, workers
 
     def documents(self) -> Mapping[str, bytes]:
-        """The learner's keys as they are now, the same bytes until they change; and the mixer's, if there is one."""
-        serial = self.ring.serial
-        if serial != self._document[0]:
-            self._document = (serial, self.ring.document(self.sign))
+        """The learner's keys as they are now, and the mixer's, if there is one."""
         mixed = {} if self._mixer is None else {"mixer": self._mixer.document()}
-        return {"learner": self._document[1], **mixed}
+        return {"learner": self.ring.document(self.sign), **mixed}
 
     def opened(self, release: Release, bundle: Bundle) -> bytes:
         """The histogram of a sealed release (P1, P2)."""
@@ -77,19 +75,21 @@ class BatchOpener:
         assert channel is not None  # noqa: S101 - for the types
         manifest = Manifest.parse(release.payload)
         manifest.require_fits(channel, release.people, 1 if self._mixer is None else 2)
-        self._check_tokens(release, manifest)
+        tokens = self._tokens(release, manifest)
         batch = self._path(release.stage, "batch")
         self.source.fetch(f"/v1/stages/{release.stage}/batch", batch, manifest.count * manifest.size)
         if self._mixer is not None:
             first, batch = batch, self._path(release.stage, "mixed")
             with _whole(first):
-                manifest = self._mixer.mixed(release, first, batch)
+                manifest = self._mixer.mixed(release, {"batch": first, **tokens}, batch)
+        if tokens:
+            tokens["tokens"].unlink()
         with _whole(batch), engine(self._engine, self._workers) as chosen:
             found = open_batch(
                 batch,
                 manifest,
                 channel,
-                keys=self.ring.secrets(self._clock()),
+                keys=self._keys(bundle),
                 study=release.study,
                 stage=release.stage,
                 with_engine=chosen,
@@ -98,29 +98,30 @@ class BatchOpener:
             self._counted(found)
         return found.histogram
 
+    def _keys(self, bundle: Bundle) -> Mapping[bytes, SecretKey]:
+        """What a batch is opened with (P4); a stage that tacit 0.8 opened has no key of its own."""
+        if not bundle.keys:
+            return self.ring.secrets(self._clock())
+        named = KeysDocument.read(bundle.keys["learner"], party="learner", study=bundle.study, pinned=None).active.id
+        return {named: self.ring.secret(named)}
+
     def done(self, stage: int) -> None:
         """Delete what is left of a stage's files."""
         for name in ("batch", "mixed", "tokens"):
             self._path(stage, name).unlink(missing_ok=True)
 
-    def _check_tokens(self, release: Release, manifest: Manifest) -> None:
-        """Refuse a batch without as many valid tokens as people (P2)."""
+    def _tokens(self, release: Release, manifest: Manifest) -> dict[str, Path]:
+        """Refuse a batch without as many valid tokens as people (P2); the files that a mixer verifies them with."""
         if self._issued is None:
             require(manifest.tokens == NO_TOKENS, "a study without tokens must have none", "a file of them")
-            return
-        from tacit.service.tokens.token import LENGTH, verify_tokens
+            return {}
+        from tacit.service.tokens.token import LENGTH, require_tokens
 
         tokens = self._path(release.stage, "tokens")
         self.source.fetch(f"/v1/stages/{release.stage}/tokens", tokens, release.people * LENGTH)
         with _whole(tokens):
-            with tokens.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").digest()
-            require(digest == manifest.tokens, "tokens must be the file that their release names", "another file")
-            with tokens.open("rb") as file:
-                refusal = verify_tokens(file, self._issued(), release.stage, release.people)
-            words = "" if refusal is None else refusal.words
-            require(refusal is None, "every report must have a valid token of its own", f"one that is {words}")
-        tokens.unlink()
+            require_tokens(tokens, manifest.tokens, self._issued(), stage=release.stage, people=release.people)
+        return {"tokens": tokens, **({} if self._issuer is None else {"issuer": self._issuer})}
 
     def _path(self, stage: int, name: str) -> Path:
         return self.directory / f"stage-{stage}.{name}"
@@ -128,7 +129,7 @@ class BatchOpener:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Delete a file that is refused (P4)."""
+    """Delete a file that is refused (P5)."""
     try:
         yield
     except InvalidInput:

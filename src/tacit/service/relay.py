@@ -1,8 +1,10 @@
-"""What a shuffler hands to devices byte for byte: the bundle of the stage and the signed keys of all parties.
+"""What a shuffler hands to devices byte for byte: the bundle of the stage and the signed keys of shuffler and issuer.
 
 Y1  Served from memory, kept on the disk: the bundle in the collector's database (one that asks nothing, in a file),
     documents of keys in files; a restart serves the same bytes.
 Y2  Only what its party signed: with a pinned key, by that key; serials and stages never go back.
+    Keys of learner and mixer come inside the bundle of a sealed stage and in no other way: nobody can change them
+    while the stage is open.
 Y3  Everybody gets the same bytes. Devices get the first question of a stage; later ones are for the collector.
 """
 
@@ -14,12 +16,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from tacit.errors import UnknownName, require
+from tacit.errors import require
 from tacit.runs.storage import write_whole, writing_to
 from tacit.service.config import Keys
-from tacit.service.sealing.documents import KeysDocument
+from tacit.service.sealing.documents import believed_keys
 from tacit.service.sealing.hpke import SecretKey, outer_info
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.tokens.people import People, TokenHolders
@@ -30,9 +32,7 @@ __all__ = ["Kept", "Loaded", "Relay", "ring_of"]
 
 LAST: Final = "last-bundle.json"
 FIRST_QUESTIONS: Final = "SELECT stage, bundle FROM question WHERE number = 0 ORDER BY stage DESC LIMIT 1"
-Sealing = Literal["learner", "mixer"]
-SEALING: Final[tuple[Sealing, ...]] = ("learner", "mixer")
-OTHERS: Final = (*SEALING, "issuer")
+ISSUER: Final = "issuer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,11 @@ class Relay:
         self._sign = keys.sign
         self._lock = threading.Lock()
         self._serial = -1
-        self._seen: dict[str, KeysDocument] = {}
         self.bundle: Kept | None = None
         self.documents: dict[str, Kept] = {}
         self.secrets: Mapping[bytes, Loaded] = {}
-        for party in OTHERS:
-            path = self._file(party)
-            if path.exists():
-                self._accept(party, path.read_bytes())
+        if self._file.exists():
+            self._accept(self._file.read_bytes())
         self.refresh_bundle()
 
     # keys
@@ -113,30 +110,30 @@ class Relay:
         return max(0, int((now - (self._ring.directory / "keyring.json").stat().st_mtime) // 3600))
 
     def put_keys(self, party: str, data: bytes) -> bool:
-        """Take a party's document in (Y2); whether it is a new one."""
-        if party not in OTHERS:
-            raise UnknownName("party", party, OTHERS)
+        """Take the issuer's document in (Y2); whether it is a new one."""
+        hint = "keys of learner and mixer stand in the bundle of their stage; update the learner to tacit 0.9"
+        require(party == ISSUER, "keys outside of a bundle must be the issuer's", "another party's", hint)
         with self._lock:
             kept = self.documents.get(party)
             if kept is not None and kept.data == data:
                 return False
-            self._accept(party, data)
+            self._accept(data)
             with writing_to(self.collector.directory):
-                write_whole(self._file(party), data)
+                write_whole(self._file, data)
         return True
 
-    def _accept(self, party: str, data: bytes) -> None:
-        if party == "issuer":
-            tokens = isinstance(self._people, TokenHolders)
-            require(tokens, 'the keys of an issuer are for people = "issuer"', "other people")
-            assert isinstance(self._people, TokenHolders)  # noqa: S101 - for the types
-            self._people.accept(data)
-        else:
-            name: Sealing = "learner" if party == "learner" else "mixer"
-            pinned = self._pinned.learner if name == "learner" else self._pinned.mixer
-            study, seen = self.collector.study, self._seen.get(name)
-            self._seen[name] = KeysDocument.read(data, party=name, study=study, pinned=pinned, seen=seen)
-        self.documents[party] = Kept.of(data)
+    def _accept(self, data: bytes) -> None:
+        tokens = isinstance(self._people, TokenHolders)
+        require(tokens, 'the keys of an issuer are for people = "issuer"', "other people")
+        assert isinstance(self._people, TokenHolders)  # noqa: S101 - for the types
+        self._people.accept(data)
+        self.documents[ISSUER] = Kept.of(data)
+
+    def require_keys(self, asked: Bundle) -> None:
+        """Refuse a bundle whose keys no device would believe (Y2)."""
+        before = {} if self.bundle is None else Bundle.parse(self.bundle.data).keys
+        pins = self._pinned
+        believed_keys(asked.keys, study=asked.study, learner=pins.learner, mixer=pins.mixer, before=before)
 
     # bundles
 
@@ -157,6 +154,7 @@ class Relay:
     def put_last(self, data: bytes) -> bool:
         """Take in a bundle that asks nothing: devices follow it and report no more; whether it is a new one."""
         asked = self._believed(data)
+        self.collector.seen(asked.head)
         with self._lock:
             path = self.collector.directory / LAST
             if path.exists() and path.read_bytes() == data:
@@ -189,5 +187,6 @@ class Relay:
         require(not needed or signed.pinned, "a bundle must be signed by the pinned key", signed.words)
         return asked
 
-    def _file(self, party: str) -> Path:
-        return self.collector.directory / f"keys-{party}.json"
+    @property
+    def _file(self) -> Path:
+        return self.collector.directory / "keys-issuer.json"

@@ -1,14 +1,17 @@
 """The worker of a learner: plan, hand over, wait, fetch the release, take it, and again until nobody is asked any more.
 
-    keys -> plan -> PUT bundle -> (open) wait -> (closed) release -> [sealed: open the batch] -> take -> plan ...
-                                  (void) void -> plan again, for other people
+    plan -> PUT bundle -> (open) wait -> (closed) release -> [sealed: open the batch] -> take -> plan ...
+                          (void) void -> plan again, for other people
 
 Y1  Every step may be done again: the worker remembers nothing that matters, so it may be killed anywhere. What it does
     next follows from the study's database and from what the shuffler says.
 Y2  A release that contradicts itself stops the loop until somebody has looked into it (`inspected`) or gave it up.
 Y3  What is refused (by the shuffler: an older copy of its ledger, a spent budget; here: a release that does not fit) is
     shown and tried again, slowly: it changed nothing, and will change nothing until somebody mends it.
-Y4  The worker sees bundles, releases, sealed batches and counts: no address, id, token or time of anybody is kept.
+Y4  Keys to seal to stand in the bundle of their stage and in no other message: a rotation while a stage is open, of the
+    learner's keys or the mixer's, takes effect with the next one. Which of two keys opens a message would tell when
+    its device fetched it.
+Y5  The worker sees bundles, releases, sealed batches and counts: no address, id, token or time of anybody is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Sealed(Protocol):
     """Who opens sealed batches."""
 
     def documents(self) -> Mapping[str, bytes]:
-        """Party -> the signed document of keys to hand over."""
+        """Party -> the signed keys document that the next stage is to have."""
         ...
 
     def opened(self, release: Release, bundle: Bundle) -> bytes:
@@ -88,7 +91,7 @@ class Worker:
         self.study, self.shuffler = study, shuffler
         self.sealed, self.issuing, self._edge = sealed, issuing, edge
         self._handed: dict[str, bytes] = {}
-        """Documents and bundles that this process has handed over: a PUT less, and nothing else."""
+        """Bundles that this process has handed over: a PUT less, and nothing else."""
 
     def step(self) -> Step:
         """Do the next thing."""
@@ -122,10 +125,9 @@ class Worker:
         killed = self.study.status()["state"] == "ended"
         if waiting and not killed:
             return Step("held", "quarantined", int(waiting[0][0]))
-        for party, document in ({} if self.sealed is None else self.sealed.documents()).items():
-            self._hand_over(f"/v1/keys/{party}", document)
-        self._edge("keys:handed")
-        data = self.study.plan()
+        data = self.study.made()
+        if not data:
+            data = self.study.plan(None if self.sealed is None or killed else self.sealed.documents())
         self._edge("plan:made")
         bundle = Bundle.parse(data)
         stage = int(bundle["stage"])
@@ -143,6 +145,9 @@ class Worker:
             self._edge("void:taken")
             return Step("moved", "void", stage)
         path = f"/v1/stages/{stage}/questions/{question}"
+        if row is None and self.sealed is not None and not bundle.keys:
+            self.study.void("planned by tacit 0.8, without keys")
+            return Step("moved", "void", stage)
         if row is None:
             self._handed.pop(path, None)  # a shuffler that does not know the stage is told again, or says why not
         if self.issuing is not None and question == 0 and path not in self._handed:

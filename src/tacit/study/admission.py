@@ -1,4 +1,4 @@
-"""What a collector asks of a bundle and of a head before anything happens: each refusal leaves everything as it was."""
+"""What a collector asks of a bundle before anything happens: each refusal leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.study.bundle import Bundle
-from tacit.study.parts import NOWHERE, Design, Head
+from tacit.study.parts import Design
 
-__all__ = ["begin_stage", "believed", "last_stage", "require_latest", "require_next_question", "require_seen"]
+__all__ = ["begin_stage", "believed", "last_stage", "require_next_question"]
 
 
 def believed(bundle: bytes, design: Design, claim: PrivacyClaim, pinned: Path | None) -> Bundle:
@@ -64,20 +64,3 @@ def require_next_question(connection: Connection, asked: Bundle) -> None:
     require(same, "the next question must be about the stage that is closed", "another stage")
     done = connection.execute("SELECT count(*) FROM outbox WHERE stage = ?", (stage,)).fetchone()[0]
     require(asked["question"] == done, f"the next question must be number {done}", asked["question"])
-
-
-def require_seen(connection: Connection, head: Head) -> None:
-    """Refuse to go on from a backup: what the learner has seen must be here."""
-    if head == NOWHERE:
-        return
-    row = connection.execute("SELECT 1 FROM outbox WHERE charge = ? AND head = ?", (head.number, head.digest))
-    hint = "this is an older copy of the collector; go on with the newest one"
-    require(row.fetchone() is not None, "the ledger must hold what the learner has seen", "no such record", hint)
-
-
-def require_latest(connection: Connection, head: Head) -> None:
-    """Before anything is drawn, the learner must have seen all that was released."""
-    row = connection.execute("SELECT charge, head FROM outbox ORDER BY charge DESC LIMIT 1").fetchone()
-    last = NOWHERE if row is None else Head(number=row[0], digest=row[1])
-    hint = "hand over what 'tacit study status' of the learner prints as head"
-    require(head == last, "the head must be that of the last release", f"head {head.number}", hint)

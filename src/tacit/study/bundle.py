@@ -14,6 +14,8 @@
     previous     the digest of the bundle before this one
     sees         the public features of the states, only where the design declares some: policies and the channel are
                  over features, and a device looks its states up before it acts or encodes
+    keys         only in sealed stages: the signed keys documents of the learner and, if there is one, the mixer; every
+                 device of the stage seals to their active keys and to no others (Lemma M9 (sealed messages))
     signature    Ed25519; a bundle without one is "unsigned"
 
 B1  A bundle is the same for everybody, and the same bytes whenever it is asked for.
@@ -55,7 +57,9 @@ ENTRIES: Final = frozenset(
         *("kill", "head", "previous"),
     )
 )
-OPTIONAL: Final = frozenset(("sees", "signature"))
+OPTIONAL: Final = frozenset(("sees", "keys", "signature"))
+SEALED: Final = ((), ("learner",), ("learner", "mixer"))
+"""Whose keys a bundle has, by the number of layers that messages are sealed in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +137,10 @@ class Bundle:
             require(same, "sizes and questions of a bundle must be those of its channel", "others")
             require(channel.claim == claim, "the claim of a bundle must be that of its channel", "another")
             _require_shape(channel, sizes)
+        if "keys" in content:
+            keys, sealed = content["keys"], channel is not None and channel.TRUST == "shuffle"
+            whole = sealed and tuple(sorted(keys)) in SEALED[1:] and all(isinstance(keys[one], dict) for one in keys)
+            require(whole, "keys must be those of learner, or learner and mixer, under shuffle trust", "others")
         arms = tuple((_policy(plain, sizes), Fraction(*weight)) for plain, weight in content["policies"])
         whole = bool(arms) and all(weight > 0 for _, weight in arms) and sum(weight for _, weight in arms) == 1
         require(whole, "the weights of a bundle's policies must be positive and add up to 1", "others")
@@ -163,6 +171,17 @@ class Bundle:
     def seen(self, states: Ints) -> Ints:
         """What policies and the channel see of states: their features where some are declared, else the states."""
         return states if self.sees is None else self.sees.seen(states)
+
+    @property
+    def keys(self) -> Mapping[str, bytes]:
+        """Party -> its signed keys document, not yet believed; empty where nothing is sealed."""
+        return {party: canonical(document) for party, document in self.content.get("keys", {}).items()}
+
+    def require_keys(self, layers: int) -> None:
+        """Raise unless the bundle has the keys of a stage whose messages are sealed in so many layers."""
+        expected, found = " and ".join(SEALED[layers]) or "nobody", " and ".join(sorted(self.keys)) or "none"
+        hint = "plan the stage with them; one that tacit 0.8 planned has none: give it up, and plan it again"
+        require(len(self.keys) == layers, f"a bundle must have the keys of {expected} for its stage", found, hint)
 
     @property
     def study(self) -> bytes:

@@ -10,7 +10,8 @@ C2  Paid first: charge, noise, outbox, commit with the release's digest, secret 
     transaction. Under local trust the charge is on the disk before `open` returns: messages are public once they left.
 C3  Never fewer than `least`: a stage with fewer reports ends void. A void stage gives participation back, unless it
     was paid for.
-C4  A restored backup is found out before it draws: `release` takes the place in the ledger that the learner has seen.
+C4  A restored backup is found out before it draws (`tacit.study.heads`): it must hold the heads that a file beside the
+    database, the bundle and the learner name; one that does not stops for good.
 C5  Real people get noise that nobody can replay: a collector of secure noise refuses every other source.
 C6  It believes no number that it can derive: a design whose certificate does not hold is refused.
 C7  Sealed stages (`tacit.study.sealed`): it checks lengths only, and releases the manifest of a permuted file.
@@ -19,8 +20,10 @@ C7  Sealed stages (`tacit.study.sealed`): it checks lengths only, and releases t
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
@@ -31,6 +34,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.database import Connection
+from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require, require_count
@@ -38,18 +42,12 @@ from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
-from tacit.study.admission import (
-    begin_stage,
-    believed,
-    last_stage,
-    require_latest,
-    require_next_question,
-    require_seen,
-)
+from tacit.study.admission import begin_stage, believed, last_stage, require_next_question
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Channel
 from tacit.study.databases import database_at
+from tacit.study.heads import HeadFile, UnknownHead, require_latest, require_seen, stopped_by
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
@@ -87,8 +85,11 @@ class Collector:
         self.store = database_at(self.directory, database).open("collector", edge=edge)
         self.key = usable_key(key)
         self.learner = None if learner is None else Path(learner)
+        self.heads = HeadFile(self.directory)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+            self.stopped = stopped_by(connection) is not None
+            """Whether this copy is known to have stopped for good (C4)."""
         self.design: Design = study_parts.read_design(json.loads(meta["design"]))
         self.claim = PrivacyClaim.from_dict(json.loads(meta["claim"]))
         self.noise: NoiseKind = meta["noise"]
@@ -156,6 +157,7 @@ class Collector:
                 exposure=parts.events,
                 questions=[channel.questions for channel in parts.channels],
             )
+            HeadFile(place).begin(connection)
 
         where.create("collector", edge=edge, first=first)
         return cls(place, key=key, learner=learner, source=source, edge=edge, database=where)
@@ -170,14 +172,16 @@ class Collector:
         asked = believed(bundle, self.design, self.claim, self.learner)
         stage, question, slot = asked["stage"], asked["question"], asked["slot"]
         channel = self.channels[slot]
-        with self.store.step("open") as connection:
+        with self._step("open", charges=True) as connection:
             there = connection.execute(
                 "SELECT bundle FROM question WHERE stage = ? AND number = ?", (stage, question)
             ).fetchone()
             if there is not None:
                 require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
                 return int(stage)
+            asked.require_keys(self.layers)  # one set for everybody: which key opens a message tells nothing
             require_seen(connection, asked.head)
+            require_latest(connection, asked.head)
             if question == 0:
                 begin_stage(connection, asked)
                 if ends is not None:
@@ -187,8 +191,7 @@ class Collector:
                 require_next_question(connection, asked)
             receipt = None
             if channel.CHARGED_AT == "open":
-                ledger = PeopleLedger.within(connection)
-                receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
+                receipt = self._draw(connection, slot, question)
                 self.store.edge("open:drawn")
             paid = (None, None) if receipt is None else (receipt.number, bytes.fromhex(receipt.digest))
             connection.execute("INSERT INTO question VALUES (?, ?, ?, ?, ?)", (stage, question, bundle, *paid))
@@ -213,7 +216,7 @@ class Collector:
         answers: list[str] = []
         source = iter(reports)
         while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
-            with self.store.step("add") as connection:
+            with self._step("add") as connection:
                 intake = self._intake(connection)
                 intake.expect(some)
                 found = [intake.take(*row) for row in some]
@@ -229,7 +232,7 @@ class Collector:
         Where the design has a ladder of sizes, so many count as its highest rung that was reached, chosen by exact
         lots; the others are dropped, and their people have reported all the same.
         """
-        with self.store.step("close") as connection:
+        with self._step("close") as connection:
             stage = self._stage(connection, "open")[0]
             rows = connection.execute("SELECT seq FROM report WHERE stage = ? ORDER BY seq", (stage,)).fetchall()
             n = rung_of(self.design.ladder, len(rows))
@@ -243,7 +246,7 @@ class Collector:
 
     def release(self, head: Head) -> bytes:
         """Release the last question that was asked (C1, C2); `head` is the last place that the learner saw (C4)."""
-        with self.store.step("release", scrubs=True) as connection:
+        with self._step("release", charges=True, scrubs=True) as connection:
             row = connection.execute(
                 """SELECT question.stage, question.number, bundle, question.charge, question.head, outbox.bytes
                    FROM question LEFT JOIN outbox ON outbox.stage = question.stage AND outbox.question = question.number
@@ -265,7 +268,7 @@ class Collector:
     def void(self, reason: str = "given up") -> None:
         """Give the stage up: nothing is released, bodies are scrubbed, participation is given back unless paid (C3)."""
         require(isinstance(reason, str) and 0 < len(reason) <= 200, "a reason must have 1 to 200 characters", "another")
-        with self.store.step("void", scrubs=True) as connection:
+        with self._step("void", charges=True, scrubs=True) as connection:
             stage, slot, _, _ = self._stage(connection, "open", "closed")
             paid = connection.execute(
                 """SELECT EXISTS (SELECT 1 FROM question WHERE stage = ? AND charge IS NOT NULL)
@@ -276,12 +279,14 @@ class Collector:
             self._scrub(connection, stage)
             if not paid:
                 connection.execute("DELETE FROM participation WHERE stage = ?", (stage,))
-            PeopleLedger.within(connection).void(stage=slot, reason=reason)
+            ledger = PeopleLedger.within(connection)
+            ledger.void(stage=slot, reason=reason, nonce=self._nonce(ledger))
 
     # what can be known
 
     def stored(self, stage: int | None = None, question: int = 0) -> bytes:
         """What was released for the last question, or for the one that is named, if it was."""
+        self.heads.keep(self.store)
         one = "" if stage is None else "WHERE question.stage = ? AND question.number = ?"
         with self.store.reading() as connection:
             row = connection.execute(
@@ -303,16 +308,18 @@ class Collector:
     def batch_file(self, stage: int) -> Path:
         """The permuted messages of a sealed stage that was released (C7): until the learner has taken the release."""
         self._require_sealed()
+        self.heads.keep(self.store)
         return self.batches.path(stage)
 
     def tokens_file(self, stage: int) -> Path:
         """The tokens of the reports of a sealed stage that was released, sorted; empty where there are none."""
         self._require_sealed()
+        self.heads.keep(self.store)
         return self.batches.tokens(stage)
 
     def seen(self, head: Head) -> None:
         """The learner has taken everything up to this head: batches up to it are deleted."""
-        with self.store.reading() as connection:
+        with self._step("seen") as connection:
             require_seen(connection, head)
         if self.layers:
             self.batches.sweep(head)
@@ -340,12 +347,39 @@ class Collector:
         ]
 
     def verify(self, head: Head | None = None) -> None:
-        """Raise unless ledger and outbox are as they were written, belong together and contain the head."""
+        """Raise unless ledger and outbox are as they were written, belong together and contain the heads."""
         with self.store.reading() as connection:
+            self.heads.require_held(connection)
             PeopleLedger.within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
             require_outbox(connection, self.study)
 
     # inside of transactions
+
+    @contextmanager
+    def _step(self, name: str, *, charges: bool = False, scrubs: bool = False) -> Iterator[Connection]:
+        """One step of a copy that may go on; what it charged is in the file before it returns (C4)."""
+        try:
+            with self.store.step(name, scrubs=scrubs) as connection:
+                self.heads.require_held(connection)
+                yield connection
+            if charges:
+                self.heads.keep(self.store)
+        except UnknownHead as unknown:
+            if not self.stopped:
+                self.heads.stop(self.store, unknown.head)
+                self.stopped = True
+            raise
+
+    def _draw(self, connection: Connection, slot: int, question: int) -> Receipt:
+        """Charge one question."""
+        ledger, events = PeopleLedger.within(connection), self.channels[slot].events()
+        return ledger.draw(stage=slot, question=question, events=events, noise=self.noise, nonce=self._nonce(ledger))
+
+    def _nonce(self, ledger: PeopleLedger) -> str:
+        """What tells this record from that of another copy; a rehearsal draws the same one again."""
+        if self.noise == "secure":
+            return secrets.token_hex(16)
+        return np.random.default_rng([int(self._seed), ledger.head().number]).bytes(16).hex()
 
     def _released(
         self,
@@ -363,7 +397,7 @@ class Collector:
         ledger = PeopleLedger.within(connection)
         if paid is None:
             require(channel.CHARGED_AT == "release", "a stage of this channel must be paid when it opens", "unpaid")
-            receipt = ledger.draw(stage=slot, question=question, events=channel.events(), noise=self.noise)
+            receipt = self._draw(connection, slot, question)
         else:
             receipt = paid.receipt
         self.store.edge("release:drawn")
@@ -374,16 +408,13 @@ class Collector:
             question=question,
             people=n,
             noise=self.noise,
-            head=Head.of(receipt),
+            charge=Head.of(receipt),
             payload=payload,
         )
         data = made.signed(self.key).encode()
         self.store.edge("release:made")
         digest = sha256(data).hex()
-        connection.execute(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
-            (stage, question, data, digest, receipt.number, bytes.fromhex(receipt.digest)),
-        )
+        connection.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", (stage, question, data, digest, receipt.number))
         self.store.edge("release:stored")
         ledger.commit(receipt, digest)
         coins = json.dumps(noise.generator.bit_generator.state) if isinstance(noise, SimulationNoise) else None

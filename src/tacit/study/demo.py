@@ -139,9 +139,10 @@ def _reports(
     """What the devices of a stage send, through files; the last one sends a second report under another id."""
     folder = place / "reports"
     folder.mkdir(parents=True, exist_ok=True)
-    Bundle.parse(bundle)
+    asked = Bundle.parse(bundle)
+    limits: dict[str, Any] = {"cap": asked.claim.epsilon, "floor": asked["least"], "key": key}
     for name in names:
-        device = Device(key=key)
+        device = Device(**limits)
         device.accept(bundle)
         lot = rng.random()
         if lot < AWAY:
@@ -157,7 +158,7 @@ def _reports(
         yield path.read_bytes(), name
         path.unlink()
         if name == names[-1]:
-            again = Device(key=key)
+            again = Device(**limits)
             again.accept(bundle)
             yield again.cover(), name
 

@@ -1,8 +1,8 @@
 """The device: one person's side. It decides whether a bundle is worth an answer, follows its policy, and reports once.
 
-D1  Refused are a forged or unpinned signature, another study, a stage below one that was seen, another bundle for the
-    same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer people than
-    the person's floor, a ledger that went back, and noise that does not keep the claim.
+D1  Refused are a forged or unpinned signature, another study, another claim, a stage below one that was seen, another
+    bundle for the same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer
+    people than the person's floor, a ledger that went back, and noise that does not keep the claim.
 D2  A report is frozen on the disk before it is returned: asked again, the device returns the same bytes and draws
     nothing, since two reports of one trajectory have less noise than one.
 D3  A cover report has the length of a real one; whoever sends one in every stage does not show when there was nothing
@@ -10,36 +10,45 @@ D3  A cover report has the length of a real one; whoever sends one in every stag
 D4  States, actions and rewards are clipped into the public sizes; nothing about them is ever raised or printed.
 D5  Where features are declared, a device acts by the feature of a state and encodes features: what else a state tells
     does not leave it.
+D6  A report counts from the moment it is frozen, and no more are made than the claim's unit has. Under local and
+    shuffle trust what all of them cost together stays within claim and cap. Under local trust whatever left has left,
+    also when it was refused. Where a trusted collector pays at the release, a slot counts once, since only void stages
+    are asked for again, and a report that it did not take counts no more.
+D7  Several processes may use one directory: a change is made to the newest state, under a lock.
 """
 
 from __future__ import annotations
 
-import base64
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import SystemRandom
+from types import EllipsisType
 from typing import Any, Final
 
 import numpy as np
 
 from tacit.accounting.composition import epsilon_of
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.accounting.events import Events
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
-from tacit.runs.signature import canonical
-from tacit.runs.storage import check_writable, read_json, write_whole, writing_to
+from tacit.runs.places import check_writable, locked
 from tacit.study.bundle import Bundle
 from tacit.study.channels.returns import ReturnChannel
-from tacit.study.parts import NOWHERE, Head
+from tacit.study.device_state import DRAWN, DeviceState, keep, recall
+from tacit.study.parts import Head
 from tacit.study.wire import ID, Report
 
 __all__ = ["Device", "trajectory_from"]
 
-STATE: Final = "device.json"
+NOT_TAKEN: Final = ("late", "full")
+"""Answers of a collector that did not take a report, and that its person can do nothing about."""
 
 
 class Device:
@@ -49,48 +58,61 @@ class Device:
         self,
         directory: str | Path | None = None,
         *,
-        cap: float = math.inf,
-        floor: int = 1,
-        key: str | Path | None = None,
+        cap: float | EllipsisType = ...,
+        floor: int | EllipsisType = ...,
+        key: str | Path | EllipsisType | None = ...,
         noise: Noise | None = None,
         coins: np.random.Generator | None = None,
     ) -> None:
-        """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`."""
+        """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`.
+
+        These three are the person's own and have no default. For rehearsals, `cap=math.inf` takes any epsilon,
+        `floor=1` any number of people, and `key=None` bundles that are not signed.
+        """
+        given = {"cap": cap, "floor": floor, "key": key}
+        missing = [name for name, limit in given.items() if limit is ...]
+        hint = "give the largest epsilon (cap), the fewest people (floor) and the learner's public key (key)"
+        require(not missing, "a device must be given cap, floor and key", f"no {', '.join(missing)}", hint)
+        assert cap is not ... and floor is not ... and key is not ...  # noqa: S101, PT018 - for the types
         require(cap == math.inf or require_real("cap", cap, low=0.0) >= 0, "cap must be an epsilon", "another")
         self.cap, self.floor = float(cap), require_count("floor", floor)
         self.key = None if key is None else Path(key)
         self.noise: Noise = SecureNoise() if noise is None else noise
-        self.coins = np.random.default_rng() if coins is None else coins
-        """What lots are drawn with: which policy of a mixture, which action. They protect nobody; `noise` does."""
+        self.coins = coins
+        """What lots are drawn with: which policy of a mixture, which action; None: the operating system's."""
         self.directory = None if directory is None else Path(directory)
-        self.kept: dict[str, Any] = {"study": None, "stage": -1, "digest": None, "head": NOWHERE.text}
-        self.kept |= {"bundle": None, "arm": None, "report": None}
+        self.kept = DeviceState()
+        self.bundle: Bundle | None = None
         if self.directory is not None:
             check_writable(self.directory)
-            if (self.directory / STATE).is_file():
-                self.kept = read_json(self.directory / STATE)
-        text = self.kept["bundle"]
-        self.bundle = None if text is None else Bundle.parse(text.encode())
+            self._believe(recall(self.directory))
 
     def accept(self, bundle: bytes) -> Bundle:
         """Follow this bundle from now on, or refuse it and change nothing (D1)."""
         found = Bundle.parse(bundle)
         self._require_signed(found)
         self._require_order(found)
-        if self.kept["digest"] == found.digest:
-            return found
-        if found.channel is not None:
+        if found.channel is not None and found.digest != self.kept.digest:
             self._require_private(found)
-        after = {
-            "study": found["study"],
-            "stage": found["stage"],
-            "digest": found.digest,
-            "head": found["head"],
-            "bundle": bundle.decode(),
-            "arm": self._draw_arm(found),
-            "report": None,
-        }
-        self._keep(after)
+
+        def followed(kept: DeviceState) -> DeviceState:
+            self._require_order(found)
+            if kept.digest == found.digest:
+                return kept
+            return DeviceState(
+                study=found["study"],
+                stage=found["stage"],
+                digest=found.digest,
+                head=found["head"],
+                bundle=bundle.decode(),
+                arm=self._draw_arm(found),
+                drawn=kept.drawn,
+                left=kept.left,
+                documents=kept.documents,
+                tag=kept.tag,
+            )
+
+        self.change(followed)
         self.bundle = found
         return found
 
@@ -98,7 +120,7 @@ class Device:
     def policy(self) -> AnyPolicy:
         """The policy of this person in this stage; the fall-back policy where the study was ended."""
         bundle = self._accepted()
-        return bundle.fallback if bundle["kill"] else bundle.arms[self.kept["arm"]][0]
+        return bundle.fallback if bundle["kill"] else bundle.arms[self.kept.arm][0]
 
     def act(self, step: int, state: int | str) -> str:
         """The action to take at a step (from 0) in a state, by name or number."""
@@ -111,12 +133,12 @@ class Device:
         if isinstance(policy, LayeredPolicy | GaussianPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
         named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
-        return named.act(h, int(bundle.seen(np.array(s))), self.coins)
+        return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.coins is None else self.coins)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
         bundle = self.asked()
-        return self._report(None if self.kept["report"] is not None else trajectory_from(bundle, trajectory))
+        return self._report(None if self.kept.plain is not None else trajectory_from(bundle, trajectory))
 
     def cover(self) -> bytes:
         """A report that says nothing, of the same length (D3)."""
@@ -124,32 +146,88 @@ class Device:
 
     def sent(self) -> bytes:
         """The report of this stage, if there is one."""
-        return b"" if self.kept["report"] is None else base64.b64decode(self.kept["report"])
-
-    def forget(self) -> None:
-        """Drop the bytes of this stage's report, which has ended; none is made in its place (D2)."""
-        if self.kept["report"]:
-            self._keep({**self.kept, "report": ""})
+        return self.kept.plain or b""
 
     def asked(self) -> Bundle:
-        """The bundle, if it asks something."""
+        """The bundle, if it asks something that this person may still answer (D6)."""
         bundle = self._accepted()
         require(not bundle["kill"], "a study that was ended must not be answered", "a bundle that ends it")
         require(bundle.channel is not None, "a stage must ask something to be answered", "a bundle that asks nothing")
+        if self.kept.plain is None:
+            self._require_unspent(bundle)
         return bundle
 
+    def end(self, answer: str, digest: str) -> None:
+        """Keep the last word about the report of a bundle and drop its bytes; none is made in its place (D2, D6)."""
+
+        def ended(kept: DeviceState) -> DeviceState:
+            if kept.digest != digest or self.bundle is None:
+                return kept
+            back = answer in NOT_TAKEN and _paid_at_release(self.bundle)
+            left = self._others(self.bundle) if back else kept.left
+            return replace(kept.ended(answer), left=left)
+
+        self.change(ended)
+
+    def change(self, make: Callable[[DeviceState], DeviceState]) -> None:
+        """Write down, then believe, what `make` makes of the newest state (D7); where it raises, nothing changes."""
+        if self.directory is None:
+            self.kept = make(self.kept)
+            return
+        with locked(self.directory / DRAWN) as drawn:
+            self._believe(recall(self.directory))
+            after = make(self.kept)
+            keep(self.directory, after, drawn, changed=after != self.kept)
+            self.kept = after
+
+    def _believe(self, found: DeviceState) -> None:
+        if found.digest != self.kept.digest:
+            self.bundle = Bundle.parse(found.bundle.encode()) if found.bundle else None
+        self.kept = found
+
     def _report(self, trajectory: Trajectory | None) -> bytes:
-        bundle = self.asked()
-        if self.kept["report"] is not None:
-            return base64.b64decode(self.kept["report"])
-        channel = bundle.channel
+        asked = self.asked().digest
+
+        def frozen(kept: DeviceState) -> DeviceState:
+            bundle = self.asked()  # of the newest state
+            require(bundle.digest == asked, "a report must be of the present stage", "another", "report again")
+            channel = bundle.channel
+            assert channel is not None  # noqa: S101 - for the types
+            if kept.plain is not None:
+                return kept
+            # A bit about a return is about the stage's question and the policy that was drawn.
+            told = channel.told(bundle.query, kept.arm) if isinstance(channel, ReturnChannel) else channel
+            body = told.encode(trajectory, self.noise)
+            made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
+            left = (*self._others(bundle), (bundle["slot"], channel.events()))
+            return replace(kept, plain=made, drawn=kept.drawn + 1, left=left)
+
+        self.change(frozen)
+        return self.sent()
+
+    def _others(self, bundle: Bundle) -> tuple[tuple[int, Events], ...]:
+        """The reports that count beside the one for this bundle (D6)."""
+        once = _paid_at_release(bundle)
+        return tuple(one for one in self.kept.left if not (once and one[0] == bundle["slot"]))
+
+    def _require_unspent(self, bundle: Bundle) -> None:
+        """Refuse a report beyond the claim's unit, or that would cost more than the claim or the cap (D6)."""
+        claim, channel, others = bundle.claim, bundle.channel, self._others(bundle)
         assert channel is not None  # noqa: S101 - for the types
-        # A bit about a return is about the stage's question and the policy that was drawn.
-        told = channel.told(bundle.query, self.kept["arm"]) if isinstance(channel, ReturnChannel) else channel
-        body = told.encode(trajectory, self.noise)
-        made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
-        self._keep({**self.kept, "report": base64.b64encode(made).decode()})
-        return made
+        self._require_limits(bundle)
+        if len(others) >= claim.unit.reports:
+            raise BudgetSpent(
+                f"a person of this study must report at most {claim.unit.reports} times, got {len(others)} reports "
+                "that have left this device; it follows the policy and sends nothing more"
+            )
+        if not others or channel.TRUST == "central":  # what a curator adds up shares its noise: the curator counts
+            return
+        spent = epsilon_of((*(event for _, events in others for event in events), *channel.events()), claim.delta)
+        if spent > claim.epsilon:
+            raise BudgetSpent(
+                f"all reports of this device must cost at most epsilon {claim.epsilon:g}, got {spent:g} with one more; "
+                "it follows the policy and sends nothing more"
+            )
 
     def _require_signed(self, found: Bundle) -> None:
         signed = found.examined(self.key)
@@ -160,31 +238,36 @@ class Device:
     def _require_order(self, found: Bundle) -> None:
         """Refuse what goes back, or forks."""
         require(found["question"] == 0, "devices are asked once per stage", "a later question")
-        if self.kept["study"] is None:
+        if self.bundle is None:
             return
-        require(found["study"] == self.kept["study"], "a device takes part in one study", "another study")
-        seen = self.kept["stage"]
+        require(found["study"] == self.kept.study, "a device takes part in one study", "another study")
+        require(found.claim == self.bundle.claim, "the claim of a study must not change", "another claim")
+        seen = self.kept.stage
         require(found["stage"] >= seen, f"a stage must not be below stage {seen}, which was seen", found["stage"])
-        same = found["stage"] > seen or found.digest == self.kept["digest"]
+        same = found["stage"] > seen or found.digest == self.kept.digest
         require(same, "a stage has one bundle for everybody", "another one")
         # Bundles of later questions are not for devices, so only a stage of one question is followed by its successor.
-        follows = self.bundle is not None and self.bundle["questions"] == 1 and found["stage"] == seen + 1
-        chained = not follows or found["previous"] == self.kept["digest"]
+        follows = self.bundle["questions"] == 1 and found["stage"] == seen + 1
+        chained = not follows or found["previous"] == self.kept.digest
         require(chained, "a bundle must name the one before it", "another one")
-        head = Head.from_text(self.kept["head"])
+        head = Head.from_text(self.kept.head)
         back = found.head.number < head.number or (found.head.number == head.number and found.head != head)
         require(not back, "the ledger of a study must not go back", f"record {found.head.number}")
 
+    def _require_limits(self, found: Bundle) -> None:
+        """Refuse what is above the cap or below the floor."""
+        epsilon, channel = found.claim.epsilon, found.channel
+        assert channel is not None  # noqa: S101 - for the types
+        require(epsilon <= self.cap, f"epsilon must be at most {self.cap:g}, the cap of this device", epsilon)
+        enough = channel.least >= self.floor
+        require(enough, f"a stage must have at least {self.floor} people, the floor of this device", channel.least)
+
     def _require_private(self, found: Bundle) -> None:
-        """Refuse what is above the cap, below the floor, or not what it claims."""
+        """Refuse what is beyond this person's limits, or not what it claims."""
         claim, channel = found.claim, found.channel
         assert channel is not None  # noqa: S101 - for the types
         require(claim.trust == channel.TRUST, "a bundle must claim the trust of its channel", claim.trust)
-        require(
-            claim.epsilon <= self.cap, f"epsilon must be at most {self.cap:g}, the cap of this device", claim.epsilon
-        )
-        enough = channel.least >= self.floor
-        require(enough, f"a stage must have at least {self.floor} people, the floor of this device", channel.least)
+        self._require_limits(found)
         spent = epsilon_of(channel.events(), claim.delta)
         require(spent <= claim.epsilon, "the noise of a stage must keep the claim", f"epsilon {spent:g}")
 
@@ -193,7 +276,7 @@ class Device:
         if len(found.arms) == 1:
             return 0
         common = math.lcm(*(weight.denominator for _, weight in found.arms))
-        ticket = int(self.coins.integers(common))
+        ticket = SystemRandom().randrange(common) if self.coins is None else int(self.coins.integers(common))
         for place, (_, weight) in enumerate(found.arms):
             ticket -= int(weight * common)
             if ticket < 0:
@@ -205,13 +288,10 @@ class Device:
             raise InvalidInput("a device must accept a bundle before it acts or reports; call accept first")
         return self.bundle
 
-    def _keep(self, after: dict[str, Any]) -> None:
-        """Write down, then believe."""
-        if self.directory is not None:
-            with writing_to(self.directory):
-                self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-                write_whole(self.directory / STATE, canonical(after))
-        self.kept = after
+
+def _paid_at_release(bundle: Bundle) -> bool:
+    """Whether a trusted collector pays for the stage when it releases: what was not released was never shown."""
+    return bundle.channel is not None and bundle.channel.CHARGED_AT == "release"
 
 
 def trajectory_from(bundle: Bundle, given: Any) -> Trajectory:

@@ -9,6 +9,7 @@ from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import require
 from tacit.study.contract import Channel
+from tacit.study.heads import stopped_by
 from tacit.study.parts import Design, Head
 from tacit.study.wire import Release, sha256
 
@@ -22,7 +23,7 @@ def status_of(connection: Connection, design: Design, channels: Sequence[Channel
     refused = dict(connection.execute("SELECT reason, count FROM rejected ORDER BY reason").fetchall())
     people = connection.execute("SELECT count(DISTINCT person) FROM participation").fetchone()[0]
     ledger = PeopleLedger.within(connection)
-    spent = ledger.spent()
+    spent, met = ledger.spent(), stopped_by(connection)
     stages = [
         {
             "stage": number,
@@ -46,6 +47,7 @@ def status_of(connection: Connection, design: Design, channels: Sequence[Channel
         "people": people,
         "refused": refused,
         "ledger": Head.of(ledger.head()).text,
+        "stopped": None if met is None else met.text,
         "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "reserved": spent.reserved},
         "budget": {"epsilon": design.epsilon, "delta": design.delta},
     }
@@ -57,7 +59,7 @@ def require_outbox(connection: Connection, study: bytes) -> None:
     rows = connection.execute("SELECT stage, question, bytes, digest, charge FROM outbox").fetchall()
     for stage, question, data, digest, charge in rows:
         release = Release.parse(data)
-        same = sha256(data).hex() == digest == committed.get(charge) and release.head.number == charge
+        same = sha256(data).hex() == digest == committed.get(charge) and release.charge.number == charge
         same = same and (release.stage, release.question, release.study) == (stage, question, study)
         require(same, "releases must be as they were written and committed", f"another one of stage {stage}")
     require(len(rows) == len(committed), "every commit must have its release", f"{len(rows)} of {len(committed)}")

@@ -11,6 +11,7 @@ from tacit.policies import policy_to_dict
 from tacit.protocol import Plan
 from tacit.study.bundle import Bundle
 from tacit.study.parts import NOWHERE, Design, Head
+from tacit.study.wire import Release
 
 __all__ = ["issue", "kept_bundle", "last_head", "weighted"]
 
@@ -68,6 +69,6 @@ def kept_bundle(connection: Connection, stage: int, question: int) -> bytes:
 
 
 def last_head(connection: Connection) -> Head:
-    """The last place in the collector's ledger that a release told of."""
-    row = connection.execute("SELECT charge, head FROM release ORDER BY charge DESC LIMIT 1").fetchone()
-    return NOWHERE if row is None else Head(number=row[0], digest=row[1])
+    """The commit of the last release in the collector's ledger."""
+    row = connection.execute("SELECT bytes FROM release ORDER BY charge DESC LIMIT 1").fetchone()
+    return NOWHERE if row is None else Release.parse(bytes(row[0])).head

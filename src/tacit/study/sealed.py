@@ -20,6 +20,7 @@ L4  What one device can add to the sums is its number of messages, all on one la
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,18 +33,22 @@ from tacit.study.contract import Channel
 __all__ = [
     "LAYER",
     "MOST_LAYERS",
+    "NO_TOKENS",
     "Manifest",
     "body_size",
     "check_sealed",
     "message_size",
     "require_layers",
     "require_opened",
+    "require_seals",
     "sealable",
 ]
 
 LAYER: Final = 48
 """What one layer of HPKE adds to a message: an encapsulated key of 32 bytes and a tag of 16."""
 MOST_LAYERS: Final = 2
+NO_TOKENS: Final = hashlib.sha256(b"").digest()
+"""What a manifest says where reports have no tokens."""
 MANIFEST: Final = b"TCM1"
 MANIFEST_FORM: Final = struct.Struct("<4s32sQH32s")
 
@@ -66,6 +71,13 @@ def require_layers(channels: Sequence[Channel], layers: int) -> int:
         for channel in channels:
             sealable(channel)
     return int(layers)
+
+
+def require_seals(channels: Sequence[Channel], sealed: bool) -> None:
+    """Refuse services whose shuffler would read every report with its sender although messages can be sealed."""
+    read = not sealed and any(isinstance(channel, ShuffleChannel) for channel in channels)
+    hint = "set sealed = true"
+    require(not read, "messages under shuffle trust must be sealed to the learner", "sealed = false", hint)
 
 
 def message_size(channel: Channel, layers: int) -> int:

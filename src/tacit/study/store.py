@@ -24,7 +24,7 @@ from tacit.errors import require
 
 __all__ = ["SCHEMA_VERSION", "Database", "Edge", "Fill", "Store", "no_edge", "require_kind", "require_version"]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 Edge = Callable[[str], None]
 """Called with a name wherever a crash could fall between two effects; does nothing outside of tests."""
@@ -160,9 +160,9 @@ class Database(Protocol):
 
 
 def require_version(version: int, place: object) -> None:
-    """Refuse a database of another schema version; an older one is brought up to date by a command, never silently."""
-    hint = f"bring it up to date with 'tacit serve migrate {place}'" if version < SCHEMA_VERSION else ""
-    require(version == SCHEMA_VERSION, f"the database must have version {SCHEMA_VERSION}", version, hint)
+    """Refuse a database of another schema version."""
+    hint = "go on with the tacit that made it, or begin a new study"
+    require(version == SCHEMA_VERSION, f"the database of {place} must have version {SCHEMA_VERSION}", version, hint)
 
 
 def require_kind(row: Any, kind: str, where: str) -> None:

@@ -11,12 +11,15 @@ L5  A release whose counts contradict themselves is quarantined: it was released
 L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
 L7  A sealed study (`tacit.study.sealed`) is told with a release what its batch was opened to; both are kept, and what
     was opened is read where an unsealed study reads the payload. One without the other is refused.
+    The bundle of a sealed stage holds the keys that its messages are sealed to: other keys, after a rotation, come with
+    the next stage.
 L8  A study that gave a stage up which the collector released does not get stuck: it takes the release and skips it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +35,7 @@ from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
+from tacit.study.bundle import Bundle
 from tacit.study.channels.returns import ReturnChannel
 from tacit.study.contract import Channel
 from tacit.study.databases import database_at
@@ -119,8 +123,11 @@ class Study:
 
     # plan and take
 
-    def plan(self) -> bytes:
-        """The bundle of the present question: made once (L1)."""
+    def plan(self, keys: Mapping[str, bytes] | None = None) -> bytes:
+        """The bundle of the present question: made once (L1).
+
+        `keys`, party -> signed keys document, are for a new stage of a sealed study (L7).
+        """
         parts = self.parts
         with self.store.step("plan") as connection:
             last = connection.execute("SELECT number, slot, state FROM stage ORDER BY number DESC LIMIT 1").fetchone()
@@ -133,8 +140,8 @@ class Study:
             if state == "open":
                 question = self._question(connection, number)
                 there = kept_bundle(connection, number, question)
-                return there or self._ask(connection, parts, number, slot, question)
-            return self._next(connection, parts, number + 1, retry=state == "void")
+                return there or self._ask(connection, parts, number, slot, question, keys or {})
+            return self._next(connection, parts, number + 1, keys or {}, retry=state == "void")
 
     def take(self, release: bytes, *, opened: bytes | None = None, inspected: bool = False) -> str:
         """Take a release in (L2): "taken", "again" if it was, "quarantined" (L5) if its counts contradict themselves.
@@ -169,7 +176,7 @@ class Study:
                 self.store.edge("take:stored")
             if given_up:
                 self._skip(connection, given.stage, slot)
-                give_up_asking(connection, slot)
+                give_up_asking(connection)
                 return "skipped"
             mind = self._mind(connection)
             channel = parts.channels[slot]
@@ -326,7 +333,9 @@ class Study:
         row = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC LIMIT 1").fetchone()
         return Mind.read(row, packages_of(self.parts.learner, *self.parts.channels))
 
-    def _next(self, connection: Connection, parts: Parts, number: int, *, retry: bool) -> bytes:
+    def _next(
+        self, connection: Connection, parts: Parts, number: int, keys: Mapping[str, bytes], *, retry: bool
+    ) -> bytes:
         """The next stage: the plan of a stage that was given up, a new plan, or what is left when all was asked."""
         slot = connection.execute("SELECT count(DISTINCT stage) FROM release").fetchone()[0]
         if slot >= len(parts.channels):
@@ -353,14 +362,16 @@ class Study:
         fits = alike and plan.releases == channel.questions
         require(fits, "learner and channels must agree on the size of a stage", (plan.users, plan.releases))
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
-        return self._ask(connection, parts, number, slot, 0)
+        return self._ask(connection, parts, number, slot, 0, keys)
 
     def _fits_all(self, plan: Plan[Any], channel: Channel) -> bool:
         """Bits about returns cost the same among any number of people: a slot after one that was skipped may differ."""
         fewer = plan.users is not None and plan.users >= channel.target
         return isinstance(channel, ReturnChannel) and (fewer or self.design.budget is None)
 
-    def _ask(self, connection: Connection, parts: Parts, number: int, slot: int, question: int) -> bytes:
+    def _ask(
+        self, connection: Connection, parts: Parts, number: int, slot: int, question: int, keys: Mapping[str, bytes]
+    ) -> bytes:
         """Ask the next question of the stage."""
         mind = self._mind(connection)
         assert mind.plan is not None  # noqa: S101 - for the types
@@ -376,8 +387,11 @@ class Study:
             "channel": dict(self.design.channels[slot]),
             "target": channel.target,
             "least": channel.least,
+            **({"keys": {party: json.loads(document) for party, document in keys.items()}} if keys else {}),
         }
-        return self._write(connection, number, weighted(mind.plan), content)
+        data = self._write(connection, number, weighted(mind.plan), content)
+        Bundle.parse(data).require_keys(self.layers)
+        return data
 
     def _serve(self, connection: Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
         """The last stage: everybody follows what was learned, and nobody reports."""

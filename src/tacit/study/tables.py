@@ -58,21 +58,6 @@ def _scrubbed(table: str, what: str) -> tuple[str, str]:
     )
 
 
-SINCE_2: Final = (
-    "CREATE TABLE token (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
-    *_scrubbed("token", "tokens"),
-    "CREATE TABLE window (stage INTEGER PRIMARY KEY REFERENCES stage, ends INTEGER NOT NULL) STRICT",
-    _refuse(
-        "window_opens",
-        "INSERT ON window",
-        "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'open'",
-        "the end of a window is set while its stage is open",
-    ),
-    *_append_only("window"),
-    *LEASE,
-)
-"""What collectors have since version 2: tokens beside bodies, the ends of windows (seconds since 1970), leases."""
-
 COLLECTOR: Final = (
     *META,
     """CREATE TABLE stage (number INTEGER PRIMARY KEY, slot INTEGER NOT NULL, questions INTEGER NOT NULL,
@@ -137,7 +122,7 @@ COLLECTOR: Final = (
     """CREATE TABLE secret (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL, coins TEXT,
        PRIMARY KEY (stage, question)) STRICT""",
     """CREATE TABLE outbox (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL,
-       digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, head BLOB NOT NULL, PRIMARY KEY (stage, question),
+       digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES question (stage, number)) STRICT""",
     _refuse(
         "outbox_when_closed",
@@ -147,7 +132,17 @@ COLLECTOR: Final = (
     ),
     *_append_only("outbox"),
     "CREATE TABLE rejected (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT",
-    *SINCE_2,
+    "CREATE TABLE token (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
+    *_scrubbed("token", "tokens"),
+    "CREATE TABLE window (stage INTEGER PRIMARY KEY REFERENCES stage, ends INTEGER NOT NULL) STRICT",
+    _refuse(
+        "window_opens",
+        "INSERT ON window",
+        "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'open'",
+        "the end of a window is set while its stage is open",
+    ),
+    *_append_only("window"),
+    *LEASE,
 )
 """Bodies and tokens have tables of their own, in the order of arrival: they are scrubbed, and the rest stays."""
 
@@ -176,7 +171,7 @@ STUDY: Final = (
        digest TEXT NOT NULL, PRIMARY KEY (stage, question)) STRICT""",
     *_append_only("bundle"),
     """CREATE TABLE release (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL,
-       digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, head BLOB NOT NULL, people INTEGER NOT NULL,
+       digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, people INTEGER NOT NULL,
        noise TEXT NOT NULL, opened BLOB, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES bundle (stage, question)) STRICT""",
     *_append_only("release"),

@@ -50,19 +50,18 @@ def expected(connection: Connection, design: Design, channels: Sequence[Channel]
 def store_release(connection: Connection, given: Release, data: bytes, opened: bytes | None) -> None:
     """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
     last = last_head(connection).number
-    require(given.head.number > last, f"a release must be charged after record {last}", given.head.number)
-    names = ("stage", "question", "bytes", "digest", "charge", "head", "people", "noise", "opened")
-    charged = (given.head.number, given.head.digest, given.people, given.noise)
+    charge = given.charge.number
+    require(charge > last, f"a release must be charged after record {last}", charge)
+    names = ("stage", "question", "bytes", "digest", "charge", "people", "noise", "opened")
     connection.execute(
-        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
-        (given.stage, given.question, data, sha256(data).hex(), *charged, opened),
+        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        (given.stage, given.question, data, sha256(data).hex(), charge, given.people, given.noise, opened),
     )
 
 
-def give_up_asking(connection: Connection, slot: int) -> None:
-    """Give the open stage up if it asks what a stage before it was released for: no collector would open it."""
+def give_up_asking(connection: Connection) -> None:
+    """Give the open stage up, whose bundle does not name the release of a stage before it: no collector opens it."""
     connection.execute(
-        """UPDATE stage SET state = 'void', reason = 'released under an earlier number' WHERE state = 'open'
-           AND slot = ? AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)""",
-        (slot,),
+        """UPDATE stage SET state = 'void', reason = 'planned before a release of an earlier stage'
+           WHERE state = 'open' AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)"""
     )

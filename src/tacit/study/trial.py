@@ -24,7 +24,9 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.data.arms import require_bounds
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
+from tacit.mechanisms.exact import bernoulli_each
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
+from tacit.randomness import SecureNoise
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
@@ -95,15 +97,17 @@ def is_trial(design: Any) -> bool:
     return sizes == (1, 2, 1, 1) and planned and design.states == EVERYBODY and design.rewards == (0.0, 1.0)
 
 
-def trial_bit(total: float, bounds: Sequence[float], coins: np.random.Generator) -> float:
+def trial_bit(total: float, bounds: Sequence[float], coins: np.random.Generator | None = None) -> float:
     """A person's return as the bit that the device reports: 1 with probability clip((G − low)/(high − low)).
 
-    >>> trial_bit(7.0, (0.0, 5.0), np.random.default_rng(0)), trial_bit(-1.0, (0.0, 5.0), np.random.default_rng(0))
+    Without `coins` (simulations have them) the coin is exact and the operating system's.
+
+    >>> trial_bit(7.0, (0.0, 5.0)), trial_bit(-1.0, (0.0, 5.0))
     (1.0, 0.0)
     """
     low, high = require_bounds(bounds)
     share = min(1.0, max(0.0, (float(np.nan_to_num(total, nan=low)) - low) / (high - low)))
-    return float(coins.random() < share)
+    return float(bernoulli_each(share, SecureNoise()) if coins is None else coins.random() < share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

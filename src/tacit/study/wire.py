@@ -7,6 +7,7 @@ W1  The length is checked exactly: what is cut off, longer or has another first 
 W2  A report says nothing about who sends it: its id is random, and the person is known to the collector from elsewhere.
 W3  A release is covered by one Ed25519 signature in all its bytes; one without is called "unsigned".
 W4  `charge` and `head` are the place in the collector's ledger at which the release was paid for, before it was drawn.
+    The commit that follows there holds the digest of the release: `Release.head` is its place, derived and not sent.
 """  # noqa: E501 - the layout is one line
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.accounting.people import committed_at
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import InvalidInput, require
 from tacit.runs.signature import ALGORITHM, Signed, examine, sign
@@ -85,7 +87,7 @@ class Release:
     question: int
     people: int
     noise: NoiseKind
-    head: Head
+    charge: Head
     """Where the charge stands in the ledger (W4)."""
     payload: bytes
     signature: bytes = b""
@@ -122,10 +124,15 @@ class Release:
             question=question,
             people=people,
             noise=NOISES[noise],
-            head=Head(number=charge, digest=head),
+            charge=Head(number=charge, digest=head),
             payload=data[RELEASE_HEAD.size : end],
             signature=signature,
         )
+
+    @property
+    def head(self) -> Head:
+        """The place of its commit: the head of a learner that has taken it (W4)."""
+        return Head.of(committed_at(self.charge.receipt, sha256(self.encode()).hex()))
 
     def signed(self, key: Path | None) -> Release:
         """The same release with the signature of this private key; without a key it stays unsigned."""
@@ -153,8 +160,8 @@ class Release:
             self.question,
             self.people,
             NOISES.index(self.noise),
-            self.head.number,
-            self.head.digest,
+            self.charge.number,
+            self.charge.digest,
             len(self.payload),
         )
         return head + self.payload

@@ -26,7 +26,7 @@ from recsim.agents.random_agent import RandomAgent
 from recsim.choice_model import MultinomialProportionalChoiceModel
 from recsim.environments import interest_evolution
 
-from tacit.environments.watching.package import make
+from papers.watching.package import make
 
 HERE = Path(__file__).parent
 COLUMNS = ("session", "x0", "x1", "x2", "t0", "t1", "t2", "chosen", "quality", "moved", "before", "after", "watched")

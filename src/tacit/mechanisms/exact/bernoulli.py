@@ -130,17 +130,19 @@ def draw_coins(law: Law, count: int, bits: Bits, *, width: int = _COIN) -> NDArr
 
 
 def draw_each(p: Floats, bits: Bits, *, width: int = _COIN) -> NDArray[np.bool_]:
-    """[U < p] per lane. A double is a dyadic rational; scaling by 2^width, floor and remainder are exact on doubles."""
-    result = p >= 1.0
-    pending = np.flatnonzero((p > 0.0) & ~result)
-    rest = p[pending]  # the part of p below the digits compared so far, scaled to [0, 1)
+    """[U < p] per lane, p clipped to [0, 1] and NaN as 0; a double is dyadic, and every step on it is exact.
+
+    Probabilities may be private, so the work does not depend on them: every lane compares a word, 1 has the digits
+    0.111..., and a lane whose word equals its digit (probability 2^-width, whatever p is) compares another one.
+    """
+    result = np.zeros(p.size, dtype=np.bool_)
+    pending, rest = np.arange(p.size), np.minimum(np.where(p > 0.0, p, 0.0), 1.0)
     while pending.size:
         scaled = np.ldexp(rest, width)
-        digit = np.floor(scaled)
+        digit = np.minimum(np.floor(scaled), float((1 << width) - 1))
         word = bits(pending.size, width).astype(np.float64)  # exact: width ≤ 53
         result[pending] = word < digit
-        # Only a lane whose word equals the digit is undecided; with nothing left of p the answer is U ≥ p, False.
-        tied = (word == digit) & (scaled > digit)
+        tied = word == digit
         pending, rest = pending[tied], (scaled - digit)[tied]
     return result
 

@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from tacit.runs.places import write_private
 from tacit.service.config import Secret
 from tacit.service.problems import Refused
-from tacit.service.tokens.files import write_private
 
 __all__ = ["READER", "WRITER", "Access", "Session", "Tokens"]
 

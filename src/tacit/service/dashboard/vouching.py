@@ -94,16 +94,18 @@ def releases(watched: Watched) -> list[dict[str, Any]]:
 
 def release_bytes(watched: Watched, stage: int, question: int) -> bytes:
     """The bytes of a release, which are public."""
-    place = _keeper(watched)
-    table = "outbox" if place.name == "collector" else "release"
-    with place.party.store.reading() as connection:
-        row = connection.execute(
-            f"SELECT bytes FROM {table} WHERE stage = ? AND question = ?",  # noqa: S608 - one of two constants
-            (stage, question),
-        ).fetchone()
-    if row is None:
+    party = _keeper(watched).party
+    if isinstance(party, Collector):
+        found = party.stored(stage, question)
+    else:
+        with party.store.reading() as connection:
+            row = connection.execute(
+                "SELECT bytes FROM release WHERE stage = ? AND question = ?", (stage, question)
+            ).fetchone()
+        found = b"" if row is None else bytes(row[0])
+    if not found:
         raise Refused("not-found")
-    return bytes(row[0])
+    return found
 
 
 def ledger(watched: Watched) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Databases of services: PostgreSQL stores, migrations and leases; SQLite stores need none of this."""
+"""Databases of services: PostgreSQL stores and leases; SQLite stores need neither."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from tacit.service.database.leases import Lease
 
 if TYPE_CHECKING:
     from tacit.service.database.engine import close_all
-    from tacit.service.database.migrating import Migrated, migrate
     from tacit.service.database.postgres import PostgresDatabase, PostgresStore
 
-__all__ = ["Lease", "Migrated", "PostgresDatabase", "PostgresStore", "close_all", "migrate"]
+__all__ = ["Lease", "PostgresDatabase", "PostgresStore", "close_all"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs alembic or psycopg is loaded when it is asked for: a service on SQLite runs without the latter."""
-    if name in ("Migrated", "migrate"):
-        from tacit.service.database import migrating
-
-        return getattr(migrating, name)
+    """What needs psycopg is loaded when it is asked for: a service on SQLite runs without it."""
     if name in ("PostgresDatabase", "PostgresStore"):
         from tacit.service.database import postgres
 

@@ -31,8 +31,7 @@ __all__ = ["PostgresDatabase", "PostgresStore"]
 TABLES: Final[Mapping[str, Sequence[str]]] = {"collector": COLLECTOR, "study": STUDY}
 SCRUBBED: Final[Mapping[str, str]] = {"collector": "body, token, secret", "study": ""}
 SCRUB_WAITS: Final = "5s"
-VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)"
-"""Where migrations keep the version."""
+VERSION: Final = "CREATE TABLE version (number BIGINT PRIMARY KEY)"
 
 
 class PostgresStore(Store):
@@ -101,7 +100,7 @@ class PostgresDatabase:
                 require(not _has_tables(connection), f"{store.where} must be new", f"a {kind} in it", "choose another")
                 for statement in (VERSION, *TABLES[kind]):
                     connection.execute(statement)
-                connection.execute("INSERT INTO alembic_version VALUES (?)", (str(SCHEMA_VERSION),))
+                connection.execute("INSERT INTO version VALUES (?)", (SCHEMA_VERSION,))
                 connection.execute("INSERT INTO meta VALUES ('kind', ?)", (kind,))
                 first(connection)
                 edge(f"{kind}:made")
@@ -118,16 +117,18 @@ class PostgresDatabase:
             _require_durable(connection)
             found = _has_tables(connection)
             require(found, f"{store.where} must hold a {kind}", "no such tables", f"make one with 'new' ({kind})")
-            require_version(version_of(connection), self.place)
+            require_version(_version(connection), store.where)
             row = connection.execute("SELECT value FROM meta WHERE name = 'kind'").fetchone()
             require_kind(row, kind, store.where)
         return store
 
 
-def version_of(connection: Connection) -> int:
-    """The schema version; what is no number is newer than everything."""
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return int(row[0]) if row is not None and str(row[0]).isdecimal() else SCHEMA_VERSION + 1
+def _version(connection: Connection) -> int:
+    """The schema version; 0 where none is stated, as in tables of tacit 0.8 and before."""
+    if connection.execute("SELECT to_regclass('version') IS NULL").fetchone()[0]:
+        return 0
+    row = connection.execute("SELECT max(number) FROM version").fetchone()
+    return int(row[0] or 0)
 
 
 def _has_tables(connection: Connection) -> bool:

@@ -162,7 +162,7 @@ COLLECTOR_TABLES: Final = (
     """CREATE TABLE secret (stage BIGINT NOT NULL, question BIGINT NOT NULL, bytes BYTEA NOT NULL, coins TEXT,
        PRIMARY KEY (stage, question))""",
     """CREATE TABLE outbox (stage BIGINT NOT NULL, question BIGINT NOT NULL, bytes BYTEA NOT NULL,
-       digest TEXT NOT NULL, charge BIGINT NOT NULL UNIQUE, head BYTEA NOT NULL, PRIMARY KEY (stage, question),
+       digest TEXT NOT NULL, charge BIGINT NOT NULL UNIQUE, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES question (stage, number))""",
     *_refuse(
         "outbox",
@@ -183,9 +183,6 @@ COLLECTOR_TABLES: Final = (
     ),
     *_kept("participation"),
     "CREATE TABLE rejected (reason TEXT PRIMARY KEY, count BIGINT NOT NULL)",
-)
-
-COLLECTOR_SINCE_2: Final = (
     "CREATE TABLE token (seq BIGINT PRIMARY KEY REFERENCES report, bytes BYTEA NOT NULL)",
     *_scrubbed("token", "tokens"),
     'CREATE TABLE "window" (stage BIGINT PRIMARY KEY REFERENCES stage, ends BIGINT NOT NULL)',
@@ -199,7 +196,7 @@ COLLECTOR_SINCE_2: Final = (
     *_append_only("window"),
 )
 
-COLLECTOR: Final = (*META, *JOURNAL, *COLLECTOR_TABLES, *COLLECTOR_SINCE_2, *LEASE)
+COLLECTOR: Final = (*META, *JOURNAL, *COLLECTOR_TABLES, *LEASE)
 
 STUDY: Final = (
     *META,
@@ -230,7 +227,7 @@ STUDY: Final = (
        digest TEXT NOT NULL, PRIMARY KEY (stage, question))""",
     *_append_only("bundle"),
     """CREATE TABLE release (stage BIGINT NOT NULL, question BIGINT NOT NULL, bytes BYTEA NOT NULL,
-       digest TEXT NOT NULL, charge BIGINT NOT NULL UNIQUE, head BYTEA NOT NULL, people BIGINT NOT NULL,
+       digest TEXT NOT NULL, charge BIGINT NOT NULL UNIQUE, people BIGINT NOT NULL,
        noise TEXT NOT NULL, opened BYTEA, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES bundle (stage, question))""",
     *_append_only("release"),

@@ -26,7 +26,7 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.runs.signature import canonical, examine
 from tacit.service.sealing.hpke import SUITE, PublicKey
 
-__all__ = ["FORMAT", "PARTIES", "STATES", "VERSION", "KeyState", "KeysDocument", "Party", "entry"]
+__all__ = ["FORMAT", "PARTIES", "STATES", "VERSION", "KeyState", "KeysDocument", "Party", "believed_keys", "entry"]
 
 FORMAT: Final = "tacit-keys"
 VERSION: Final = 1
@@ -87,6 +87,25 @@ class KeysDocument:
             same = serial > seen.serial or found.keys == seen.keys
             require(same, "a serial must have one keys document", "another one")
         return found
+
+
+def believed_keys(
+    given: Mapping[str, bytes],
+    *,
+    study: bytes,
+    learner: Path | None,
+    mixer: Path | None,
+    before: Mapping[str, bytes],
+) -> dict[Party, KeysDocument]:
+    """The documents in a bundle, each signed by its party's pinned key; `before` are those that were seen last (R3)."""
+    pins: dict[Party, Path | None] = {"learner": learner, "mixer": mixer}
+
+    def read(party: Party, data: bytes, seen: KeysDocument | None) -> KeysDocument:
+        return KeysDocument.read(data, party=party, study=study, pinned=pins[party], seen=seen)
+
+    parties = [party for party in pins if party in given]
+    seen = {party: read(party, before[party], None) for party in parties if party in before}
+    return {party: read(party, given[party], seen.get(party)) for party in parties}
 
 
 def entry(key: PublicKey, state: KeyState) -> dict[str, str]:

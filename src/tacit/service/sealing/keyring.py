@@ -6,7 +6,9 @@
     pending -> active -> expired -> deleted           rotate() moves all of them one step; forget() deletes
 
 K1  Others seal to the one active key. Opened is with pending ones (a document may arrive before its party has read it),
-    the active one, and expired ones until the end of their grace; after it nothing opens, deleted or not.
+    the active one, and expired ones until the end of their grace; after it nothing opens, deleted or not. But the key
+    that the bundle of a sealed stage names opens the batch of that stage until it is deleted: choose a grace that is
+    longer than a stage.
 K2  Rotation is atomic: a process that stops anywhere leaves the states before or the states after. A new key is on the
     disk before a state names it; a key that no state names is deleted by the next rotation.
 K3  `serial` grows with every change. The document is the same bytes until the next one.
@@ -98,12 +100,12 @@ class Keyring:
     def secrets(self, now: float) -> Mapping[bytes, SecretKey]:
         """The keys to open with at this time, in seconds since 1970, the active one first (K1)."""
         rows = sorted(self._rows(), key=lambda row: STATES.index(row.state))
-        return {row.id: self._secret(row.id) for row in rows if row.until is None or now < row.until}
+        return {row.id: self.secret(row.id) for row in rows if row.until is None or now < row.until}
 
     def document(self, key: str | Path) -> bytes:
         """The public keys document as canonical JSON, signed with this private Ed25519 key."""
         content = self._content()
-        listed = [entry(self._secret(row.id).public, row.state) for row in self._rows(content)]
+        listed = [entry(self.secret(row.id).public, row.state) for row in self._rows(content)]
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -185,7 +187,8 @@ class Keyring:
         require(fits and one, "a ring must have one active key, and ends of expired ones", "another ring")
         return rows
 
-    def _secret(self, name: bytes) -> SecretKey:
+    def secret(self, name: bytes) -> SecretKey:
+        """The key of this id, until it is deleted."""
         path = self.directory / f"{name.hex()}.key"
         try:
             status, raw = path.stat(), path.read_bytes()

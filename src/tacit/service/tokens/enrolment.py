@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from tacit.errors import InvalidInput, require, require_count
+from tacit.runs.places import write_private
 from tacit.runs.storage import writing_to
-from tacit.service.tokens.files import write_private
 
 __all__ = ["Enrolment"]
 

@@ -24,9 +24,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from tacit.errors import require, require_count
+from tacit.runs.places import write_private
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey, SecretKey, blind_sign
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.files import write_private
 from tacit.service.tokens.issued import ISSUED, STAGE_KEY, Issued
 from tacit.service.tokens.keys import LAST_STAGE, TokenKeys
 from tacit.study.intake import Pseudonyms

@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from tacit.errors import InvalidInput, require
 from tacit.service.tokens.blind_rsa import PREFIX, SIZE
 from tacit.service.tokens.keys import DIGEST, LAST_STAGE, TokenKeys
 
-__all__ = ["LENGTH", "NONCE", "REASONS", "Refusal", "Token", "message", "verify", "verify_tokens"]
+__all__ = ["LENGTH", "NONCE", "REASONS", "Refusal", "Token", "message", "require_tokens", "verify", "verify_tokens"]
 
 MAGIC: Final = b"TCT1"
 NONCE: Final = PREFIX
@@ -133,3 +134,14 @@ def verify_tokens(file: BinaryIO, keys: TokenKeys, stage: int, people: int) -> R
             if count > people:
                 return Refusal("count")
     return None if count == people else Refusal("count")
+
+
+def require_tokens(path: Path, digest: bytes, keys: TokenKeys, *, stage: int, people: int) -> None:
+    """Raise unless a file has the digest that a manifest names, and one valid token of the stage for every person."""
+    with path.open("rb") as file:
+        same = hashlib.file_digest(file, "sha256").digest() == digest
+        require(same, "tokens must be the file that their release names", "another file")
+        file.seek(0)
+        refusal = verify_tokens(file, keys, stage, people)
+    words = "" if refusal is None else refusal.words
+    require(refusal is None, "every report must have a valid token of its own", f"one that is {words}")

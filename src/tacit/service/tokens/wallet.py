@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.errors import require
+from tacit.runs.places import write_private
 from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json
 from tacit.service.tokens.asking import Asked
-from tacit.service.tokens.files import write_private
 from tacit.service.tokens.keys import TokenKeys
 
 __all__ = ["Wallet"]

@@ -1,0 +1,453 @@
+"""The threat model as a page: `python docs/operations/threats.py` writes threats.md from the table of knowledge.
+
+What parties see, which coalitions break a claim and what is left come from `tacit.accounting.knowledge`. The threats
+below name the test that tries each of them. A test compares the page with what this file makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.accounting.knowledge import KINDS, PARTIES, SEES, SURFACES, breaches, remaining
+from tacit.accounting.wording import shown_up
+
+PAGE: Final = Path(__file__).with_suffix(".md")
+EXAMPLE: Final[Mapping[str, Any]] = {
+    "states": 2,
+    "actions": 2,
+    "horizon": 2,
+    "stages": 1,
+    "target": 1000,
+    "least": 1000,
+}
+COALITIONS: Final[Sequence[tuple[tuple[str, ...], int]]] = (
+    (("network", "operator"), 0),
+    (("learner",), 0),
+    (("shuffler",), 0),
+    (("mixer",), 0),
+    (("issuer",), 0),
+    (("learner", "device"), 1),
+    (("learner", "device"), 100),
+    (("learner", "network"), 0),
+    (("shuffler", "issuer"), 0),
+    (("shuffler", "mixer"), 0),
+    (("learner", "mixer"), 0),
+    (("learner", "issuer"), 0),
+    (("learner", "shuffler"), 0),
+    (("learner", "shuffler", "mixer"), 0),
+)
+"""Coalitions of the example, and how many devices they have."""
+
+INTRODUCTION: Final = """# Threat model
+
+<!-- Written by docs/operations/threats.py from tacit.accounting.knowledge: change those, and run it. -->
+
+What each party sees, what parties learn together, which threats are answered how, and where each answer ends.
+This page is generated from the table that certificates take their line about collusion from.
+`chaos/row_knowledge.py` runs two histories that differ in one report through real processes, records everything
+that each party can read, and compares it with the table: what is the same in every run of one history, and
+different in the other, would be a leak.
+
+## Who is who
+
+Devices protect their owners and may lie. The shuffler follows the protocol under central and shuffle trust; under
+local trust no party has to. The learner is curious. The issuer knows names and must not make up people. The operator
+reads logs, metrics, status and the dashboard; the owner of a party's machine is that party. The network and all
+backups are hostile. What is protected is what one person reported. *That* a person took part is known to the issuer,
+and to the shuffler by address.
+"""
+
+NOT_EXISTING: Final = """Seals exist under shuffle trust only. Under central and local trust a report travels in the
+envelope that is sealed to the shuffler, and `sealed = true` is refused. Services of shuffle trust always seal, and
+`sealed = false` is refused; *plain* is a study of files, whose collector reads every report."""
+
+LIMITS: Final = """Not compared, and not claimed to be equal: how long requests take, memory and CPU of processes, and
+how often parties poll. Metrics hold durations in histograms. The network is assumed to see all bytes on the way;
+credentials and bearer secrets are protected by TLS or a private network only."""
+
+TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
+that makes up all people of a stage but one leaves that person with the noise of one device, and everybody sees
+policies, which follow from the sums. Where tokens are issued (`people = "issuer"`) the issuer can do that, where
+persons are known the shuffler can, and where everybody may report (`people = "open"`) anybody can."""
+
+REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
+tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
+
+THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
+    "Curiosity": (
+        (
+            "curious learner",
+            "releases, and tokens sorted and apart from messages; no address, id or moment of a report",
+            "tests/service/test_service_sealing_study.py::test_a_batch_holds_nothing_but_messages",
+            "-",
+        ),
+        (
+            "curious shuffler (shuffle trust)",
+            "messages are sealed to the learner one by one, bodies have one length",
+            "tests/service/test_service_sealing_study.py::test_bodies_have_one_length_whatever_a_person_did",
+            "it sees who sends, and when",
+        ),
+        (
+            "order of messages",
+            "permuted uniformly by secure randomness",
+            "tests/service/test_service_batches.py::test_every_order_of_a_few_messages_is_equally_likely",
+            "-",
+        ),
+        (
+            "curious issuer",
+            "blind signatures: its transcript fits every token alike",
+            "tests/service/test_service_tokens_blind_rsa.py::test_every_transcript_fits_every_signature_by_exactly_one_factor",
+            "it knows who asked in which stage",
+        ),
+        (
+            "issuer with one key per person",
+            "one document for everybody; a key that was seen stays",
+            "tests/service/test_service_tokens.py::test_a_key_that_was_seen_stays",
+            "devices that never compare notes, at their first look",
+        ),
+        (
+            "logs and metrics",
+            "words of the program only",
+            "tests/service/test_service_shuffler.py::test_nothing_that_somebody_sent_is_in_logs_or_metrics",
+            "your proxy's own logs",
+        ),
+        (
+            "whoever reads the disk later",
+            "bodies are erased with their stage, pages overwritten",
+            "tests/study/test_study_collector.py::test_a_void_stage_leaves_no_bodies_in_any_file",
+            "disks that keep old blocks; PostgreSQL's own logs",
+        ),
+        (
+            "parties that read together what each of them may",
+            "every coalition opens what the table says, and nothing else",
+            "tests/service/test_chaos_knowledge.py::test_every_coalition_opens_what_the_table_says",
+            "the coalitions listed above: choose different operators, a mixer, or local trust",
+        ),
+        (
+            "shuffler and learner that compare what they saw of a mixed stage",
+            "the mixer permutes once more under its own key",
+            "tests/service/test_service_mixer.py::test_a_mixed_stage_is_taken_as_an_unsealed_one_would_be",
+            "all three together",
+        ),
+        (
+            "shuffler and learner that make up all reports but one of a mixed stage",
+            "the mixer wants a valid token of the stage for each report",
+            "tests/service/test_service_mixer.py::test_made_up_reports_are_refused_by_a_mixer_that_verifies_tokens",
+            "the issuer with both; without tokens the two are enough",
+        ),
+        (
+            "shuffler and learner that replace reports of real people, or show one device other keys, in a mixed stage",
+            "-",
+            (
+                "tests/service/test_service_mixer.py::"
+                "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out"
+            ),
+            "the two are enough: no message is bound to its token",
+        ),
+        (
+            "keys of learner or mixer that change while a stage is open",
+            "the bundle holds the keys of its stage; shuffler and devices refuse others",
+            "tests/service/test_service_device.py::test_a_rotation_while_a_stage_is_open_tells_the_learner_nothing",
+            "-",
+        ),
+        (
+            "learner or shuffler that asks one person again and again",
+            (
+                "the device counts what left, before it leaves; refused messages count under local trust; "
+                "nothing beyond the claim's unit and the person's cap"
+            ),
+            "tests/study/test_study_device_budget.py::test_no_more_messages_leave_than_the_unit_has",
+            "over one study: another study is another budget",
+        ),
+        (
+            "other accounts on a person's machine",
+            "device files are readable by their owner only",
+            "tests/study/test_study_device_budget.py::test_what_a_device_keeps_is_for_its_owner_only",
+            "the administrator",
+        ),
+        (
+            "made-up people around one person",
+            "tokens: at most g per person of the issuer's list; noise of the curator under central trust",
+            "tests/service/test_chaos_knowledge.py::test_made_up_people_leave_the_report_of_one",
+            'an issuer that makes up people; anybody where `people = "open"`',
+        ),
+        (
+            "anything else that differs between two histories",
+            "tables, files, logs, metrics, status and traffic of all parties are equal but for what is random",
+            "tests/service/test_chaos_knowledge.py::test_neighbouring_histories_look_the_same_to_everybody",
+            "durations",
+        ),
+        (
+            "targeted policies",
+            "one bundle, chained by digests",
+            "tests/study/test_study_learner.py::test_a_bundle_is_made_once_and_the_chain_names_the_one_before",
+            "devices that never compare notes",
+        ),
+    ),
+    "Forgery and replay": (
+        (
+            "forged bundles, releases, keys",
+            "Ed25519 with pinned keys; serials only grow",
+            "tests/study/test_study_real.py::test_forged_bundles_and_releases_are_refused",
+            "pins have to come from elsewhere",
+        ),
+        (
+            "a document of keys that went back",
+            "devices remember serials",
+            "tests/service/test_service_device.py::test_serials_do_not_go_back",
+            "a device that lost its memory",
+        ),
+        (
+            "the same report again",
+            "ids are counted once, for the study's life",
+            "tests/study/test_study_collector.py::test_a_report_counts_once_and_a_person_once_per_stage",
+            "-",
+        ),
+        (
+            "messages moved to another stage",
+            "study, stage and key are bound into every seal",
+            "tests/service/test_service_sealing_study.py::test_a_sealed_collector_counts_lengths_and_rows_of_another_stage_do_not_open",
+            "-",
+        ),
+        (
+            "a shuffler that copies messages",
+            "a copied ciphertext refuses the whole batch",
+            "tests/service/test_service_batches.py::test_a_copied_message_refuses_the_whole_batch",
+            "-",
+        ),
+        (
+            "a forged manifest",
+            "digest, count and size are signed and checked",
+            "tests/service/test_service_batches.py::test_a_forged_manifest_is_refused",
+            "-",
+        ),
+        (
+            "one token, many requests",
+            "counted once by the database",
+            "tests/service/test_service_tokens.py::test_one_token_raced_by_a_hundred_requests_counts_once",
+            "-",
+        ),
+        (
+            "tokens expired, foreign, of another stage",
+            "one key per stage, verified by shuffler and learner",
+            "tests/service/test_service_tokens.py::test_tokens_expired_foreign_of_another_stage_or_malformed_are_refused",
+            "-",
+        ),
+        (
+            "many made-up people",
+            "the enrolment list: at most g tokens per person",
+            "tests/service/test_service_tokens_issuing.py::test_g_holds_under_concurrency_in_every_stage",
+            'as good as the list; `people = "open"` has none',
+        ),
+    ),
+    "Lies and floods": (
+        (
+            "poisoning",
+            "a report is bounded; counts that contradict themselves are quarantined: paid, not used",
+            "tests/study/test_study_learner.py::test_flow_is_tested_at_four_sigma",
+            "lies that are consistent",
+        ),
+        (
+            "learner with k silent devices",
+            "noise of a share of devices (`honest_fraction`)",
+            "tests/study/test_study_design.py::test_refused_in_words",
+            "beyond that share the certificate is void",
+        ),
+        (
+            "small batches",
+            "`least`, checked by device, shuffler and learner; fewer are void",
+            "tests/service/test_service_shuffler.py::test_too_few_at_the_end_of_the_window_over_restarts",
+            "-",
+        ),
+        (
+            "mutated and oversized bodies",
+            "exact lengths, limits while reading, problem documents",
+            "tests/service/test_service_shuffler.py::test_mutated_envelopes_are_refused_and_nothing_else",
+            "-",
+        ),
+        (
+            "slow senders",
+            "a deadline per body, and a bound on slow ones",
+            "tests/service/test_service_web.py::test_of_many_slow_bodies_the_slowest_is_given_up",
+            "a flood that fills the line: your proxy",
+        ),
+        (
+            "too many at once",
+            "429 with Retry-After before any work is done",
+            "tests/service/test_service_intake.py::test_overload_is_429_with_a_time_and_passes",
+            "the same",
+        ),
+    ),
+    "Accidents": (
+        (
+            "crash anywhere in a release",
+            "one transaction: charge, noise, outbox, commit, scrub",
+            "tests/study/test_study_crashes.py::test_an_exit_at_any_edge_leaves_nothing_behind",
+            "a crash may waste budget, never view twice",
+        ),
+        (
+            "crash of the worker",
+            "every step can be repeated",
+            "tests/service/test_service_worker.py::test_killed_at_every_edge_it_comes_to_the_same_end",
+            "-",
+        ),
+        (
+            "crash of a device",
+            "reports are frozen before they are sent; noise is drawn once",
+            "tests/service/test_service_device.py::test_a_crash_after_freezing_sends_the_same_bytes",
+            "-",
+        ),
+        (
+            "two processes on one device directory",
+            "one report, under a lock",
+            "tests/study/test_study_device_budget.py::test_two_processes_on_one_directory_draw_one_report",
+            "-",
+        ),
+        (
+            "restored backup of a device",
+            "an older state file is refused; an issuer refuses the second token of a stage",
+            "tests/study/test_study_device_budget.py::test_an_older_copy_of_the_state_is_refused",
+            "a copy of the whole directory without an issuer, or made between token and report; a browser that forgets",
+        ),
+        (
+            "crash of the issuer",
+            "signatures are stored before they are sent",
+            "tests/service/test_service_tokens_issuing.py::test_a_crash_at_any_edge_neither_loses_nor_doubles",
+            "-",
+        ),
+        (
+            "restored backup of the shuffler",
+            "the learner's head must be in its ledger before it draws",
+            "tests/service/test_service_restored.py::test_no_restore_at_any_point_gives_a_second_view",
+            "one restored before the learner's first head",
+        ),
+        (
+            "restored backup of the issuer",
+            "-",
+            "-",
+            "documented, not detected",
+        ),
+        (
+            "two workers",
+            "leases with fencing",
+            "tests/service/test_service_leases.py::test_whoever_was_overtaken_writes_nothing",
+            "-",
+        ),
+        (
+            "clocks",
+            "window ends are stored; a clock set back extends nothing",
+            "tests/service/test_service_shuffler.py::test_a_clock_that_jumps_back_extends_no_window",
+            "a clock set forward closes early",
+        ),
+        (
+            "keys of the shuffler change",
+            "old ones open during their grace",
+            "tests/service/test_service_shuffler.py::test_keys_rotate_while_envelopes_arrive",
+            "-",
+        ),
+        (
+            "tables of another version",
+            "refused until migrated",
+            "tests/service/test_service_database.py::test_another_version_is_refused_on_postgres",
+            "-",
+        ),
+        (
+            "weak randomness",
+            "the operating system's; simulation noise is refused for real people",
+            "tests/study/test_study_collector.py::test_noise_of_real_people_is_secure",
+            "a machine without entropy",
+        ),
+        (
+            "timing of signatures",
+            "blinded base, masked exponents",
+            "tests/service/test_service_tokens_blind_rsa.py::test_the_power_is_never_taken_of_what_was_sent",
+            "Python's integers are not constant time",
+        ),
+    ),
+}
+"""Threat, answer, the test that tries it, where it ends; by section."""
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(row)} |" for row in (names, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]])
+
+
+def sights() -> str:
+    """What each party sees, surface by surface."""
+    rows, unseen = [], []
+    for party in PARTIES:
+        nothing = []
+        for surface in SURFACES:
+            cell = SEES[party][surface]
+            words: dict[str, list[str]] = {}
+            for kind, text in (dict.fromkeys(("all",), cell) if isinstance(cell, str) else cell).items():
+                words.setdefault(text, []).append(kind)
+            for text, kinds in words.items():
+                grade, _, what = text.partition(": ")
+                if grade != "none":
+                    rows.append((party, surface, ", ".join(kinds), grade, what))
+            if list(words) == ["none: -"]:
+                nothing.append(surface)
+        if nothing:
+            unseen.append(f"{party}: {', '.join(nothing)}")
+    return (
+        table(("party", "surface", "kind", "grade", "what"), rows) + "\n\nNothing is seen by " + "; ".join(unseen) + "."
+    )
+
+
+def smallest() -> str:
+    """The smallest coalitions that break a claim."""
+    rows = []
+    for kind, (trust, sealing) in KINDS.items():
+        for people in ("issuer", "known", "open"):
+            found = [
+                "; ".join(" + ".join(one) for one in breaches(kind, people=people, active=active)) for active in (0, 1)
+            ]
+            rows.append((kind, f"{trust}, {sealing}", people, *(one or "none" for one in found)))
+    return table(("kind", "trust, sealing", "people", "by reading", "by lying, too"), rows)
+
+
+def left() -> str:
+    """The epsilon that remains in an example, by the accountant."""
+    from tacit.study.design import plan_study
+
+    made = {
+        trust: plan_study(**EXAMPLE, epsilon=1.0, delta=delta, trust=trust, learner=learner).parts().channels[0]  # type: ignore[arg-type]
+        for trust, delta, learner in (("central", 1e-6, "auto"), ("local", 0.0, "auto"), ("shuffle", 1e-6, "sdp-bucb"))
+    }
+    rows = []
+    for coalition, devices in COALITIONS:
+        name = " + ".join(coalition).replace("+ device", f"+ {devices} devices" if devices > 1 else "+ device")
+        found = [
+            remaining(coalition, made[trust], sealing=sealing, devices=devices)  # type: ignore[arg-type]
+            for trust, sealing in KINDS.values()
+        ]
+        rows.append((name, *(shown_up(epsilon) for epsilon in found)))
+    return table(("coalition", *KINDS), rows)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        INTRODUCTION,
+        "## What each party sees\n",
+        f"{sights()}\n",
+        f"{NOT_EXISTING}\n\n{LIMITS}\n",
+        "## What parties learn together\n",
+        f"{TOGETHER}\n",
+        f"{smallest()}\n",
+        f"{REMAINS}\n",
+        f"{left()}\n",
+    ]
+    for title, rows in THREATS.items():
+        shown = [(what, answer, f"`{test}`" if test != "-" else "-", end) for what, answer, test, end in rows]
+        parts += [f"## {title}\n", f"{table(('threat', 'answer', 'tried by', 'where it ends'), shown)}\n"]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

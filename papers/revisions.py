@@ -1,0 +1,153 @@
+"""The registry of algorithm revisions: what has ever changed the numbers of a run, and why; one literal table per part.
+
+A revision is one more than the number of changes that are listed. Whoever changes a number that the same configuration
+and seed give (another noise, another draw, another constant) adds a line here; then every committed result that used
+the part is known to be stale (`papers.currency`). Refactorings that leave the goldens as they are add nothing.
+The book begins with version 0.4.0; what changed before is told by the changelog and by `results/README.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = [
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WITH_OPTION", "WORLDS",
+    "learner_revision", "revision_of", "world_revision",
+]  # fmt: skip
+
+Changes = tuple[str, ...]
+
+LEARNERS: Final[Mapping[str, Changes]] = {
+    "ucbvi": (),
+    "ldp-obi": (),
+    "dp-ucbvi": (),
+    "private-ucb-vi": (),
+    "private-ucb-po": (),
+    "pucb": (),
+    "ldp-psrl": (),
+    "ldp-rts": (),
+    "psrl": (),
+    "sdp-pe": (),
+    "sdp-pe-plus": (),
+    "sdp-bucb": ("0.6.0: bucb by another name",),
+    "bucb": (),
+    "dp-pg": (),
+    "dp-npg": (),
+    "dp-trpo": (),
+    "dp-ppo": (),
+    "uc-o-reps": (),
+    "uob-lbps": (),
+    "o-reps": (),
+    "uob-reps": (),
+    "uniform": (),
+    "optimal": (),
+}
+
+SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
+WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
+    (learner, mechanism): (SAMPLED,)
+    for learner in ("dp-ucbvi", "private-ucb-po", "ldp-psrl:prior=noise-aware")
+    for mechanism in ("subset", "oue")
+}
+"""Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
+
+WITH_OPTION: Final[Mapping[str, Changes]] = {"bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",)}
+"""Changes of a learner with an option, whatever the mechanism; its other goldens stay."""
+
+MECHANISMS: Final[Mapping[str, Changes]] = {
+    "factorization": (),
+    "kary-tree": (),
+    "laplace-tree": (),
+    "batched": (),
+    "batched-factorization": (),
+    "binomial": (),
+    "mirrored-binomial": (),
+    "subset": (),
+    "oue": (),
+    "laplace": (),
+    "gaussian": (),
+    "rr": (),
+    "bounded": (),
+}
+
+PRIVATIZERS: Final[Mapping[str, Changes]] = {
+    "totals, none": (),
+    "totals, central, tight": (),
+    "totals, central, paper": ("0.4.0: the trees of counts are no longer padded, as printed",),
+    "totals, shuffle, tight": (),
+    "totals, shuffle, paper": (),
+    "totals, local, tight": (),
+    "totals, local, paper": (),
+    "batches, none": (),
+    "batches, central, tight": (),
+    "batches, central, paper": (),
+    "batches, shuffle, tight": (),
+    "batches, shuffle, paper": (),
+    "losses, none": (),
+    "losses, central, tight": (),
+    "losses, central, paper": ("0.4.0: the trees of counts are no longer padded, as printed",),
+    "losses, local, tight": (),
+    "losses, local, paper": (),
+    "gradients, none": (),
+    "gradients, central, tight": (),
+    "gradients, central, paper": (),
+    "returns, none": (),
+    "returns, local, tight": (),
+    "returns, local, paper": (),
+}
+
+DEALT: Final = "0.6.0: simulated people are dealt their places in small worlds too"
+SUPPORTED: Final[Mapping[str, Changes]] = {"subset": (DEALT,), "oue": (DEALT,)}
+"""Changes of a mechanism that concern runs over a declared support; its other goldens stay."""
+
+EIGHTH: Final = "0.7.0: one policy in eight is optimistic for the bands; one in four was"
+RULES: Final[Mapping[str, Changes]] = {"practical": (), "theory": (), "printed": (), "valid": (EIGHTH,), "none": ()}
+"""The constants of confidence widths; the practical rule is one for all learners (`tacit.planning.widths`)."""
+
+WORLDS: Final[Mapping[str, Changes]] = {
+    "tacit/Titration-v0": (
+        "0.6.0: single precision, exact insulin, steps of Kutta; glucose within 0.01 mg/dL of what it was",
+        "0.6.0: stomach and gut in steps of half a minute; glucose within 0.01 mg/dL of what it was",
+    ),
+}
+"""Simulated worlds by Gymnasium id; those whose numbers never changed are not listed, and no fingerprint names them."""
+
+
+def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> str:
+    """The revision of a learner with these options in a run with this mechanism, written behind its name.
+
+    >>> learner_revision("dp-ucbvi", {}, "factorization"), learner_revision("dp-ucbvi", {}, "subset")
+    ('dp-ucbvi r1', 'dp-ucbvi r2')
+    >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
+    'ldp-psrl r2'
+    >>> learner_revision("bucb", {"pooled": "tested"}, "correlated")
+    'bucb r2'
+    """
+    names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
+    tables = (WITH_OPTION.get(known, ()) + WITH_MECHANISM.get((known, mechanism), ()) for known in names)
+    own = tuple(change for changes in tables for change in changes)
+    return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
+
+
+def world_revision(source: str) -> tuple[str, ...]:
+    """The revision of a simulated world, written behind its id; nothing for worlds whose numbers never changed.
+
+    >>> world_revision("papers.worlds:tacit/Titration-v0"), world_revision("CartPole-v1")
+    (('tacit/Titration-v0 r3',), ())
+    """
+    name = source.rpartition(":")[2]
+    return (revision_of(WORLDS, name),) if name in WORLDS else ()
+
+
+def revision_of(table: Mapping[str, Changes], name: str) -> str:
+    """The revision of a part, written behind its name; what other packages add has none here.
+
+    >>> revision_of(LEARNERS, "ucbvi"), revision_of(PRIVATIZERS, "totals, central, paper")
+    ('ucbvi r1', 'totals, central, paper r2')
+    >>> revision_of(LEARNERS, "a learner of another package")
+    'a learner of another package (unregistered)'
+    """
+    if name not in table:
+        return f"{name} (unregistered)"
+    return f"{name} r{1 + len(table[name])}"

@@ -1,0 +1,298 @@
+"""The table of knowledge: what each party sees, what a coalition can derive from it, and the epsilon that remains.
+
+    kind        trust and sealing: central, local, plain (shuffle, not sealed), sealed, mixed (sealed to a mixer, too)
+    surface     messages, times, sizes, orders, keys, addresses, logs, metrics, database
+    reach       release    what everybody may see: noisy statistics and policies; the claim holds
+                rest       the release without the noise of the devices that took part in the coalition
+                message    the report of one person, with the noise that its own device added
+                data       the report of one person, without noise
+
+Certificates take their line about collusion from here, `docs/operations/threats.md` is generated from it, and
+`chaos/row_knowledge.py` compares it with everything that real processes store, log, count and send.
+
+K1  A neighbouring history has the same people at the same moments; one of them reports something else. That a person
+    takes part is not protected.
+K2  Every coalition sees bundles, and a bundle follows from releases: no coalition is left with less than the claim.
+K3  A cell is "grade: words". Grades are compared with what was recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from tacit.accounting.composition import epsilon_of
+from tacit.errors import NotSupported, UnknownName
+from tacit.types import Trust
+
+__all__ = [
+    "KINDS",
+    "PARTIES",
+    "REACHES",
+    "SEES",
+    "SURFACES",
+    "breaches",
+    "collusion",
+    "kind_of",
+    "reach",
+    "remaining",
+    "sight",
+]
+
+Party: TypeAlias = Literal["learner", "shuffler", "mixer", "issuer", "device", "operator", "network"]
+Surface: TypeAlias = Literal["messages", "times", "sizes", "orders", "keys", "addresses", "logs", "metrics", "database"]
+Kind: TypeAlias = Literal["central", "local", "plain", "sealed", "mixed"]
+Sealing: TypeAlias = Literal["plain", "sealed", "mixed"]
+People: TypeAlias = Literal["issuer", "known", "open"]
+Reach: TypeAlias = Literal["release", "rest", "message", "data"]
+
+PARTIES: Final[tuple[Party, ...]] = get_args(Party)
+SURFACES: Final[tuple[Surface, ...]] = get_args(Surface)
+REACHES: Final[tuple[Reach, ...]] = get_args(Reach)
+KINDS: Final[Mapping[Kind, tuple[Trust, Sealing]]] = {
+    "central": ("central", "plain"),
+    "local": ("local", "plain"),
+    "plain": ("shuffle", "plain"),
+    "sealed": ("shuffle", "sealed"),
+    "mixed": ("shuffle", "mixed"),
+}
+"""The combinations that exist."""
+STANDARD: Final[Mapping[Trust, Kind]] = {"central": "central", "local": "local", "shuffle": "sealed"}
+"""What services run unless a mixer is added; certificates speak of these."""
+
+NOT: Final = "none: -"
+UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
+SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
+    "learner": {
+        "messages": {
+            "central": "release: statistics with the shuffler's noise",
+            "local": "release: every randomized message, sorted, without its sender",
+            "plain": "release: sums of labels, with the devices' noise",
+            "sealed": "release: every label by itself, in uniform order, without its sender",
+            "mixed": "release: every label by itself, in the mixer's uniform order, without its sender",
+        },
+        "times": "minute: when stages open and end; the count of the open stage by the minute, in steps",
+        "sizes": "constant: of a batch; messages per person are one number, but for Lemma M6 (overflowing blocks)",
+        "orders": NOT,
+        "keys": {
+            "central": NOT,
+            "local": NOT,
+            "plain": NOT,
+            "sealed": "learner: opens the labels of a stage; the bundle names one key per stage",
+            "mixed": "learner: opens labels after the mixer; the bundle names one key per stage",
+        },
+        "addresses": NOT,
+        "logs": "counts: its own steps",
+        "metrics": "counts: its own steps; labels and dummies of a batch, which follow from the release",
+        "database": "release: releases, beliefs, bundles; no id, token or pseudonym",
+    },
+    "shuffler": {
+        "messages": {
+            "central": "data: the report with its sender",
+            "local": "message: the randomized message with its sender",
+            "plain": "message: all labels of a report with their sender",
+            "sealed": "sealed: labels sealed to the learner, with their sender",
+            "mixed": "sealed: labels sealed to mixer and learner, with their sender",
+        },
+        "times": "moment: of every request; stored are the ends of windows only",
+        "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
+        "orders": "arrival: of reports",
+        "keys": "shuffler: opens envelopes; key of the pseudonyms",
+        "addresses": "devices: of every connection; not stored",
+        "logs": "counts: requests per minute, route, status and reason",
+        "metrics": "counts: the same, and durations in histograms",
+        "database": "records: ids, pseudonyms and order of reports; bodies and tokens until the stage ends",
+    },
+    "mixer": {
+        "messages": {
+            **UNMIXED,
+            "mixed": "sealed: labels sealed to the learner, in the shuffler's uniform order, without their sender",
+        },
+        "times": "minute: when a batch is mixed",
+        "sizes": "constant: of a batch",
+        "orders": NOT,
+        "keys": {
+            **UNMIXED,
+            "mixed": "mixer: takes the outer layer off, and knows its own order",
+        },
+        "addresses": NOT,
+        "logs": "counts: requests per minute",
+        "metrics": "counts: requests",
+        "database": "records: the last batch before and after mixing; tokens of the manifest while it mixes",
+    },
+    "issuer": {
+        "messages": NOT,
+        "times": "moment: when a credential asks for the token of a stage",
+        "sizes": NOT,
+        "orders": "arrival: of requests for tokens",
+        "keys": "issuer: signs tokens, blindly; so it can make up people",
+        "addresses": "devices: of every connection; not stored",
+        "logs": "counts: requests per minute, route, status and reason",
+        "metrics": "counts: signatures by outcome",
+        "database": "records: pseudonyms of credentials, and which stages they have tokens for",
+    },
+    "device": {
+        "messages": "release: bundles, which follow from releases; its own report, whose noise it knows",
+        "times": "stage: when a bundle changes",
+        "sizes": NOT,
+        "orders": NOT,
+        "keys": "public: keys of the other parties, signed",
+        "addresses": NOT,
+        "logs": NOT,
+        "metrics": NOT,
+        "database": "own: its own state",
+    },
+    "operator": {
+        "messages": "release: status and policies, which follow from releases",
+        "times": "minute: of counts",
+        "sizes": NOT,
+        "orders": NOT,
+        "keys": NOT,
+        "addresses": NOT,
+        "logs": "counts: of all parties",
+        "metrics": "counts: of all parties, and the dashboard",
+        "database": NOT,
+    },
+    "network": {
+        "messages": "sealed: envelopes with their senders; bundles and signed keys, which are public",
+        "times": "moment: of every request",
+        "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
+        "orders": "arrival: of requests",
+        "keys": "public: keys in transit",
+        "addresses": "devices: of every connection",
+        "logs": NOT,
+        "metrics": NOT,
+        "database": NOT,
+    },
+}
+"""What each party sees of each surface: the same for all kinds, or by kind.
+
+The owner of the machine of a party is that party. The operator reads logs, metrics, status and dashboard.
+"""
+
+LINKS: Final[Mapping[Kind, frozenset[Party]]] = {
+    "central": frozenset(("shuffler",)),
+    "local": frozenset(("shuffler",)),
+    "plain": frozenset(("shuffler",)),
+    "sealed": frozenset(("shuffler", "learner")),
+    "mixed": frozenset(("shuffler", "mixer", "learner")),
+}
+"""Who has to work together to read the report of a person: the keys of its layers, and who sent it."""
+
+
+def kind_of(trust: Trust, sealing: Sealing) -> Kind:
+    """The kind of a study; a combination that does not exist is `NotSupported`.
+
+    >>> kind_of("shuffle", "mixed")
+    'mixed'
+    """
+    for kind, found in KINDS.items():
+        if found == (trust, sealing):
+            return kind
+    raise NotSupported(f"messages can be sealed to the learner under shuffle trust only, not {sealing} under {trust}")
+
+
+def sight(party: Party, surface: Surface, kind: Kind) -> tuple[str, str]:
+    """(grade, words) of one cell (K3).
+
+    >>> sight("shuffler", "messages", "sealed")
+    ('sealed', 'labels sealed to the learner, with their sender')
+    """
+    cell = SEES[party][surface]
+    grade, _, words = (cell if isinstance(cell, str) else cell[kind]).partition(": ")
+    return grade, words
+
+
+def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", active: bool = True) -> Reach:
+    """What a coalition learns about one person at most.
+
+    `people` says who may report (the shuffler's configuration). An `active` coalition makes up people where it can:
+    then the sums of a stage, from which policies follow (K2), are the report of one person and numbers that it knows.
+
+    >>> reach(("learner",), "sealed"), reach(("learner", "shuffler"), "sealed"), reach(("issuer",), "sealed")
+    ('release', 'message', 'message')
+    """
+    found = frozenset(coalition)
+    for party in sorted(found - set(PARTIES)):
+        raise UnknownName("party", party, PARTIES)
+    if LINKS[kind] <= found:
+        return "data" if kind == "central" else "message"
+    if kind in ("central", "local"):
+        return "release"  # noise of the shuffler, or of every message: other people change nothing
+    makes_up = {"issuer": "issuer" in found, "known": "shuffler" in found, "open": True}[people]
+    if active and makes_up:
+        return "message"
+    return "rest" if "device" in found else "release"
+
+
+def breaches(kind: Kind, *, people: People = "issuer", active: bool = True) -> tuple[tuple[Party, ...], ...]:
+    """The smallest coalitions that are left with less than the claim; collusion with a device aside.
+
+    >>> breaches("mixed", active=False), breaches("local")
+    ((('learner', 'shuffler', 'mixer'),), ())
+    """
+    weak: Reach = "data" if kind == "local" else "message"  # a randomized message is what local trust claims
+    found: list[tuple[Party, ...]] = []
+    for size in range(1, len(PARTIES) + 1):
+        for some in combinations(PARTIES, size):
+            smaller = any(set(one) <= set(some) for one in found)
+            if not smaller and REACHES.index(reach(some, kind, people=people, active=active)) >= REACHES.index(weak):
+                found.append(some)
+    return tuple(found)
+
+
+def collusion(trust: Trust, local_epsilon: float | None) -> str:
+    """The line of a certificate: what is left if the parties that the claim keeps apart work together.
+
+    >>> collusion("shuffle", None)
+    'If learner and shuffler collude, nothing is protected: there is no local floor.'
+    """
+    if trust == "none":
+        return "Collusion changes nothing: everybody sees the data already."
+    found = breaches(STANDARD[trust], active=False)
+    if not found:
+        return "Collusion changes nothing: nobody but the user's own device ever sees the data."
+    if len(found[0]) == 1:
+        return "The curator sees everything: if the curator is dishonest, nothing is protected."
+    together = f"If {' and '.join(found[0])} collude"
+    if local_epsilon is None:
+        return f"{together}, nothing is protected: there is no local floor."
+    floor = f"each single message still has epsilon {local_epsilon:g} (the local floor)"
+    return f"{together}, {floor}; the claim itself is lost."
+
+
+def remaining(
+    coalition: Iterable[str],
+    channel: Any,
+    *,
+    sealing: Sealing = "plain",
+    people: People = "issuer",
+    active: bool = True,
+    devices: int = 1,
+) -> float:
+    """The epsilon of one report that is left against a coalition, by the accountant at the delta of the claim.
+
+    `channel` is the channel of a stage (`tacit.study`), and `devices` is how many devices a coalition with some has.
+    """
+    found = reach(coalition, kind_of(channel.TRUST, sealing), people=people, active=active)
+    if found == "data":
+        return math.inf
+    if channel.TRUST != "shuffle":
+        return epsilon_of(channel.events(), channel.claim.delta)
+    honest = {"release": channel.honest, "rest": max(channel.honest - devices, 1), "message": 1}[found]
+    return _epsilon(channel, honest)
+
+
+def _epsilon(channel: Any, honest: int) -> float:
+    """The epsilon of a stage of shuffle trust with the noise of so many devices."""
+    up_to = channel.claim.epsilon
+    while up_to < 500.0:  # extra blocks are priced for epsilons up to the claim's, which may be exceeded here
+        claimed = replace(channel.claim, epsilon=up_to)
+        found = epsilon_of(replace(channel, honest=honest, claim=claimed).events(), claimed.delta)
+        if found <= up_to:
+            return found
+        up_to *= 1.5
+    return math.inf

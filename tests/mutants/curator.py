@@ -1,0 +1,195 @@
+"""Curators with one bug each: tree noise that is redrawn, late or short, exact numbers. For the mutation suite only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
+from tacit.errors import BudgetSpent
+from tacit.mechanisms.continual.tree import LaplaceTree
+from tacit.privatizers.central import Central, publish
+from tacit.privatizers.none import Unprotected
+from tacit.privatizers.statistics import add_trajectory
+
+__all__ = ["CURATORS", "CURATOR_BUGS", "PlainCentral", "central"]
+
+Step = Callable[..., None]
+
+
+class _Redrawn(LaplaceTree):
+    @property
+    def step(self) -> Step:  # type: ignore[override]
+        def step(params: Any, stream: Any, generator: Any) -> None:
+            stream.time[0] += 1
+            terms = int(stream.time[0]).bit_count()
+            stream.noise[:] = generator.laplace(scale=params.scale, size=(terms, len(stream.noise))).sum(axis=0)
+
+        return step
+
+
+class _OffByOne(LaplaceTree):
+    @property
+    def step(self) -> Step:  # type: ignore[override]
+        inner = super().step
+
+        def step(params: Any, stream: Any, generator: Any) -> None:
+            if stream.time[0] == 0 and not stream.draws.any():
+                stream.draws[:] = 1.0  # remembers that the first user came
+                stream.noise[:] = 0.0
+            else:
+                inner(params, stream, generator)
+
+        return step
+
+
+class _LevelShort(LaplaceTree):
+    @property
+    def params(self) -> Any:
+        return super().params._replace(levels=super().levels)
+
+    @property
+    def levels(self) -> int:
+        return math.floor(math.log(self.steps))
+
+
+class _HalfTheStream(LaplaceTree):
+    @property
+    def step(self) -> Step:  # type: ignore[override]
+        inner = super().step
+        return lambda params, stream, generator: inner(params._replace(scale=params.scale / 2), stream, generator)
+
+
+class _NarrowRadius(LaplaceTree):
+    def radius(self, failure_prob: float, terms: int = 1) -> float:
+        return 0.5 * super().radius(failure_prob, terms)
+
+
+class PlainCentral(Central):
+    """Central in plain Python, so that counters in plain Python fit in. Not a bug by itself."""
+
+    @property
+    def kernel(self) -> Step:
+        """Count, then publish."""
+
+        def release(parameters: Any, state: Any, users: Any, query: Any, coins: Any) -> None:
+            if state.stream.time[0] > parameters.releases:
+                raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
+            add_trajectory(state.exact, users.states, users.actions, users.rewards)
+            if state.stream.time[0] < parameters.releases:
+                self.counter.step(parameters.counter, state.stream, coins)
+                self.published(state)
+            else:
+                self.afterwards(state)
+
+        return release
+
+    def published(self, state: Any) -> None:
+        """What is shown after a user."""
+        publish(self.parameters, state)
+
+    def afterwards(self, state: Any) -> None:
+        """What happens with the last user."""
+        state.stream.time[0] += 1
+
+
+class _ExactVisits(PlainCentral):
+    def published(self, state: Any) -> None:
+        publish(self.parameters, state)
+        state.released.visits[:] = state.exact.visits
+
+
+class _ExactSquares(PlainCentral):
+    def published(self, state: Any) -> None:
+        publish(self.parameters, state)
+        state.released.squares[:] = state.exact.squares
+
+
+class _LastUserPublished(PlainCentral):
+    def afterwards(self, state: Any) -> None:
+        publish(self.parameters, state)
+
+
+class _TellingVariance(PlainCentral):
+    def published(self, state: Any) -> None:
+        publish(self.parameters, state)
+        state.released.variance[2] += 1e-6 * state.exact.rewards.sum()
+
+
+class _MutatesItsState(Central):
+    def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
+        after, released = super().release(state, users, query, noise)
+        state.exact.visits[:] = after.exact.visits
+        return after, released
+
+
+class _ClaimsWithoutNoise(Unprotected):
+    @property
+    def claim(self) -> Any:
+        return claim_of("central", 1.0, 0.0)
+
+    @property
+    def calibration(self) -> Any:
+        return "tight"
+
+    def noise_std(self) -> dict[str, float]:
+        return {"transitions": 1.0, "visits": 1.0, "rewards": 1.0}
+
+
+def central(kind: type, counter: type = LaplaceTree, **changes: Any) -> Any:
+    """A twin of a correct central privatizer with a Laplace tree."""
+    original = configured("central", "laplace-tree")
+    return twin(kind, original, counter=twin(counter, original.counter, **changes))
+
+
+def _level_short() -> Any:
+    original = configured("central", "laplace-tree")
+    scale = original.counter.scale * math.floor(math.log(original.counter.steps)) / original.counter.levels
+    return twin(Central, original, counter=twin(_LevelShort, original.counter, scale=scale))
+
+
+CURATOR_BUGS: Final[dict[str, Mutation]] = {
+    "tree noise halved": bug(
+        "every node of the tree has half of the stated noise",
+        lambda: central(PlainCentral, _HalfTheStream), "audit", rules=("variance", "exposed"),
+    ),
+    "tree noise redrawn": bug(
+        "the noise of a tree node is drawn anew at every release",
+        lambda: central(PlainCentral, _Redrawn), rules=("independent", "variance"),
+    ),
+    "ln K for log2 K levels": bug(
+        "noise for ⌊ln K⌋ levels of the tree, of which there are ⌈log₂ K⌉", _level_short, rules=("continual",)
+    ),
+    "off-by-one tree": bug(
+        "user k sits at leaf k, as printed: the first prefix has no noise at all",
+        lambda: central(PlainCentral, _OffByOne), "audit", rules=("variance", "exposed"),
+    ),
+    "exact visits": bug(
+        "visits are published without noise", lambda: central(_ExactVisits), rules=("variance", "exposed")
+    ),
+    "exact squares": bug(
+        "squares of rewards are published without noise", lambda: central(_ExactSquares), rules=("families",)
+    ),
+    "telling variance": bug(
+        "the variance beside a release has the sum of rewards in its sixth decimal",
+        lambda: central(_TellingVariance), rules=("fields",),
+    ),
+    "last user published": bug(
+        "one release more than was paid for, with the noise of the one before",
+        lambda: central(_LastUserPublished), rules=("spent",),
+    ),
+    "state changed in place": bug(
+        "a release changes the state that it was given", lambda: central(_MutatesItsState), rules=("state",)
+    ),
+    "radius too small": bug(
+        "the stated precision is half of the true one", lambda: central(Central, _NarrowRadius), rules=("precise",)
+    ),
+    "a claim without noise": bug(
+        "exact counts are released under a claim", lambda: _ClaimsWithoutNoise(shape=SHAPE), "accountant"
+    ),
+}  # fmt: skip
+"""Bugs of curators, by name."""
+
+CURATORS: Final[dict[str, Callable[[], Any]]] = {"central laplace-tree": lambda: central(PlainCentral)}
+"""What they were planted in."""

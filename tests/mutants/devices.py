@@ -1,0 +1,48 @@
+"""Devices as privatizers: `SecureDevices` is local trust as it is deployed, examined like every other release.
+
+A deployment sends what `Local.device` writes, integers from the operating system's randomness, and adds up what
+`Local.read` makes of them. The privatizer itself runs on kernels and refuses secure noise; here that path answers the
+same query, so that whatever examines privatizers can be pointed at it. Seeded noise goes the way of simulations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mutants.planted import twin
+from tacit.data.trajectories import Trajectories
+from tacit.mechanisms.noise.gaussian import Gaussian
+from tacit.mechanisms.noise.laplace import Laplace
+from tacit.privatizers.local import Local
+from tacit.protocol import Private
+from tacit.randomness import SecureNoise
+
+__all__ = ["SecureDevices", "deployed"]
+
+
+class SecureDevices(Local):
+    """Local trust whose release with secure noise goes through `device`, `read` and `analyze`."""
+
+    def sent(self, user: Any, noise: SecureNoise) -> Any:
+        """What the device of one user sends."""
+        states, actions, rewards = user
+        return self.device(states, actions, rewards, noise)
+
+    def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
+        """Every user of a batch sends one message of integers."""
+        if not (isinstance(noise, SecureNoise) and isinstance(users, Trajectories)):
+            return super().release(state, users, query, noise)
+        rows = zip(users.states, users.actions, users.rewards, strict=True)
+        after, released = self.analyze(state, np.array([self.read(self.sent(row, noise)) for row in rows]))
+        return after, Private(released, self.claim)
+
+
+def deployed(original: Local, kind: type = SecureDevices) -> Any:
+    """A twin of a local privatizer as it would be deployed: where noise is added, the least on the integers."""
+    noise, claim = original.mechanism, original.claim
+    if not isinstance(noise, Laplace | Gaussian):
+        return twin(kind, original)
+    whole = type(noise).calibrate(original.families(), claim.epsilon, claim.delta, discrete=True)
+    return twin(kind, original, mechanism=whole, transition_mechanism=whole)
