@@ -11,8 +11,7 @@ import tacit
 from tacit.errors import InvalidInput, NotSupported
 from tacit.loop.simulate import simulate
 from tacit.papers.thinning import _intervals
-from tacit.planning.band_plans import cautious_plan
-from tacit.planning.valid_bands import widen_nothing
+from tacit.planning.valid_bands import cautious_plan, widen_nothing
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
