@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,32 @@ def test_exact_counts_become_the_true_model(pooled):
     _, _, best = solve(np.array(river.stage_P), np.array(river.stage_r), 3)
     reach = river.support.reach
     assert np.array_equal(greedy[reach], best[reach])
+
+
+@pytest.mark.parametrize("rule", [{}, {"pooled": True}, {"pooled": True, "weighed": True}], ids=str)
+def test_a_support_that_excludes_nothing_is_no_support(rule):
+    """The same model and the same plans, bit for bit, with unknown rows among them."""
+    rng = np.random.default_rng(0)
+    plain = CountShape(horizon=4, num_states=3, num_actions=2, staged=True)
+    told = replace(plain, support=Support(moves=np.ones((3, 2, 3)), horizon=4))
+    found = []
+    counts = empty_counts(plain)
+    counts.transitions[:-1] = rng.poisson(4.0, (3, 3, 2, 3)) * (rng.random((3, 3, 2, 1)) > 0.4)
+    counts.visits[:-1], counts.visits[-1] = counts.transitions[:-1].sum(axis=3), rng.poisson(9.0, (3, 2))
+    counts.rewards[:], counts.users[0] = counts.visits * rng.random(counts.visits.shape), 60
+    for shape in (plain, told):
+        silent = Unprotected(shape=shape, batches=())
+        learner = BUCB(shape=shape, episodes=400, noise=silent, **rule)
+        belief, _ = learner.plan(learner.begin(), np.random.default_rng(0))
+        belief = learner.update(belief, Private(counts, silent.claim))
+        model, rho = learner.model(belief)
+        policies = [learner.exploiter(belief, model, np.random.default_rng(1)).actions]
+        policies += [
+            policy.actions for policy, _ in learner.explorers(belief, model, rho, 100, np.random.default_rng(2))
+        ]
+        found.append((model.P, *model[3:], rho, *policies))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("trust", ["none", "central", "shuffle"])

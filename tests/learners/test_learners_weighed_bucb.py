@@ -26,7 +26,7 @@ def pooled_model(moved, visits, rewards, weights, variance, kept):
     moves, cells = (np.broadcast_to(part[:, None, None], (H, S, A)).copy() for part in kept)
     model = blank_rows(index, 1)
     weighted_rows(
-        index.cells, index.single, index.by_row(moved), visits, rewards, weights, variance,
+        *index.cells, index.single, index.by_row(moved), visits, rewards, weights, variance,
         Kept(moves, 2.0 * cells, cells), model,
     )  # fmt: skip
     return model

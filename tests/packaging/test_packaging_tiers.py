@@ -89,7 +89,7 @@ def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
                 yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), found)
                 yield policy_visits, (model, rho, 9.0, rng.random((H, S, A)), 2.0, found)
                 weights = rng.random((steps, S, A, B)), rng.exponential(9.0, (steps, S, A))
-                counts = index.cells, index.single, moved, seen, earned
+                counts = *index.cells, index.single, moved, seen, earned
                 yield weighted_rows, (*counts, *weights, kept, blank_rows(index, L))
 
 

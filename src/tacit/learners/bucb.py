@@ -245,7 +245,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         index = self.counters
         model = blank_rows(index, 1 if self.pooled else self.shape.horizon)
         weighted_rows(
-            index.cells, index.single, index.by_row(belief.transitions), belief.visits, belief.rewards, weights,
+            *index.cells, index.single, index.by_row(belief.transitions), belief.visits, belief.rewards, weights,
             variance, index.kept, model,
         )  # fmt: skip
         return model

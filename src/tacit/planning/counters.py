@@ -6,6 +6,7 @@ That one has no lists: kernels are compiled for it as loops over plain arrays, f
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -75,8 +76,9 @@ class Counters:
         return FlowCounts(moved, batch.rewards, batch.visits - batch.rewards)
 
     def by_row(self, transitions: Floats) -> Floats:
-        """Released transitions of batches [B, ...] as kernels take them: [B,cells], or [B,rows,S] of all counters."""
-        return transitions.reshape(len(transitions), -1, self.shape[-1]) if self.full else transitions
+        """Released transitions of batches as kernels take them: [B,1,cells], or [B,rows,S] of all counters."""
+        last = self.shape[-1]
+        return transitions.reshape(len(transitions), math.prod(self.shape[:-1]), last)
 
     def project(self, counts: FlowCounts, people: float) -> FlowCounts:
         """The nearest counts that a flow of so many people can have."""

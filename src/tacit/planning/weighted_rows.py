@@ -25,7 +25,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import folded_kernel, kernel, lean_kernel
-from tacit.planning.counters import Counters, Successors
+from tacit.planning.counters import Counters
 from tacit.planning.flow_projection import Kept
 from tacit.planning.valid_bands import Bands
 from tacit.planning.widths import ROW_FLOOR, _one_of_the_best, practical_width
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
     """The successors of row i = (l · S + s) · A + a are to[at[i] : at[i+1]]; None: all states."""
     to: Ints | None
     p: Floats
-    """Their probabilities, beside `to`, or [rows,S]; zero where an unknown row excludes nothing, and at the end."""
+    """Their probabilities, [1,places] or [rows,S]; zero where an unknown row excludes nothing, and at the end."""
     r: Floats
     """[L,S,A]"""
     n: Floats
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
         if self.at is None:
             return self.p.reshape(L, S, A, S)
         found = np.zeros((L * S * A, S))
-        found[np.repeat(np.arange(len(found)), np.diff(self.at)), self.to] = self.p
+        found[np.repeat(np.arange(len(found)), np.diff(self.at)), self.to] = self.p[0]
         return found.reshape(L, S, A, S)
 
 
@@ -92,13 +92,97 @@ def blank_rows(counters: Counters, rows: int) -> Rows:
     """A model to be written, with so many rows per pair."""
     _, S, A = counters.even.shape
     at, to = counters.rows
-    places = (rows * S * A, S) if to is None else to.shape
+    places = (rows * S * A, S) if to is None else (1, len(to))
     return Rows(at, to, np.zeros(places), *(np.zeros((rows, S, A)) for _ in range(4)))
 
 
+# `at` and `to` are None where every state can follow every row: the compiler then sees plain arrays.
+
+
+@folded_kernel
+def _follow(at: Ints | None, row: int, states: int) -> int:
+    """How many states can follow a row."""
+    if at is None:
+        return states
+    return int(at[row + 1] - at[row])
+
+
+@folded_kernel
+def _spread(at: Ints | None, p: Floats, row: int, share: float) -> None:
+    """The same share for every successor of a row."""
+    if at is None:
+        for t in range(p.shape[1]):
+            p[row, t] = share
+    else:
+        for c in range(at[row], at[row + 1]):
+            p[0, c] = share
+
+
+@folded_kernel
+def _shares(at: Ints | None, to: Ints | None, p: Floats, row: int, counts: Floats, n: float, floor: float) -> None:
+    """Counts above the floor as shares of n."""
+    if to is None:
+        for t in range(p.shape[1]):
+            p[row, t] = counts[t] / n if counts[t] > floor else 0.0
+    else:
+        for c in range(at[row], at[row + 1]):
+            p[0, c] = counts[to[c]] / n if counts[to[c]] > floor else 0.0
+
+
+@folded_kernel
+def _move(at: Ints | None, to: Ints | None, p: Floats, row: int, people: float, following: Floats) -> None:
+    """Add where so many people of a row go."""
+    if to is None:
+        for t in range(len(following)):
+            following[t] += people * p[row, t]
+    else:
+        for c in range(at[row], at[row + 1]):
+            following[to[c]] += people * p[0, c]
+
+
+@folded_kernel
+def _mean(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> float:
+    """The mean of V under a row."""
+    mean = 0.0
+    if to is None:
+        for t in range(len(V)):
+            mean += p[row, t] * V[t]
+    else:
+        for c in range(at[row], at[row + 1]):
+            mean += p[0, c] * V[to[c]]
+    return mean
+
+
+@folded_kernel
+def _ahead(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> tuple[float, float, float]:
+    """The mean and the variance of V under a row, and Σ (V - mean)² over its possible successors."""
+    mean, squares, spread = _mean(at, to, p, row, V), 0.0, 0.0
+    if to is None:
+        for t in range(len(V)):
+            gap = V[t] - mean
+            squares += p[row, t] * gap * gap
+            spread += gap * gap
+    else:
+        for c in range(at[row], at[row + 1]):
+            gap = V[to[c]] - mean
+            squares += p[0, c] * gap * gap
+            spread += gap * gap
+    return mean, squares, spread
+
+
+@folded_kernel
+def _least(at: Ints | None, to: Ints | None, row: int, V: Floats) -> float:
+    """The least V over the successors of a row that excludes something; 0 at the end of an episode."""
+    least = 0.0
+    if to is not None:
+        for c in range(at[row], at[row + 1]):
+            least = V[to[c]] if c == at[row] else min(least, V[to[c]])
+    return max(0.0, least)
+
+
 def _rows_work(
-    cells: Successors, single: Ints | None, moved: Floats, visits: Floats, rewards: Floats, weights: Floats,
-    variance: Floats, kept: Kept, model: Rows,
+    at: Ints | None, to: Ints | None, single: Ints | None, moved: Floats, visits: Floats, rewards: Floats,
+    weights: Floats, variance: Floats, kept: Kept, model: Rows,
 ) -> int:  # fmt: skip
     return 2 * int(moved.size) + 4 * int(visits.size)
 
@@ -106,11 +190,12 @@ def _rows_work(
 @tiered(_rows_work)
 @kernel
 def weighted_rows(
-    cells: Successors, single: Ints | None, moved: Floats, visits: Floats, rewards: Floats, weights: Floats,
-    variance: Floats, kept: Kept, model: Rows,
+    at: Ints | None, to: Ints | None, single: Ints | None, moved: Floats, visits: Floats, rewards: Floats,
+    weights: Floats, variance: Floats, kept: Kept, model: Rows,
 ) -> None:  # fmt: skip
-    """Write the model of batches, moved by `cells`, visits and rewards [B,H,S,A], under weights [W,S,A,B].
+    """Write the model of batches, moved, visits and rewards [B,H,S,A], under weights [W,S,A,B].
 
+    moved is [B,H S A,S], or [B,1,cells] where row (h · S + s) · A + a has the successors to[at[row] : at[row+1]].
     variance [W,S,A] is w'Σw before projection. W is H, or 1 where all steps of a pooled row weigh the same.
     """
     B, H, S, A = visits.shape
@@ -133,14 +218,20 @@ def weighted_rows(
                     met += share * kept.visits[h, s, a]
                     paid += share * kept.rewards[h, s, a]
                     step = (h * S + s) * A + a
-                    sure = sure and (h == H - 1 or _follow(cells.at, step, S) == 0)
+                    sure = sure and (h == H - 1 or _follow(at, step, S) == 0)
                     for b in range(B):
                         w = weights[min(h, last_weight), s, a, b]
                         seen += w * visits[b, h, s, a]
                         reward += w * rewards[b, h, s, a]
                         if h < H - 1:
-                            _move(cells.at, cells.to, moved[b], step, w, row)
-                            _move_surely(single, step, w * visits[b, h, s, a], row)
+                            if to is None:
+                                for t in range(S):
+                                    row[t] += w * moved[b, step, t]
+                            else:
+                                for c in range(at[step], at[step + 1]):
+                                    row[to[c]] += w * moved[b, 0, c]
+                            if single is not None and single[step] >= 0:
+                                row[single[step]] += w * visits[b, h, s, a]
                 place = (stage * S + s) * A + a
                 successors = _follow(model.at, place, S)
                 # Where nothing but the end or a single state follows, a row rests on its visits
@@ -165,97 +256,6 @@ def weighted_rows(
                         _shares(model.at, model.to, model.p, place, row, n, floor)
                 else:
                     _spread(model.at, model.p, place, 0.0 if successors == S else 1.0 / max(1, successors))
-
-
-# Below, `at` and `to` are None where every state can follow every row: the compiler then sees plain arrays.
-
-
-@folded_kernel
-def _follow(at: Ints | None, row: int, states: int) -> int:
-    """How many states can follow a row."""
-    if at is None:
-        return states
-    return int(at[row + 1] - at[row])
-
-
-@folded_kernel
-def _spread(at: Ints | None, p: Floats, row: int, share: float) -> None:
-    """The same share for every successor of a row."""
-    if at is None:
-        for t in range(p.shape[1]):
-            p[row, t] = share
-    else:
-        for c in range(at[row], at[row + 1]):
-            p[c] = share
-
-
-@folded_kernel
-def _shares(at: Ints | None, to: Ints | None, p: Floats, row: int, counts: Floats, n: float, floor: float) -> None:
-    """Counts above the floor as shares of n."""
-    if to is None:
-        for t in range(p.shape[1]):
-            p[row, t] = counts[t] / n if counts[t] > floor else 0.0
-    else:
-        for c in range(at[row], at[row + 1]):
-            p[c] = counts[to[c]] / n if counts[to[c]] > floor else 0.0
-
-
-@folded_kernel
-def _move(at: Ints | None, to: Ints | None, p: Floats, row: int, people: float, following: Floats) -> None:
-    """Add where so many people of a row go."""
-    if to is None:
-        for t in range(len(following)):
-            following[t] += people * p[row, t]
-    else:
-        for c in range(at[row], at[row + 1]):
-            following[to[c]] += people * p[c]
-
-
-@folded_kernel
-def _move_surely(single: Ints | None, row: int, people: float, following: Floats) -> None:
-    """The same for a row whose only successor is declared."""
-    if single is not None and single[row] >= 0:
-        following[single[row]] += people
-
-
-@folded_kernel
-def _mean(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> float:
-    """The mean of V under a row."""
-    mean = 0.0
-    if to is None:
-        for t in range(len(V)):
-            mean += p[row, t] * V[t]
-    else:
-        for c in range(at[row], at[row + 1]):
-            mean += p[c] * V[to[c]]
-    return mean
-
-
-@folded_kernel
-def _ahead(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> tuple[float, float, float]:
-    """The mean and the variance of V under a row, and Σ (V - mean)² over its possible successors."""
-    mean, squares, spread = _mean(at, to, p, row, V), 0.0, 0.0
-    if to is None:
-        for t in range(len(V)):
-            gap = V[t] - mean
-            squares += p[row, t] * gap * gap
-            spread += gap * gap
-    else:
-        for c in range(at[row], at[row + 1]):
-            gap = V[to[c]] - mean
-            squares += p[c] * gap * gap
-            spread += gap * gap
-    return mean, squares, spread
-
-
-@folded_kernel
-def _least(at: Ints | None, to: Ints | None, row: int, V: Floats) -> float:
-    """The least V over the successors of a row that excludes something; 0 at the end of an episode."""
-    least = 0.0
-    if to is not None:
-        for c in range(at[row], at[row + 1]):
-            least = V[to[c]] if c == at[row] else min(least, V[to[c]])
-    return max(0.0, least)
 
 
 @kernel
