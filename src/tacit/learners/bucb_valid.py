@@ -18,7 +18,8 @@ from tacit.learners.bucb import BUCB
 from tacit.planning.valid_bands import Bands, ValueInterval, cautious_plan, widen_nothing, write_bands
 from tacit.planning.weighted_rows import ProvedBands, Rows
 from tacit.policies import DeterministicPolicy
-from tacit.protocol import Constants, Private
+from tacit.protocol import Constants, Plan, Private
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
 __all__ = ["BandBelief", "ValidBUCB"]
@@ -86,6 +87,13 @@ class ValidBUCB(BUCB):
         """The policy that is cautious in the bands; where actions tie, what the practical rule exploits."""
         otherwise = super().exploiter(belief, model, coins)  # type: ignore[arg-type]
         return DeterministicPolicy(cautious_plan(belief.bands, otherwise.actions))
+
+    def last(self, belief: BandBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:  # type: ignore[override]
+        """The practical rule's policy, as in version 0.8.0: the record of a study that ended early replays."""
+        if len(belief.users) == 0:
+            return Plan(policy=plan.policy, users=None, query=None)
+        policy = super().exploiter(belief, self.model(belief)[0], coins)  # type: ignore[arg-type]
+        return Plan(policy=policy, users=None, query=None)
 
     def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]
         """Keep the batch, projected, and tighten the bands."""

@@ -121,7 +121,7 @@ def _spread(at: Ints | None, p: Floats, row: int, share: float) -> None:
 @folded_kernel
 def _shares(at: Ints | None, to: Ints | None, p: Floats, row: int, counts: Floats, n: float, floor: float) -> None:
     """Counts above the floor as shares of n."""
-    if to is None:
+    if at is None or to is None:
         for t in range(p.shape[1]):
             p[row, t] = counts[t] / n if counts[t] > floor else 0.0
     else:
@@ -132,7 +132,7 @@ def _shares(at: Ints | None, to: Ints | None, p: Floats, row: int, counts: Float
 @folded_kernel
 def _move(at: Ints | None, to: Ints | None, p: Floats, row: int, people: float, following: Floats) -> None:
     """Add where so many people of a row go."""
-    if to is None:
+    if at is None or to is None:
         for t in range(len(following)):
             following[t] += people * p[row, t]
     else:
@@ -144,7 +144,7 @@ def _move(at: Ints | None, to: Ints | None, p: Floats, row: int, people: float, 
 def _mean(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> float:
     """The mean of V under a row."""
     mean = 0.0
-    if to is None:
+    if at is None or to is None:
         for t in range(len(V)):
             mean += p[row, t] * V[t]
     else:
@@ -157,7 +157,7 @@ def _mean(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> f
 def _ahead(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> tuple[float, float, float]:
     """The mean and the variance of V under a row, and Σ (V - mean)² over its possible successors."""
     mean, squares, spread = _mean(at, to, p, row, V), 0.0, 0.0
-    if to is None:
+    if at is None or to is None:
         for t in range(len(V)):
             gap = V[t] - mean
             squares += p[row, t] * gap * gap
@@ -174,7 +174,7 @@ def _ahead(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> 
 def _least(at: Ints | None, to: Ints | None, row: int, V: Floats) -> float:
     """The least V over the successors of a row that excludes something; 0 at the end of an episode."""
     least = 0.0
-    if to is not None:
+    if at is not None and to is not None:
         for c in range(at[row], at[row + 1]):
             least = V[to[c]] if c == at[row] else min(least, V[to[c]])
     return max(0.0, least)
@@ -224,7 +224,7 @@ def weighted_rows(
                         seen += w * visits[b, h, s, a]
                         reward += w * rewards[b, h, s, a]
                         if h < H - 1:
-                            if to is None:
+                            if at is None or to is None:
                                 for t in range(S):
                                     row[t] += w * moved[b, step, t]
                             else:
@@ -287,12 +287,12 @@ def _proved(
     if j % EVERY != 0:
         return 0.0 if bands.q_upper[h, s, a] >= bands.lower[h, s] else -1.0
     if n <= 0.0:
-        return min(bands.q_upper[h, s, a], promise)
+        return float(min(bands.q_upper[h, s, a], promise))
     if j == 0:
         return float(bands.q_upper[h, s, a])
     left = n / (n + more)
     width = proved.sampling[h, s, a] * math.sqrt(left) + proved.noise[h, s, a] * left
-    return max(bands.q_lower[h, s, a], min(bands.q_upper[h, s, a], value + width))
+    return float(max(bands.q_lower[h, s, a], min(bands.q_upper[h, s, a], value + width)))
 
 
 def _optimists_work(
