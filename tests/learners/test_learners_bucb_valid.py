@@ -80,7 +80,7 @@ def test_a_run_that_ends_early_exploits_by_the_practical_rule():
     parts = assemble(config(constants="valid"))
     learner = parts.learner
     belief = simulate(parts.mdp, learner, parts.privatizer, episodes=2_000, seed=0).belief
-    belief = belief._replace(q_lower=belief.q_lower + np.eye(2)[1])  # as if action 1 were proved to be better
+    belief = belief._replace(q_lower=belief.q_lower + 9.0 * np.eye(2)[1])  # as if action 1 were proved to be better
     model, _ = learner.model(belief)
     plain = BUCB.exploiter(learner, belief, model, np.random.default_rng(5)).actions
     _, plan = learner.plan(belief, np.random.default_rng(5))
