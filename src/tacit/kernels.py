@@ -31,7 +31,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import user_cache_dir
 
-__all__ = ["cache_directory", "digest", "inlined", "is_lean", "kernel", "lean_kernel"]
+__all__ = ["cache_directory", "digest", "folded_kernel", "inlined", "is_lean", "kernel", "lean_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +67,14 @@ def lean_kernel(function: F) -> F:
     [1.0, 1.0]
     """
     return _compiled(function, _nrt=False)
+
+
+def folded_kernel(function: F) -> F:
+    """A lean kernel that the compiler copies into its callers once its types are known.
+
+    Unlike `inlined` it may ask whether an argument is None: such a branch is chosen before the copy.
+    """
+    return _compiled(function, _nrt=False, forceinline=True)
 
 
 def is_lean(compiled: Callable[..., Any]) -> bool:

@@ -52,7 +52,7 @@ def test_a_study_above_the_cap_is_refused_on_the_page(page, site, tmp_path):
     world = World(tmp_path)
     pins = {who: world.signers[who][1].read_text() for who in ("learner", "shuffler")}
     site.extra["/v1/bundle"] = river(world)
-    site.extra["/demo/study.json"] = json.dumps({"shuffler": site.url, "pins": pins, "cap": 1}).encode()
+    site.extra["/demo/study.json"] = json.dumps({"shuffler": site.url, "pins": pins, "cap": 1, "floor": 1}).encode()
     page.goto(f"{site.url}/demo/")
     page.get_by_text("epsilon must be at most 1, the cap of this device").wait_for()
     assert page.get_by_role("button", name="Send my private report").is_disabled()

@@ -7,7 +7,8 @@ from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.bucb import BUCB
 from tacit.loop.simulate import simulate
-from tacit.planning.weighted_rows import Rows, mixture_visits, row_weights
+from tacit.planning.counters import counters_of
+from tacit.planning.weighted_rows import blank_rows, mixture_visits, row_weights
 from tacit.privatizers.none import Unprotected
 from tacit.released.counts import CountShape
 from tacit.runs.assemble import assemble
@@ -61,10 +62,10 @@ def test_weights_are_those_of_the_best_linear_combination():
 def test_visits_of_a_mixture_are_its_occupancy():
     mdp = make("riverswim")
     P = np.broadcast_to(np.array(mdp.P), (6, 4, 2, 4)).copy()
-    empty = {name: np.zeros((6, 4, 2)) for name in Rows._fields[1:]}
+    model = blank_rows(counters_of(SHAPE, False), 6)._replace(p=P.reshape(-1, 4))
     policies = np.random.default_rng(0).integers(0, 2, (3, 6, 4))
     found = np.zeros((6, 4, 2))
-    mixture_visits(Rows(P=P, **empty), np.array(mdp.rho), policies, np.array([10.0, 20.0, 30.0]), found)
+    mixture_visits(model, np.array(mdp.rho), policies, np.array([10.0, 20.0, 30.0]), found)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), 60.0)
     wanted = np.zeros((6, 4, 2))
     for policy, users in zip(policies, (10.0, 20.0, 30.0), strict=True):

@@ -10,9 +10,9 @@ import pytest
 import tacit
 from papers.thinning import _intervals
 from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.bucb import BUCB
 from tacit.loop.simulate import simulate
-from tacit.planning.band_plans import cautious_plan
-from tacit.planning.valid_bands import widen_nothing
+from tacit.planning.valid_bands import cautious_plan, widen_nothing
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -73,6 +73,20 @@ def test_caution_takes_the_best_lower_bound_and_leaves_ties_to_the_other_policy(
     assert (cautious_plan(bands, otherwise) == otherwise).all()
     bands.q_lower[0, 0, 0] = 0.5
     assert cautious_plan(bands, otherwise).tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_run_that_ends_early_exploits_by_the_practical_rule():
+    """Studies of version 0.8.0 did, and are replayed; only the planned last batch is cautious in the bands."""
+    parts = assemble(config(constants="valid"))
+    learner = parts.learner
+    belief = simulate(parts.mdp, learner, parts.privatizer, episodes=2_000, seed=0).belief
+    belief = belief._replace(q_lower=belief.q_lower + 9.0 * np.eye(2)[1])  # as if action 1 were proved to be better
+    model, _ = learner.model(belief)
+    plain = BUCB.exploiter(learner, belief, model, np.random.default_rng(5)).actions
+    _, plan = learner.plan(belief, np.random.default_rng(5))
+    assert (plan.policy.actions == 1).all()
+    assert np.array_equal(learner.last(belief, plan, np.random.default_rng(5)).policy.actions, plain)
+    assert (plain == 0).any()
 
 
 @pytest.mark.parametrize("rule", ["practical", "valid"])

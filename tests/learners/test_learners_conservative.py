@@ -249,8 +249,9 @@ def test_where_nothing_is_known_the_final_policy_is_the_usual_one():
     users = parts.world.sampler(learner, episodes=4000, seed=0).draw(plan, plan.users, np.random.default_rng(0))
     noise = SimulationNoise(np.random.default_rng(0))
     _, released = parts.privatizer.release(parts.privatizer.begin(), users, plan.query, noise)
-    model, _ = learner.model(learner.update(belief, released))
-    actions = learner.exploiter(model, np.random.default_rng(5)).actions
+    belief = learner.update(belief, released)
+    model, _ = learner.model(belief)
+    actions = learner.exploiter(belief, model, np.random.default_rng(5)).actions
     assert not actions.any()  # state 1 was never seen
 
 

@@ -5,10 +5,11 @@ import pytest
 
 import tacit
 from tacit.environments.registry import make
-from tacit.errors import NotSupported
 from tacit.learners.bucb import BUCB, BUCBBelief
 from tacit.loop.simulate import simulate
-from tacit.planning.weighted_rows import Rows, mixture_visits, row_weights, weighted_rows
+from tacit.planning.counters import counters_of
+from tacit.planning.flow_projection import Kept
+from tacit.planning.weighted_rows import blank_rows, mixture_visits, row_weights, weighted_rows
 from tacit.privatizers.none import Unprotected
 from tacit.released.counts import CountShape
 from tacit.runs.assemble import assemble
@@ -16,6 +17,19 @@ from tacit.runs.config import RunConfig
 
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 CLAIM = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def pooled_model(moved, visits, rewards, weights, variance, kept):
+    """The pooled model of counts [B,H,...], all of which are released; kept [H] of a transition and of a reward."""
+    _, H, S, A = visits.shape
+    index = counters_of(CountShape(horizon=H, num_states=S, num_actions=A, staged=True), True)
+    moves, cells = (np.broadcast_to(part[:, None, None], (H, S, A)).copy() for part in kept)
+    model = blank_rows(index, 1)
+    weighted_rows(
+        *index.cells, index.single, index.by_row(moved), visits, rewards, weights, variance,
+        Kept(moves, 2.0 * cells, cells), model,
+    )  # fmt: skip
+    return model
 
 
 def assembled(**changed):
@@ -63,10 +77,8 @@ def test_one_weight_for_all_steps_is_the_plain_sum():
     kept = rng.random(H), rng.random(H)
     found = []
     for steps in (1, H):
-        model = Rows(np.zeros((1, S, A, S)), *(np.zeros((1, S, A)) for _ in range(4)))
         every = np.repeat(weights, steps, axis=0), np.repeat(variance, steps, axis=0)
-        weighted_rows(*counts, *every, *kept, True, model)
-        found.append(model)
+        found.append(pooled_model(*counts, *every, kept)[2:])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -78,8 +90,7 @@ def test_a_row_is_the_weighted_sum_over_batches_and_steps():
     rewards = rng.uniform(10.0, 90.0, (B, H, S, A))
     weights, variance = rng.random((H, S, A, B)), rng.exponential(1.0, (H, S, A))
     kept = rng.random(H), rng.random(H)
-    model = Rows(np.zeros((1, S, A, S)), *(np.zeros((1, S, A)) for _ in range(4)))
-    weighted_rows(moved, visits, rewards, weights, variance, *kept, True, model)
+    model = pooled_model(moved, visits, rewards, weights, variance, kept)
     total = np.einsum("hsab,bhsat->sat", weights[:-1], moved[:, :-1])
     np.testing.assert_allclose(model.n[0], total.sum(axis=2))
     np.testing.assert_allclose(model.P[0], total / total.sum(axis=2, keepdims=True))
@@ -95,8 +106,7 @@ def test_visits_of_a_pooled_model_are_told_step_by_step():
     policies, each = np.random.default_rng(0).integers(0, 2, (3, 6, 4)), np.array([10.0, 20.0, 30.0])
     found = {}
     for rows, steps in ((1, 6), (1, 1), (6, 6)):
-        P = np.array(mdp.P)[:rows]
-        model = Rows(P=P, **{name: np.zeros((rows, 4, 2)) for name in Rows._fields[1:]})
+        model = blank_rows(counters_of(SHAPE, rows == 1), rows)._replace(p=np.array(mdp.P)[:rows].reshape(-1, 4))
         found[rows, steps] = np.zeros((steps, 4, 2))
         mixture_visits(model, np.array(mdp.rho), policies, each, found[rows, steps])
     np.testing.assert_array_equal(found[1, 6], found[6, 6])
@@ -132,9 +142,9 @@ def test_steps_that_nobody_reaches_weigh_next_to_nothing():
     learner, seen = parts.learner, []
 
     class Watching(BUCB):
-        def _rows(self, belief: BUCBBelief, weights, variance, kept):
+        def _rows(self, belief: BUCBBelief, weights, variance):
             seen.append(weights)
-            return super()._rows(belief, weights, variance, kept)
+            return super()._rows(belief, weights, variance)
 
     learner.__class__ = Watching
     simulate(parts.mdp, learner, parts.privatizer, episodes=20_000, seed=0)
@@ -164,9 +174,11 @@ def test_it_starts_from_a_baseline_and_keeps_to_a_budget(budget):
     assert result.config.learner.startswith("bucb:pooled=weighed")
 
 
-def test_a_declared_support_is_refused_and_auto_does_without():
-    with pytest.raises(NotSupported, match="use pooled=true with a declared support"):
-        assembled(support="declared")
+def test_a_declared_support_is_learned_over_and_auto_does_without():
+    parts = assembled(support="declared")
+    run = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20_000, seed=0, checkpoints=[20_000])
+    best, uniform = parts.values
+    assert run.regret[-1] < 0.2 * 20_000 * (best - uniform)
     shared = {"environment": "riverswim", "episodes": 2000, "seeds": (0,), "trust": "shuffle", **CLAIM}
     assert RunConfig(**shared).learner == "bucb:pooled=weighed"
     assert RunConfig(**shared, support="declared").learner == "bucb:pooled=true"

@@ -14,20 +14,43 @@ from tacit.kernels import kernel
 from tacit.loop.judges.tabular import Tally, Truth
 from tacit.loop.judges.tabular import _refresh as refresh
 from tacit.loop.simulate import simulate
+from tacit.planning.counters import Counters, counters_of
 from tacit.planning.dynamic import solve, value_of
-from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, weighted_rows
+from tacit.planning.flow_projection import Kept
+from tacit.planning.valid_bands import Bands
+from tacit.planning.weighted_rows import (
+    ProvedBands,
+    Rows,
+    blank_rows,
+    mixture_visits,
+    optimists,
+    pessimist,
+    policy_visits,
+    weighted_rows,
+)
 from tacit.protocol import copy_state
+from tacit.released.counts import CountShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.support import Support
 
 SIZES = [(3, 2, 4, 2), (5, 4, 2, 3), (2, 6, 3, 1)]
 """H, S, A, B"""
 
 
-def rows_of(rng: np.random.Generator, L: int, S: int, A: int) -> Rows:
-    P = rng.dirichlet(np.ones(S), size=(L, S, A)) * (rng.random((L, S, A, 1)) > 0.2)
-    n = np.where(P.sum(axis=-1) > 0.0, rng.exponential(50.0, (L, S, A)), 0.0)
-    return Rows(P, rng.random((L, S, A)), n, rng.exponential(9.0, (L, S, A)), rng.exponential(9.0, (L, S, A)))
+def rows_of(rng: np.random.Generator, index: Counters, L: int) -> Rows:
+    blank = blank_rows(index, L)
+    n = rng.exponential(50.0, blank.n.shape) * (rng.random(blank.n.shape) > 0.2)
+    noise = (rng.exponential(9.0, n.shape) for _ in range(2))
+    return Rows(*blank[:2], rng.random(blank.p.shape) / index.even.shape[1], rng.random(n.shape), n, *noise)
+
+
+def indices(rng: np.random.Generator, H: int, S: int, A: int) -> list[CountShape]:
+    """All counters, and those of some support."""
+    moves = rng.random((S, A, S)) < 0.5
+    moves[..., 0] |= ~moves.any(axis=-1)
+    sizes = {"horizon": H, "num_states": S, "num_actions": A, "staged": True}
+    return [CountShape(**sizes), CountShape(**sizes, support=Support(moves=moves, horizon=H))]
 
 
 def flat(value) -> list[bytes]:
@@ -36,10 +59,6 @@ def flat(value) -> list[bytes]:
     if isinstance(value, tuple):
         return [part for each in value for part in flat(each)]
     return [np.asarray(value).tobytes()]
-
-
-def rows_of_nothing(L: int, S: int, A: int) -> Rows:
-    return Rows(np.zeros((L, S, A, S)), *(np.zeros((L, S, A)) for _ in range(4)))
 
 
 def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
@@ -53,21 +72,25 @@ def calls(rng: np.random.Generator, size: tuple[int, int, int, int]):
     yield alias_tables, (np.where(rng.random((S * A, S)) < 0.3, 0.0, rng.random((S * A, S))) + np.eye(S)[[0] * S * A],)
     tally = Tally(np.zeros(1), np.full((H, S), -1), np.zeros((H + 1, S)), np.zeros(1, dtype=np.int64))
     yield refresh, (Truth(P, r, np.zeros(S)), tally, policies[0])
-    for L in (1, H):
-        model = rows_of(rng, L, S, A)
-        yield optimists, (model, rho, 1.0, 25.0, 40.0, rng.random((4, H, S)), np.zeros((4, H, S), dtype=np.int64))
-        yield pessimist, (model, H, 0.5, rng.random((H, S)))
-        for steps in {L, H}:
-            yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), np.zeros((steps, S, A)))
-        counts = (
-            rng.normal(3.0, 5.0, (B, H, S, A, S)),
-            rng.normal(9.0, 9.0, (B, H, S, A)),
-            rng.normal(size=(B, H, S, A)),
-        )
-        kept = rng.random(H), rng.random(H)
-        for steps in {L, H}:
-            noise, blank = rng.exponential(9.0, (steps, S, A)), rows_of_nothing(L, S, A)
-            yield weighted_rows, (*counts, rng.random((steps, S, A, B)), noise, *kept, L == 1, blank)
+    bands = Bands(*(rng.random(part) * H for part in ((H + 1, S), (H + 1, S), (H, S, A), (H, S, A))))
+    for shape in indices(rng, H, S, A):
+        for L in (1, H):
+            index = counters_of(shape, L == 1)
+            model = rows_of(rng, index, L)
+            for proved in (None, ProvedBands(bands, rng.random((H, S, A)), rng.random((H, S, A)))):
+                blank = np.zeros((9, H, S), dtype=np.int64)
+                yield optimists, (model, proved, rho, 1.0, 25.0, 40.0, rng.random((9, H, S)), blank)
+            yield pessimist, (model, H, 0.5, rng.random((H, S)))
+            moved = index.by_row(rng.normal(3.0, 5.0, (B, *index.shape)))
+            seen, earned = rng.normal(9.0, 9.0, (B, H, S, A)), rng.normal(size=(B, H, S, A))
+            kept = Kept(*(rng.random((H, S, A)) for _ in range(3)))
+            for steps in {L, H}:
+                found = np.zeros((steps, S, A))
+                yield mixture_visits, (model, rho, policies, rng.exponential(20.0, 4), found)
+                yield policy_visits, (model, rho, 9.0, rng.random((H, S, A)), 2.0, found)
+                weights = rng.random((steps, S, A, B)), rng.exponential(9.0, (steps, S, A))
+                counts = *index.cells, index.single, moved, seen, earned
+                yield weighted_rows, (*counts, *weights, kept, blank_rows(index, L))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -81,7 +104,7 @@ def test_both_forms_give_the_same_bits(size, seed):
         wanted = tier.compiled(*theirs)
         assert flat((found, *mine)) == flat((wanted, *theirs)), tier.compiled.__name__
         seen.add(tier.compiled.__name__)
-    assert len(seen) == 8
+    assert len(seen) == 9
 
 
 @pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true", "bucb:pooled=weighed", "sdp-bucb"])
@@ -98,7 +121,8 @@ def test_a_run_is_the_same_in_both_tiers(monkeypatch, learner):
     compiled = regret()
     monkeypatch.setattr(tiers.Tiered, "_is_small", lambda *_: True)
     monkeypatch.setattr(tiers.Tiered, "_ready", False, raising=False)
-    for tier in (solve, value_of, alias_tables, refresh, optimists, pessimist, mixture_visits, weighted_rows):
+    planning = (optimists, pessimist, mixture_visits, policy_visits, weighted_rows)
+    for tier in (solve, value_of, alias_tables, refresh, *planning):
         monkeypatch.setattr(tier, "_ready", False)
         monkeypatch.setattr(tier, "compiled", None)  # nobody calls it
     assert regret() == compiled

@@ -20,7 +20,7 @@ Schedule, noise and z are the same everywhere. Nothing about its regret is prove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,16 +30,26 @@ from tacit.learners.bands import Without, value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
-from tacit.planning.flow_projection import FlowCounts, kept_variance, project
+from tacit.planning.counters import counters_of
 from tacit.planning.valid_bands import ValueInterval
-from tacit.planning.weighted_rows import Rows, mixture_visits, optimists, pessimist, row_weights, weighted_rows
+from tacit.planning.weighted_rows import (
+    ProvedBands,
+    Rows,
+    blank_rows,
+    mixture_visits,
+    optimists,
+    pessimist,
+    policy_visits,
+    row_weights,
+    weighted_rows,
+)
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["BUCB", "BUCBBelief", "first_states"]
+__all__ = ["BUCB", "BUCBBelief"]
 
 POLICIES: Final = 32
 """How many optimistic policies share a batch."""
@@ -77,6 +87,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     """Optimistic mixtures in batches that grow by a quarter; the last batch exploits and releases nothing."""
 
     asks = BatchQuery
+    over_support = True
     growth = GROWTH
     without: Without = "nothing"
 
@@ -104,8 +115,10 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         self.z: float | None = self._z
         episodes = require_count("episodes", episodes)
         self.std = noise.batch_std(max(2, episodes // EARLIEST) if sizes is None else max(sizes), EVERYTHING)
-        # n₁ = 1.5 σ S A, at least 2, at most K/20; of a declared support the states that can be reached count
-        states = shape.num_states if shape.support is None else float(shape.support.reach.sum(axis=1).mean())
+        self.counters = counters_of(shape, pooled)
+        """What is released of a batch, and the rows of the model."""
+        # n₁ = 1.5 σ S A, at least 2, at most K/20; the states that can be reached count
+        states = float((self.counters.even[..., 0] > 0.0).sum(axis=1).mean())
         first = min(FIRST * self.std * states * shape.num_actions, episodes / EARLIEST)
         own = growing_batches(episodes, first=first, growth=self.growth) if sizes is None else ()
         self.stages = own or given_stages(sizes, episodes)
@@ -124,7 +137,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         """Nothing was released."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         return BUCBBelief(
-            transitions=np.zeros((0, H, S, A, S)),
+            transitions=np.zeros((0, *self.counters.shape)),
             visits=np.zeros((0, H, S, A)),
             rewards=np.zeros((0, H, S, A)),
             users=np.zeros(0),
@@ -141,31 +154,38 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             return self.followed(belief, (), self.stages[0]), Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
         if stage == len(self.stages) - 1:
-            return belief, Plan(policy=self.exploiter(model, coins), users=None, query=None)
+            return belief, Plan(policy=self.exploiter(belief, model, coins), users=None, query=None)
         users = self.stages[stage]
-        groups = self.explorers(model, rho, users, coins)
+        groups = self.explorers(belief, model, rho, users, coins)
         plan = Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
         return self.followed(belief, groups, users), plan
 
     def last(self, belief: BUCBBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
         """The policy that is best for lower bounds, if anything is known."""
         known = len(belief.users) > 0
-        policy = self.exploiter(self.model(belief)[0], coins) if known else plan.policy
+        policy = self.exploiter(belief, self.model(belief)[0], coins) if known else plan.policy
         return Plan(policy=policy, users=None, query=None)
 
     def explorers(
-        self, model: Any, rho: Floats, users: int, coins: np.random.Generator
+        self, belief: BUCBBelief, model: Rows, rho: Floats, users: int, coins: np.random.Generator
     ) -> tuple[tuple[DeterministicPolicy, int], ...]:
         """Optimistic policies for so many users, and who follows which."""
         J, (H, S) = min(POLICIES, users), (self.shape.horizon, self.shape.num_states)
         policies = np.zeros((J, H, S), dtype=np.int64)
-        self._explored(model, rho, users / J, coins.random((J, H, S)), policies)
+        enough = max(1.0, 4.0 * self.std)
+        optimists(
+            model, self.proved(belief), rho, self._z, users / J, enough, coins.random((J, H, S)), policies
+        )  # fmt: skip
         return grouped(policies, split_evenly(users, J))
 
-    def exploiter(self, model: Any, coins: np.random.Generator) -> DeterministicPolicy:
+    def proved(self, belief: BUCBBelief) -> ProvedBands | None:
+        """The bands that a mixture keeps to; None: it has none."""
+        return None
+
+    def exploiter(self, belief: BUCBBelief, model: Rows, coins: np.random.Generator) -> DeterministicPolicy:
         """The policy that is best for lower bounds; where nobody tried its action, what people do already."""
         H, S = self.shape.horizon, self.shape.num_states
-        actions = self._exploited(model, coins.random((H, S)))
+        actions = pessimist(model, H, self._z, coins.random((H, S)))
         if self.start is not None:
             usual = self.start.probabilities(self.shape.num_actions).argmax(axis=2)
             rows = np.broadcast_to(model.n, (H, *model.n.shape[1:]))
@@ -185,56 +205,48 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     def update(self, belief: BUCBBelief, released: Private[CountStatistics]) -> BUCBBelief:
         """Keep the batch, projected."""
         batch = statistics_of(released, CountStatistics)
-        noisy = FlowCounts(batch.transitions[:-1], batch.rewards, batch.visits - batch.rewards)
-        flow = project(noisy, float(batch.users[0])) if self.std > 0.0 else noisy
-        transitions = np.concatenate([flow.moved, np.zeros_like(batch.transitions[:1])])
+        flow, people = self.counters.taken(batch), float(batch.users[0])
+        if self.std > 0.0:
+            flow = self.counters.project(flow, people)
         return belief._replace(
-            transitions=np.concatenate([belief.transitions, transitions[np.newaxis]]),
+            transitions=np.concatenate([belief.transitions, flow.moved[np.newaxis]]),
             visits=np.concatenate([belief.visits, (flow.ones + flow.zeros)[np.newaxis]]),
             rewards=np.concatenate([belief.rewards, flow.ones[np.newaxis]]),
-            users=np.append(belief.users, float(batch.users[0])),
+            users=np.append(belief.users, people),
         )
 
     def interval(self, belief: BUCBBelief) -> ValueInterval | None:
-        """Where V* lies with probability 0.95, by valid bands, although this learner plans by the practical rule."""
-        return value_interval(self, belief)
+        """Where V* lies with probability 0.95, by valid bands, although this learner plans by the practical rule.
 
-    def _explored(self, model: Any, rho: Floats, visits: float, coins: Floats, policies: Ints) -> None:
-        optimists(model, rho, self._z, visits, max(1.0, 4.0 * self.std), coins, policies)
+        None over a declared support, which may be wrong: bands over one are not proved.
+        """
+        return value_interval(self, belief) if self.counters.full else None
 
-    def _exploited(self, model: Any, coins: Floats) -> Ints:
-        return pessimist(model, self.shape.horizon, self._z, coins)
-
-    def model(self, belief: BUCBBelief) -> tuple[Any, Floats]:
+    def model(self, belief: BUCBBelief) -> tuple[Rows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         together = self.pooled and self.weighed
         W, B = 1 if self.pooled and not together else H, len(belief.users)  # one weight for all steps, or one for each
         covariance = self.covariance[:B, :B]
-        kept = self._kept()
-        even = np.broadcast_to(H / W * belief.users / (S * A), (W, S, A, B))
+        share = self.counters.even if W == H else self.counters.even.sum(axis=0, keepdims=True)
+        even = share[..., np.newaxis] * belief.users / (S * A)
         weights, variance = row_weights(even, covariance, together=together)
-        rho = first_states(belief, weights[0, 0, 0], float(variance[0, 0, 0]) * 2.0 * kept[1][0])
-        model = self._rows(belief, weights, variance, kept)
+        rho = self._first_states(belief, weights, variance)
+        model = self._rows(belief, weights, variance)
         for _ in range(ROUNDS):
             # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / SA
             met = np.stack([self._met(belief, b, model, rho, W) for b in range(B)], axis=-1)
-            seen = MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even
+            seen = np.where(even > 0.0, MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even, 0.0)
             weights, variance = row_weights(seen, covariance, together=together)
-            model = self._rows(belief, weights, variance, kept)
+            model = self._rows(belief, weights, variance)
         return model, rho
 
-    def _kept(self) -> tuple[Floats, Floats]:
-        """What the projection leaves of the variance of a transition and of a reward cell, at each step."""
-        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        moves, rewards = kept_variance(H, S, A)
-        return np.append(moves, 0.0), rewards
-
-    def _rows(self, belief: BUCBBelief, weights: Floats, variance: Floats, kept: tuple[Floats, Floats]) -> Rows:
-        L, S, A = 1 if self.pooled else self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        model = Rows(P=np.zeros((L, S, A, S)), **{name: np.zeros((L, S, A)) for name in Rows._fields[1:]})
+    def _rows(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> Rows:
+        index = self.counters
+        model = blank_rows(index, 1 if self.pooled else self.shape.horizon)
         weighted_rows(
-            belief.transitions, belief.visits, belief.rewards, weights, variance, *kept, self.pooled, model
+            *index.cells, index.single, index.by_row(belief.transitions), belief.visits, belief.rewards, weights,
+            variance, index.kept, model,
         )  # fmt: skip
         return model
 
@@ -242,36 +254,24 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         """How often the people of a batch met each row [steps,S,A], according to the model."""
         found = np.zeros((steps, *model.r.shape[1:]))
         shares, users = belief.shares[b], float(belief.users[b])
-        if len(shares) == 0 and self.start is None:
-            # Uniform play: everybody's visits, spread over the actions
-            self._met_uniformly(users, model, rho, found)
-        elif len(shares) > 0:
+        if len(shares) > 0:
             mixture_visits(model, rho, belief.policies[b], belief.users[b] * shares, found)
         rest = 1.0 - float(shares.sum())
-        if self.start is not None and rest > RESOLUTION:
-            self._met_at_start(rest * users, self.start, model, rho, found)
+        if rest > RESOLUTION:
+            # The others follow what the first batch follows: every action alike, or the baseline
+            H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
+            table = np.ones((H, S, A)) if self.start is None else self.start.probabilities(A)
+            policy_visits(model, rho, rest * users, table, float(A) if self.start is None else 1.0, found)
         return found
 
-    def _met_at_start(self, users: float, start: Policy, model: Rows, rho: Floats, found: Floats) -> None:
-        at, table = rho * users, start.probabilities(self.shape.num_actions)
-        for h in range(self.shape.horizon):
-            each = at[:, np.newaxis] * table[h]
-            found[min(h, len(found) - 1)] += each
-            at = np.einsum("sa,sat->t", each, model.P[min(h, len(model.P) - 1)])
-
-    def _met_uniformly(self, users: float, model: Rows, rho: Floats, found: Floats) -> None:
-        at = rho * users
-        for h in range(self.shape.horizon):
-            each = at[:, np.newaxis] / found.shape[2]
-            found[min(h, len(found) - 1)] += each
-            at = np.einsum("sa,sat->t", np.broadcast_to(each, found.shape[1:]), model.P[min(h, len(model.P) - 1)])
-
-
-def first_states(belief: BUCBBelief, weights: Floats, variance: float) -> Floats:
-    """The distribution of the first state, from the released visits of the first step; what noise explains is none."""
-    found = np.tensordot(weights, belief.visits[:, 0], axes=1).sum(axis=1)
-    floor = max(0.5, 2.0 * float(np.sqrt(variance * belief.visits.shape[3])))
-    kept = np.where(found > floor, found, 0.0)
-    if kept.sum() <= 0.0:
-        return np.full(len(kept), 1.0 / len(kept))
-    return np.asarray(kept / kept.sum())
+    def _first_states(self, belief: BUCBBelief, weights: Floats, variance: Floats) -> Floats:
+        """The distribution of the first state, from the released visits of the first step; noise explains the rest."""
+        starts = self.counters.starts
+        s = int(starts[0])
+        found = np.tensordot(weights[0, s, 0], belief.visits[:, 0, starts], axes=1).sum(axis=1)
+        noise = float(variance[0, s, 0]) * float(self.counters.kept.visits[0, s, 0])
+        floor = max(0.5, 2.0 * float(np.sqrt(noise * self.shape.num_actions)))
+        kept = np.where(found > floor, found, 0.0)
+        rho = np.zeros(self.shape.num_states)
+        rho[starts] = kept / kept.sum() if kept.sum() > 0.0 else 1.0 / len(kept)
+        return rho

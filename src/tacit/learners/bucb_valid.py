@@ -14,13 +14,10 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import require_real
 from tacit.learners.bands import BETA, Without, confidence_of, evidence_of, interval_in
-from tacit.learners.bucb import BUCB, POLICIES
-from tacit.learners.schedules import grouped, split_evenly
-from tacit.learners.sdp_pe_plus import EVERYTHING
-from tacit.planning.band_plans import cautious_plan, optimistic_plans
-from tacit.planning.valid_bands import Bands, ValueInterval, widen_nothing, write_bands
-from tacit.planning.weighted_rows import pessimist
-from tacit.policies import DeterministicPolicy, uniform_policy
+from tacit.learners.bucb import BUCB
+from tacit.planning.valid_bands import Bands, ValueInterval, cautious_plan, widen_nothing, write_bands
+from tacit.planning.weighted_rows import ProvedBands, Rows
+from tacit.policies import DeterministicPolicy
 from tacit.protocol import Constants, Plan, Private
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
@@ -82,28 +79,21 @@ class ValidBUCB(BUCB):
         wide = widen_nothing(H, S, A)
         return BandBelief(*super().begin(), *wide, sampling=np.zeros((H, S, A)), noise=wide.q_upper.copy())
 
-    def plan(self, belief: BandBelief, coins: np.random.Generator) -> tuple[BandBelief, Plan[BatchQuery]]:  # type: ignore[override]
-        """A mixture that is optimistic for the bands; at the end the policy that is cautious in them."""
-        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        stage = len(belief.users)
-        if stage == 0:
-            after = cast("BandBelief", self.followed(belief, (), self.stages[0]))  # type: ignore[arg-type]
-            return after, Plan(policy=uniform_policy(H, S, A), users=self.stages[0], query=EVERYTHING)
-        model, rho = self.model(belief)  # type: ignore[arg-type]
-        if stage == len(self.stages) - 1:
-            actions = cautious_plan(belief.bands, pessimist(model, H, self._z, coins.random((H, S))))
-            return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
-        users = self.stages[stage]
-        J = min(POLICIES, users)
-        policies = np.zeros((J, H, S), dtype=np.int64)
-        enough = max(1.0, 4.0 * self.std)
-        optimistic_plans(
-            model, belief.bands, belief.sampling, belief.noise, rho, self._z, users / J, enough,
-            coins.random((J, H, S)), policies,
-        )  # fmt: skip
-        groups = grouped(policies, split_evenly(users, J))
-        after = cast("BandBelief", self.followed(belief, groups, users))  # type: ignore[arg-type]
-        return after, Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
+    def proved(self, belief: BandBelief) -> ProvedBands:  # type: ignore[override]
+        """The bands so far."""
+        return ProvedBands(belief.bands, belief.sampling, belief.noise)
+
+    def exploiter(self, belief: BandBelief, model: Rows, coins: np.random.Generator) -> DeterministicPolicy:  # type: ignore[override]
+        """The policy that is cautious in the bands; where actions tie, what the practical rule exploits."""
+        otherwise = super().exploiter(belief, model, coins)  # type: ignore[arg-type]
+        return DeterministicPolicy(cautious_plan(belief.bands, otherwise.actions))
+
+    def last(self, belief: BandBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:  # type: ignore[override]
+        """The practical rule's policy, as in version 0.8.0: the record of a study that ended early replays."""
+        if len(belief.users) == 0:
+            return Plan(policy=plan.policy, users=None, query=None)
+        policy = super().exploiter(belief, self.model(belief)[0], coins)  # type: ignore[arg-type]
+        return Plan(policy=policy, users=None, query=None)
 
     def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]
         """Keep the batch, projected, and tighten the bands."""

@@ -10,7 +10,6 @@ from tacit.learners.bands import Without
 from tacit.learners.bucb import BUCB
 from tacit.learners.bucb_valid import ValidBUCB
 from tacit.learners.contract import StageRequest
-from tacit.learners.supported_bucb import SupportedBUCB
 from tacit.learners.tested_bucb import TestedBUCB
 
 __all__ = ["make_bucb", "make_sdp_bucb"]
@@ -29,8 +28,6 @@ def make_bucb(request: StageRequest) -> BUCB:
         "sizes": request.sizes,
     }
     tested = request.options.get("pooled") == "tested"
-    if common["weighed"] and request.shape.support is not None:
-        raise NotSupported("bucb:pooled=weighed weighs all counters; use pooled=true with a declared support")
     if tested and (request.constants == "valid" or request.shape.support is not None or request.budget is not None):
         raise NotSupported(
             "bucb:pooled=tested asks the counts by the practical rule, over all counters and without a loss budget; "
@@ -48,14 +45,12 @@ def make_bucb(request: StageRequest) -> BUCB:
     if "without" in request.options:
         raise InvalidInput("bucb:without leaves a part of valid bands out; use constants 'valid' with it")
     request.practical_only("bucb")
-    if request.shape.support is None:
-        return (TestedBUCB if tested else BUCB)(start=start, **common)
-    if start is not None:
+    if start is not None and request.shape.support is not None:
         raise NotSupported(
             "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "
             "out"
         )
-    return SupportedBUCB(**common)
+    return (TestedBUCB if tested else BUCB)(start=start, **common)
 
 
 def make_sdp_bucb(request: StageRequest) -> BUCB:

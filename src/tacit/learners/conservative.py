@@ -134,7 +134,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         chosen = mixed(
             users=users, allowed=allowed, gain=-costs[rest], unseen=unseen, candidate=costs[arm], last=last
         )  # fmt: skip
-        explorers = self.inner.explorers(model, rho, chosen.explorers, coins) if chosen.explorers else ()
+        explorers = self.inner.explorers(belief.inner, model, rho, chosen.explorers, coins) if chosen.explorers else ()
         return self._spread(belief, explorers, chosen.candidates, rest, last=last)
 
     def last(self, belief: ConservativeBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
@@ -210,7 +210,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         self, belief: ConservativeBelief, model: Rows, coins: np.random.Generator
     ) -> ConservativeBelief:
         """The belief with its candidate: the old one, unless the model finds the new one clearly better."""
-        new, old = self.inner.exploiter(model, coins), self._policy_of(belief, belief.current)
+        new, old = self.inner.exploiter(belief.inner, model, coins), self._policy_of(belief, belief.current)
         if self._worth(model, new) <= self._worth(model, old) + CLEARLY * self.shape.horizon:
             return belief
         if isinstance(self.baseline, DeterministicPolicy) and np.array_equal(new.actions, self.baseline.actions):

@@ -47,7 +47,8 @@ class TestedBUCB(BUCB):
         """The model in which everything is planned: pooled, or with the steps apart."""
         B = len(belief.users)
         noise = float(self.covariance[:B, :B].sum())
-        if excess(belief, noise, self._kept()) <= REFUSED:
+        kept = self.counters.kept  # all rows of a step have the same
+        if excess(belief, noise, (kept.moves[:, 0, 0], kept.rewards[:, 0, 0])) <= REFUSED:
             return self._together.model(belief)
         return super().model(belief)
 

@@ -21,17 +21,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.arrays import Floats
+from tacit.arrays import Floats, Ints
+from tacit.support import Support
 
-__all__ = ["FlowCounts", "kept_variance", "project"]
+__all__ = ["FlowCounts", "Kept", "SparseFlow", "kept_variance", "project"]
 
 
 class FlowCounts(NamedTuple):
-    """The counts of one batch: transitions [H-1,S,A,S], visits with reward one [H,S,A] and with reward zero."""
+    """The counts of one batch: visits with reward one [H,S,A] and with reward zero, and transitions.
+
+    These are [H-1,S,A,S], or over a declared support one number for each that is released.
+    """
 
     moved: Floats
     ones: Floats
     zeros: Floats
+
+
+class Kept(NamedTuple):
+    """How many counters' noise variance a cell of each row [H,S,A] carries after projection."""
+
+    moves: Floats
+    visits: Floats
+    rewards: Floats
 
 
 def project(counts: FlowCounts, people: float) -> FlowCounts:
@@ -128,3 +140,219 @@ def kept_variance(horizon: int, num_states: int, num_actions: int) -> tuple[Floa
     for array in (moved, rewards):
         array.setflags(write=False)
     return moved, rewards
+
+
+class _Blocks(NamedTuple):
+    """The chain: diagonal blocks of T⁻¹ and those next to them, and what a solution needs."""
+
+    inverse: list[Floats]
+    """Of the pivots."""
+    off: list[Floats]
+    """T between block k and k + 1."""
+    diagonal: list[Floats]
+    """[k]: T⁻¹ at block k."""
+    beside: list[Floats]
+    """[k]: T⁻¹ between block k and k + 1."""
+
+
+class SparseFlow:
+    """The projection over a declared support: the same laws, over the counters that can move.
+
+    With N_h(s,a,s') for rows of several successors, and R_h(s,a), M_h(s,a) (visits that earned one and nothing) for
+    pairs within reach,
+
+        Σ_s' N_h(s,a,s') = (R + M)_h(s,a)                                       multiplier λ: rows of several successors
+        Σ N_h(·,·,t) + Σ_{(s,a) leads to t alone} (R + M)_h = Σ_a (R + M)_{h+1}(t,a)       μ_h(t): states within reach
+        Σ_s,a (R + M)_1 = n                                                     ν
+
+    the projection is x - A'(AA')⁻¹(Ax - c). In AA' the λ are diagonal, d = successors + cells of the pair: they are
+    eliminated, and what is left couples ν, μ_1, μ_2, ... in a chain, a block tridiagonal matrix T, one block per step:
+
+        T = AA'_μμ - Σ_rows u u' / d          u: what a row's λ shares with the μ of its own step and of the next one
+
+    A cell c with the entry α in its λ and v in the μ has the leverage α²/d + (v - αu/d)' T⁻¹ (v - αu/d), and of T⁻¹
+    only the blocks next to the diagonal are needed. Cost: O(H S³) once, O(cells + H S²) per projection.
+
+    >>> line = Support(moves=[[[1, 1, 0]], [[0, 1, 1]], [[0, 0, 1]]], horizon=3, starts=[1, 0, 0])
+    >>> flow = SparseFlow(line)
+    >>> noise = np.random.default_rng(0)
+    >>> ones, zeros = (noise.normal(size=(3, 3, 1)) * (flow.width > 0) for _ in range(2))
+    >>> found = flow.project(FlowCounts(noise.normal(size=6), ones, zeros), 10.0)
+    >>> [round(float((found.ones + found.zeros)[h].sum()), 9) for h in (0, 2)]
+    [10.0, 10.0]
+    """
+
+    def __init__(self, support: Support) -> None:
+        self.support = support
+        H, S, A = support.horizon, support.num_states, support.num_actions
+        cells = support.released
+        self.shape = (H, S, A)
+        self.cell = np.unravel_index(cells.moves, (max(1, H - 1), S, A, S))
+        """(h, s, a, s') of every released transition."""
+        self.width = np.zeros((H, S, A))
+        """How many outcome cells a pair has."""
+        self.width.reshape(-1)[cells.zeros] = 1.0
+        self.width.reshape(-1)[cells.ones] += 1.0
+        self.pays = np.zeros((H, S, A), dtype=bool)
+        self.pays.reshape(-1)[cells.ones] = True
+        rows = cells.moves // S
+        self.rows, self.row_of, counts = np.unique(rows, return_inverse=True, return_counts=True)
+        """Flat (h,s,a) of the rows with several successors, and the row of every released transition."""
+        self.row = np.unravel_index(self.rows, (max(1, H - 1), S, A))
+        self.d = counts + self.width[self.row]
+        self.alone = np.nonzero(cells.single >= 0)
+        self.leads = cells.single[self.alone]
+        # Block 0 is ν; block k has the states that can be reached at step k.
+        self.sizes = [1, *(int(support.reach[k].sum()) for k in range(1, H))]
+        self.place = np.full((H, S), -1, dtype=np.int64)
+        self.place[0] = 0
+        for k in range(1, H):
+            self.place[k, support.reach[k]] = np.arange(self.sizes[k])
+        self._index()
+        self.blocks = self._chain()
+        self.kept_moves, self.kept_rewards = self._kept()
+        visits, moves = self.width * self.kept_rewards, self.kept_moves.copy()
+        moves[self.alone] = visits[self.alone]
+        self.kept = Kept(moves, visits, self.kept_rewards * self.pays)
+
+    def _index(self) -> None:
+        """Flat places, prepared once: of multipliers μ (all blocks side by side) and of pairs (h,s,a)."""
+        H, S, A = self.shape
+        starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        self._splits = starts[1:-1]
+        self._total = int(starts[-1])
+        self._within = np.flatnonzero(self.support.reach[1:]) + S
+        """Flat (h,s) within reach, from the second step on: block by block."""
+        self._row_own = starts[self.row[0]] + self.place[self.row[0], self.row[1]]
+        self._row_share = self._own()
+        self._ahead = starts[self.cell[0] + 1] + self.place[self.cell[0] + 1, self.cell[3]]
+        self._flat_alone = np.ravel_multi_index(self.alone, (max(1, H - 1), S, A))
+        self._alone_ahead = starts[self.alone[0] + 1] + self.place[self.alone[0] + 1, self.leads]
+        self._known = self.width > 0.0
+
+    def project(self, counts: FlowCounts, people: float) -> FlowCounts:
+        """The nearest counts that obey the laws of a flow of so many people."""
+        H, S, A = self.shape
+        here = counts.ones + counts.zeros
+        flat = here.reshape(-1)
+        # Ax - c
+        left = np.bincount(self.row_of, counts.moved, len(self.rows)) - flat[self.rows]
+        right = np.zeros(self._total)
+        right[0] = float(here[0].sum()) - people
+        right[1:] = -here.sum(axis=2).reshape(-1)[self._within]
+        right += np.bincount(self._ahead, counts.moved, self._total)
+        right += np.bincount(self._alone_ahead, flat[self._flat_alone], self._total)
+        # The right side after elimination of the λ: minus Σ u · left/d
+        scaled = left / self.d
+        right -= np.bincount(self._row_own, self._row_share * scaled, self._total)
+        right -= np.bincount(self._ahead, scaled[self.row_of], self._total)
+        mu = np.concatenate(self._solve(np.split(right, self._splits)))
+        # λ = (left - u'μ) / d
+        ahead = mu[self._ahead]
+        shared = np.bincount(self.row_of, ahead, len(self.rows)) + self._row_share * mu[self._row_own]
+        lam = (left - shared) / self.d
+        moved = counts.moved - lam[self.row_of] - ahead
+        pull = np.zeros((H, S, A))
+        pull.reshape(-1)[self.rows] -= lam
+        pull.reshape(-1)[self._flat_alone] += mu[self._alone_ahead]
+        pull[0] += mu[0]
+        pull.reshape(-1, A)[self._within] -= mu[1:, np.newaxis]
+        pull *= self._known
+        return FlowCounts(moved=moved, ones=counts.ones - pull * self.pays, zeros=counts.zeros - pull)
+
+    def _own(self) -> Floats:
+        """What a row's λ shares with its own step: its outcome cells, against ν with the other sign."""
+        return np.where(self.row[0] == 0, -1.0, 1.0) * self.width[self.row]
+
+    def _rows_at(self, h: int) -> tuple[Ints, Floats, Floats]:
+        """The rows of a step, their u in the own block [rows, size h] and in the next one [rows, size h + 1]."""
+        which = np.flatnonzero(self.row[0] == h)
+        own, ahead = np.zeros((len(which), self.sizes[h])), np.zeros((len(which), self.sizes[h + 1]))
+        own[np.arange(len(which)), self.place[h, self.row[1][which]]] = self._own()[which]
+        mine = np.flatnonzero(self.cell[0] == h)
+        ahead[self.row_of[mine] - (which[0] if len(which) else 0), self.place[h + 1, self.cell[3][mine]]] = 1.0
+        return which, own, ahead
+
+    def _chain(self) -> _Blocks:
+        H = self.shape[0]
+        blocks = [np.zeros((size, size)) for size in self.sizes]
+        off = [np.zeros((self.sizes[k], self.sizes[k + 1])) for k in range(H - 1)]
+        blocks[0][0, 0] = self.width[0].sum()
+        for k in range(1, H):
+            blocks[k] += np.diag(self.width[k].sum(axis=1)[self.support.reach[k]])
+        for h in range(H - 1):
+            mine = self.cell[0] == h
+            into = np.bincount(self.place[h + 1, self.cell[3][mine]], minlength=self.sizes[h + 1]).astype(np.float64)
+            now = self.alone[0] == h
+            s, a, t = self.alone[1][now], self.alone[2][now], self.place[h + 1, self.leads[now]]
+            weight = self.width[h, s, a]
+            into += np.bincount(t, weight, self.sizes[h + 1])
+            blocks[h + 1] += np.diag(into)
+            np.add.at(off[h], (self.place[h, s], t), weight if h == 0 else -weight)
+            which, own, ahead = self._rows_at(h)
+            scale = 1.0 / self.d[which][:, np.newaxis]
+            blocks[h] -= own.T @ (own * scale)
+            blocks[h + 1] -= ahead.T @ (ahead * scale)
+            off[h] -= own.T @ (ahead * scale)
+        inverse: list[Floats] = []
+        for k in range(H):
+            pivot = blocks[k] - (off[k - 1].T @ inverse[k - 1] @ off[k - 1] if k else 0.0)
+            inverse.append(np.asarray(np.linalg.inv(pivot), dtype=np.float64))
+        diagonal, beside = [inverse[-1]], list[Floats]()
+        for k in range(H - 2, -1, -1):
+            step = inverse[k] @ off[k]
+            beside.insert(0, -step @ diagonal[0])
+            diagonal.insert(0, inverse[k] + step @ diagonal[0] @ step.T)
+        return _Blocks(inverse=inverse, off=off, diagonal=diagonal, beside=beside)
+
+    def _solve(self, right: list[Floats]) -> list[Floats]:
+        """T μ = right, block by block."""
+        inverse, off = self.blocks.inverse, self.blocks.off
+        y = [right[0]]
+        for k in range(1, len(right)):
+            y.append(right[k] - off[k - 1].T @ (inverse[k - 1] @ y[k - 1]))
+        mu = [inverse[-1] @ y[-1]]
+        for k in range(len(right) - 2, -1, -1):
+            mu.insert(0, inverse[k] @ (y[k] - off[k] @ mu[0]))
+        return mu
+
+    def _joint(self, h: int) -> Floats:
+        """T⁻¹ over the blocks of step h and of the next one."""
+        diagonal, beside = self.blocks.diagonal, self.blocks.beside
+        return np.block([[diagonal[h], beside[h]], [beside[h].T, diagonal[h + 1]]])
+
+    def _kept(self) -> tuple[Floats, Floats]:
+        """1 - leverage [H,S,A] of a transition cell, on average over the row, and of an outcome cell."""
+        H, S, A = self.shape
+        moves, outcomes = np.zeros((H, S, A)), np.zeros((H, S, A))
+        sign = np.where(np.arange(H) == 0, 1.0, -1.0)
+        for h in range(H):
+            pairs = np.nonzero(self.width[h] > 0.0)
+            if h == H - 1:
+                at = self.place[h, pairs[0]]
+                outcomes[h][pairs] = 1.0 - self.blocks.diagonal[h][at, at]
+                continue
+            joint, size = self._joint(h), self.sizes[h]
+            which, own, ahead = self._rows_at(h)
+            u = np.concatenate([own, ahead], axis=1) / self.d[which][:, np.newaxis]
+            row = np.full((S, A), -1, dtype=np.int64)
+            row[self.row[1][which], self.row[2][which]] = np.arange(len(which))
+            single = self.support.released.single[h]
+            # Outcomes: α = -1 in the λ of a row of several successors, else +1 at the only successor
+            v = np.zeros((len(pairs[0]), joint.shape[0]))
+            several = row[pairs] >= 0
+            v[several] += u[row[pairs][several]]
+            v[np.flatnonzero(~several), size + self.place[h + 1, single[pairs][~several]]] += 1.0
+            v[np.arange(len(v)), self.place[h, pairs[0]]] += sign[h]
+            alpha = np.where(several, 1.0 / self.d[which][np.maximum(row[pairs], 0)] if len(which) else 0.0, 0.0)
+            outcomes[h][pairs] = 1.0 - alpha - np.einsum("ij,jk,ik->i", v, joint, v, optimize=True)
+            # Transitions: α = +1, v = e_t
+            mine = np.flatnonzero(self.cell[0] == h)
+            if len(mine):
+                of = self.row_of[mine] - which[0]
+                v = -u[of]
+                v[np.arange(len(mine)), size + self.place[h + 1, self.cell[3][mine]]] += 1.0
+                left = 1.0 - 1.0 / self.d[which][of] - np.einsum("ij,jk,ik->i", v, joint, v, optimize=True)
+                mean = np.bincount(of, left, len(which)) / np.bincount(of, minlength=len(which))
+                moves[h, self.row[1][which], self.row[2][which]] = mean
+        return np.maximum(moves, 0.0), np.maximum(outcomes, 0.0) * (self.width > 0.0)

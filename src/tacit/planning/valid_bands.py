@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tacit.arrays import Floats
+from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel, lean_kernel
 from tacit.planning.flow_projection import FlowCounts, project
 from tacit.tiers import interpreted, tiered
@@ -35,6 +35,7 @@ __all__ = [
     "Confidence",
     "Evidence",
     "ValueInterval",
+    "cautious_plan",
     "confidence",
     "kept_block",
     "start_interval",
@@ -285,3 +286,15 @@ def start_interval(
     above = float(np.where(counts > 0.0, counts * upper, counts * lower).sum() + width) / people
     below = float(np.where(counts > 0.0, counts * lower, counts * upper).sum() - width) / people
     return max(below, float(lower.min())), min(above, float(upper.max()))
+
+
+def cautious_plan(bands: Bands, otherwise: Ints) -> Ints:
+    """The policy[h,s] that is greedy for the lower bounds; where several tie, `otherwise` if it is one of them.
+
+    An action whose upper bound lies below another's lower bound is never chosen.
+    """
+    best = bands.q_lower.max(axis=2, keepdims=True)
+    tied = bands.q_lower >= best - 1e-12
+    first = np.argmax(tied, axis=2)
+    fits = np.take_along_axis(tied, otherwise[..., np.newaxis], axis=2)[..., 0]
+    return np.where(fits, otherwise, first)

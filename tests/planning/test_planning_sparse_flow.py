@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tacit.environments.registry import make
-from tacit.planning.flow_projection import FlowCounts, kept_variance, project
-from tacit.planning.supported_flow import SupportedCounts, SupportedFlow
-from tacit.planning.supported_rows import successors_of
+from tacit.planning.counters import counters_of
+from tacit.planning.flow_projection import FlowCounts, SparseFlow, kept_variance, project
+from tacit.released.counts import CountShape
 from tacit.support import Support
 
 
@@ -63,12 +63,12 @@ def random_support(coins):
 
 
 def whole(support, x):
-    """A vector over the released counters as `SupportedCounts`."""
+    """A vector over the released counters as `FlowCounts`."""
     cells, size = support.released, (support.horizon, support.num_states, support.num_actions)
     ones, zeros = np.zeros(np.prod(size)), np.zeros(np.prod(size))
     first, second = len(cells.moves), len(cells.moves) + len(cells.ones)
     ones[cells.ones], zeros[cells.zeros] = x[first:second], x[second:]
-    return SupportedCounts(x[:first], ones.reshape(size), zeros.reshape(size))
+    return FlowCounts(x[:first], ones.reshape(size), zeros.reshape(size))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -79,7 +79,7 @@ def test_the_chain_is_the_dense_projection_and_its_leverages(seed):
     x = coins.normal(size=A.shape[1])
     inverse = np.linalg.inv(A @ A.T)
     wanted = whole(support, x - A.T @ inverse @ (A @ x - 7.0 * c))
-    flow = SupportedFlow(support)
+    flow = SparseFlow(support)
     for found, right in zip(flow.project(whole(support, x), 7.0), wanted, strict=True):
         assert np.allclose(found, right, atol=1e-9)
     left, cells = 1.0 - np.einsum("ij,ik,kj->j", A, inverse, A), support.released
@@ -96,8 +96,8 @@ def test_a_support_that_allows_everything_is_the_plain_projection():
     support = Support(moves=np.ones((S, A, S)), horizon=H)
     coins = np.random.default_rng(0)
     moved, ones, zeros = (coins.normal(size=size) for size in ((H - 1, S, A, S), (H, S, A), (H, S, A)))
-    flow = SupportedFlow(support)
-    found = flow.project(SupportedCounts(moved.ravel(), ones, zeros), 10.0)
+    flow = SparseFlow(support)
+    found = flow.project(FlowCounts(moved.ravel(), ones, zeros), 10.0)
     plain = project(FlowCounts(moved, ones, zeros), 10.0)
     assert np.allclose(found.moved, plain.moved.ravel())
     assert np.allclose(found.ones, plain.ones)
@@ -110,11 +110,12 @@ def test_a_support_that_allows_everything_is_the_plain_projection():
 @pytest.mark.parametrize("pooled", [False, True])
 def test_rows_have_their_possible_successors_and_no_others(pooled):
     support = make("riverswim:states=3,horizon=3").support
-    found = successors_of(support, pooled)
+    shape = CountShape(horizon=3, num_states=3, num_actions=2, staged=True, support=support)
+    found = counters_of(shape, pooled).rows
     row = 0 * 6 if pooled else 1 * 6  # step 1: the left bank and one further can be reached
-    assert found.to[found.start[row] : found.start[row + 1]].tolist() == [0]  # left, at the left bank
-    assert found.to[found.start[row + 1] : found.start[row + 2]].tolist() == [0, 1]  # right
-    assert found.to[found.start[row + 3] : found.start[row + 4]].tolist() == [0, 1, 2]
+    assert found.to[found.at[row] : found.at[row + 1]].tolist() == [0]  # left, at the left bank
+    assert found.to[found.at[row + 1] : found.at[row + 2]].tolist() == [0, 1]  # right
+    assert found.to[found.at[row + 3] : found.at[row + 4]].tolist() == [0, 1, 2]
     last = 2 if pooled else 1 * 3 + 2
-    bank = found.to[found.start[2 * last] : found.start[2 * last + 2]].tolist()
+    bank = found.to[found.at[2 * last] : found.at[2 * last + 2]].tolist()
     assert bank == []  # the right bank is reached at the last step only, which leads nowhere
