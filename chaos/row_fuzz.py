@@ -184,10 +184,13 @@ class SealedPlace:
     def __new__(cls, folder: Path, design: Any) -> Any:
         from shuffler_world import Place
 
+        from tacit.service.sealing.keyring import Keyring
         from tacit.study.study import Study
 
         place = Place(folder, design, config="sealed = true")
-        bundle = Study.new(folder / "study", design, key=place.learner, seed=1).plan()
+        study = Study.new(folder / "study", design, key=place.learner, seed=1, sealed=1)
+        ring = Keyring.new(folder / "ring", party="learner", study=study.study)
+        bundle = study.plan({"learner": ring.document(place.learner)})
         place.bundle = lambda *_, **__: bundle  # type: ignore[method-assign]
         return place
 

@@ -276,15 +276,18 @@ def too_many(stages: int) -> int:
 
 def collected_orders(folder: Path, repeats: int, memory: int | None) -> list[Any]:
     """The orders in which a collector writes the messages of one stage, again and again."""
+    from tacit.runs.signature import new_keys
+    from tacit.service.sealing.keyring import Keyring
     from tacit.study.batch_files import BatchFiles
     from tacit.study.collector import Collector
     from tacit.study.sealed import body_size, message_size
     from tacit.study.study import Study
 
     made = studies.sealed(1, 8)
-    study = Study.new(folder / "study", made, seed=1)
+    study = Study.new(folder / "study", made, seed=1, sealed=1)
     collector = Collector.new(folder / "collector", made, sealed=1)
-    collector.open(study.plan())
+    ring = Keyring.new(folder / "ring", party="learner", study=study.study)
+    collector.open(study.plan({"learner": ring.document(new_keys(folder / "keys")[0])}))
     channel = collector.channels[0]
     size, length = message_size(channel, 1), body_size(channel, 1)
     bodies = [os.urandom(length) for _ in range(8)]

@@ -68,9 +68,11 @@ how often parties poll. Metrics hold durations in histograms. The network is ass
 credentials and bearer secrets are protected by TLS or a private network only."""
 
 TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
-that makes up all people of a stage but one leaves that person with the noise of one device, and everybody sees
-policies, which follow from the sums. Where tokens are issued (`people = "issuer"`) the issuer can do that, where
-persons are known the shuffler can, and where everybody may report (`people = "open"`) anybody can."""
+that makes up all reports of a stage but one leaves that person with the noise of one device, and everybody sees
+policies, which follow from the sums. The shuffler can do that always: it can put messages of its own in the place of
+people's, under the tokens that they came with, since no message is bound to a token; a mixer does not notice. So a
+mixer protects against shuffler and learner that compare what they have seen of an honest stage, not against a shuffler
+that deviates. The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
 
 REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
 tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
@@ -126,25 +128,25 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "the coalitions listed above: choose different operators, a mixer, or local trust",
         ),
         (
-            "shuffler and learner that compare what they saw of a mixed stage",
+            "shuffler and learner that compare what they have seen of a stage",
             "the mixer permutes once more under its own key",
             "tests/service/test_service_mixer.py::test_a_mixed_stage_is_taken_as_an_unsealed_one_would_be",
             "all three together",
         ),
         (
-            "shuffler and learner that make up all reports but one of a mixed stage",
-            "the mixer wants a valid token of the stage for each report",
+            "shuffler and learner that make up all reports but one, against a mixer",
+            "the mixer wants a valid token of the stage for each",
             "tests/service/test_service_mixer.py::test_made_up_reports_are_refused_by_a_mixer_that_verifies_tokens",
-            "the issuer with both; without tokens the two are enough",
+            "without tokens the two are enough",
         ),
         (
-            "shuffler and learner that replace reports of real people, or show one device other keys, in a mixed stage",
+            "a shuffler that replaces reports of real people, or shows one device other keys with the learner's help",
             "-",
             (
                 "tests/service/test_service_mixer.py::"
                 "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out"
             ),
-            "the two are enough: no message is bound to its token",
+            "not detected, with or without a mixer: no message is bound to its token",
         ),
         (
             "keys of learner or mixer that change while a stage is open",
@@ -180,7 +182,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "durations",
         ),
         (
-            "targeted policies",
+            "targeted policies and keys",
             "one bundle, chained by digests",
             "tests/study/test_study_learner.py::test_a_bundle_is_made_once_and_the_chain_names_the_one_before",
             "devices that never compare notes",
@@ -231,7 +233,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "tokens expired, foreign, of another stage",
-            "one key per stage, verified by shuffler and learner",
+            "one key per stage, verified by shuffler, learner and mixer",
             "tests/service/test_service_tokens.py::test_tokens_expired_foreign_of_another_stage_or_malformed_are_refused",
             "-",
         ),

@@ -19,7 +19,6 @@ SCRATCH = ("scratch",)
 """Space of a belief that is no state."""
 YOUNGER = ("per_stage",)
 """Fields of dataclasses that are younger than the first goldens."""
-TOLERANCE = 1e-9
 LONG, HEAD, TEXT = 12, 4, 160
 """Arrays of more numbers are shown by their shape, hash, sum and first numbers; longer lists by their first entries."""
 

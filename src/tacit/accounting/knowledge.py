@@ -209,11 +209,12 @@ def sight(party: Party, surface: Surface, kind: Kind) -> tuple[str, str]:
 def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", active: bool = True) -> Reach:
     """What a coalition learns about one person at most.
 
-    `people` says who may report (the shuffler's configuration). An `active` coalition makes up people where it can:
-    then the sums of a stage, from which policies follow (K2), are the report of one person and numbers that it knows.
+    `people` says who may report (the shuffler's configuration). An `active` coalition makes up people where it can, or
+    replaces their reports: the shuffler can under tokens, too, since no message is bound to its token. Then the sums of
+    a stage, from which policies follow (K2), are the report of one person and numbers that it knows.
 
-    >>> reach(("learner",), "sealed"), reach(("learner", "shuffler"), "sealed"), reach(("issuer",), "sealed")
-    ('release', 'message', 'message')
+    >>> reach(("learner",), "sealed"), reach(("shuffler",), "mixed"), reach(("shuffler",), "mixed", active=False)
+    ('release', 'message', 'release')
     """
     found = frozenset(coalition)
     for party in sorted(found - set(PARTIES)):
@@ -222,7 +223,7 @@ def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", ac
         return "data" if kind == "central" else "message"
     if kind in ("central", "local"):
         return "release"  # noise of the shuffler, or of every message: other people change nothing
-    makes_up = {"issuer": "issuer" in found, "known": "shuffler" in found, "open": True}[people]
+    makes_up = {"issuer": bool(found & {"issuer", "shuffler"}), "known": "shuffler" in found, "open": True}[people]
     if active and makes_up:
         return "message"
     return "rest" if "device" in found else "release"
