@@ -110,6 +110,12 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "devices that never compare notes, at their first look",
         ),
         (
+            "learner that polls the status",
+            "counts of `/v1/status` and `/metrics` stand still for a minute",
+            "tests/service/test_service_openapi.py::test_whoever_polls_does_not_see_the_moment_of_a_report",
+            "it sees the minute, and the moment at which a stage is full",
+        ),
+        (
             "logs and metrics",
             "words of the program only",
             "tests/service/test_service_shuffler.py::test_nothing_that_somebody_sent_is_in_logs_or_metrics",

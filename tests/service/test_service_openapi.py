@@ -133,6 +133,7 @@ def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_
             (address, secrets[party] if name == "internal" or party == "dashboard" else "")
             for party, of in parties.addresses.items()
             for name, address in of.items()
+            if name in ("public", "internal")
         ]
         assert len(listeners) == 7
         for address, secret in listeners:
@@ -143,12 +144,10 @@ def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_
                 if operation.path in ("/v1/drain", "/v1/kill", "/events"):
                     continue  # they end what is asked, and a stream has no end
 
-                @bounded
-                @given(case=operation.as_strategy())
-                def one(case, headers=headers):
-                    case.call_and_validate(headers=headers, checks=looked)
+                def one(case):
+                    case.call_and_validate(headers=headers, checks=looked)  # noqa: B023 - called in this round
 
-                one()
+                bounded(given(case=operation.as_strategy())(one))()
                 asked += 1
         for address, _ in listeners:
             assert httpx.get(f"{address}/healthz").status_code == 200
