@@ -3,7 +3,8 @@
 //   parseBundle(data)                    every entry known, of its type, in canonical JSON
 //   requireSigned(bundle, pin)           Ed25519, against the pinned key
 //   requireOrder(bundle, seen)           nothing goes back, nothing forks
-//   requirePrivate(bundle, cap, floor)   the person's own limits
+//   requirePrivate(bundle, limits)       the person's own limits, cap and floor
+//   requireUnspent(bundle, left, limits) the same over all reports that have left
 //
 // What is not here is the accountant. That the noise of a shuffled or central stage keeps the stated epsilon is derived
 // by tacit in Python ('tacit verify'), which anybody can run on the same bundle. A browser checks what is stated: the
@@ -15,7 +16,7 @@ import { channelFrom } from "./channel.js";
 import { claimFrom, sameClaim } from "./claim.js";
 import { featuresFrom } from "./declared.js";
 import { InvalidInput, require } from "./errors.js";
-import { count, entries, finite } from "./fields.js";
+import { atMost, count, entries, finite, sumOf } from "./fields.js";
 import { isObject, isWhole, parseCanonical } from "./json.js";
 import { digest, examine } from "./signature.js";
 
@@ -149,11 +150,12 @@ export async function requireSigned(bundle, pin) {
   require(pin === null || signed.pinned, "a bundle must be signed by the pinned key", signed.words);
 }
 
-/** Refuse what goes back, or forks; `seen` is {study, stage, digest, head, questions}, or null before the first. */
+/** Refuse what goes back, or forks; `seen` is {study, claim, stage, digest, head, questions}, or null at first. */
 export function requireOrder(bundle, seen) {
   require(bundle.question === 0, "devices must be asked once per stage", "a later question");
   if (seen === null) return;
   require(bundle.study === seen.study, "a device takes part in one study", "another study");
+  require(sameClaim(bundle.claim, seen.claim), "the claim of a study must not change", "another claim");
   require(bundle.stage >= seen.stage, `a stage must not be below stage ${seen.stage}, which was seen`, bundle.stage);
   const same = bundle.stage > seen.stage || bundle.digest === seen.digest;
   require(same, "a stage must have one bundle for everybody", "another one");
@@ -171,4 +173,24 @@ export function requirePrivate({ claim, channel }, { cap, floor }) {
   require(claim.trust === channel.trust, "a bundle must claim the trust of its channel", claim.trust);
   require(claim.epsilon <= cap, `epsilon must be at most ${cap}, the cap of this device`, claim.epsilon);
   require(channel.least >= floor, `a stage must have at least ${floor} people, the floor of this device`, channel.least);
+}
+
+/** The reports that count beside one of this bundle; `left` are {slot, epsilon}. */
+export function othersOf({ channel, content }, left) {
+  return channel.trust === "local" ? left : left.filter(({ slot }) => slot !== content.slot);
+}
+
+/** Refuse a report beyond the claim's unit or, under local trust, beyond its epsilon; and what is beyond the limits. */
+export function requireUnspent(bundle, left, limits) {
+  const { claim, channel } = bundle;
+  requirePrivate(bundle, limits);
+  const others = othersOf(bundle, left);
+  const rest = "the device follows the policy and sends nothing more";
+  const few = others.length < claim.reports;
+  const gone = `${others.length} reports that have left`;
+  require(few, `a person of this study must report at most ${claim.reports} times`, gone, rest);
+  if (channel.trust !== "local") return;
+  const spent = sumOf([...others.map(({ epsilon }) => epsilon), channel.epsilon]);
+  const kept = atMost(spent, claim.epsilon);
+  require(kept, `all reports must cost at most epsilon ${claim.epsilon}`, "more with this one", rest);
 }

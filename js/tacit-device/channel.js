@@ -128,9 +128,10 @@ function local(common, plain) {
     slotFrom(mechanism, plain[name], slots.length, feeding[place], Math.max(1, cells[place])),
   );
   // A message costs the epsilon of its slot, once: here the device sees for itself that the noise keeps the claim.
-  const kept = kinds.every(({ epsilon }) => atMost(epsilon, common.claim.epsilon));
-  require(kept, "the noise of a stage must keep the claim", "less noise");
-  return Object.freeze({ ...common, mechanism, slots, cells, kinds, told });
+  const larger = (one, other) => (one[0] * other[1] < other[0] * one[1] ? other : one);
+  const epsilon = kinds.map((kind) => kind.epsilon).reduce(larger);
+  require(atMost(epsilon, common.claim.epsilon), "the noise of a stage must keep the claim", "less noise");
+  return Object.freeze({ ...common, mechanism, slots, cells, kinds, told, epsilon });
 }
 
 function slotFrom(mechanism, plain, slots, feeding, cells) {

@@ -7,18 +7,21 @@
 //   await device.report(trajectory);          frozen in IndexedDB; or device.cover()
 //   await device.send();                      the same bytes until there is an answer
 //
-// D1  Refused are a forged or unpinned signature, another study, a stage below one that was seen, another bundle for the
-//     same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer people than
-//     the person's floor, a ledger that went back, and a sealed stage whose bundle does not hold the signed keys of learner
-//     (and mixer): messages are sealed to those and to no others. A refusal changes nothing.
+// D1  Refused are a forged or unpinned signature, another study, another claim, a stage below one that was seen, another
+//     bundle for the same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap,
+//     fewer people than the person's floor, a ledger that went back, and a sealed stage whose bundle does not hold the
+//     signed keys of learner (and mixer): messages are sealed to those and to no others. A refusal changes nothing.
 // D2  Report, seals, id and envelope are frozen before the first byte leaves: asked again, in whatever tab, the device
 //     draws nothing. Two reports of one trajectory would have less noise than one.
 // D3  A cover report has the length of a real one.
 // D4  Nothing about what a person did is ever thrown, logged or shown.
+// D5  A report counts from the moment it is frozen, and no more are made than the claim's unit has. Under local trust
+//     whatever left has left, also when it was refused. Under central and shuffle trust a slot counts once, since only
+//     void stages are asked for again, and a report that the collector did not take counts no more.
 
 import { act, drawArm } from "./act.js";
 import { equal, fromHex, utf8 } from "./bytes.js";
-import { parseBundle, requireOrder, requirePrivate, requireSigned } from "./bundle.js";
+import { othersOf, parseBundle, requireOrder, requirePrivate, requireSigned, requireUnspent } from "./bundle.js";
 import { encode, trajectoryFrom } from "./encode.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
 import { canonical } from "./json.js";
@@ -29,10 +32,11 @@ import { pinFrom } from "./signature.js";
 import { BrowserStore, Overtaken } from "./store.js";
 
 const LARGEST_BUNDLE = 64 * 2 ** 20;
-const LAYOUT = 1;
+const LAYOUT = 2;
 const TRIES = 8;
 const NOTHING = { report: null, envelope: null, answer: "" };
-const FIRST = { layout: LAYOUT, version: 0, seen: null, bundle: null, arm: 0, documents: {}, ...NOTHING };
+const FIRST = { layout: LAYOUT, version: 0, seen: null, bundle: null, arm: 0, documents: {}, left: [], ...NOTHING };
+const NOT_TAKEN = ["late", "full"];
 const PINNED = ["learner", "shuffler", "mixer"];
 
 /** There is no answer yet; the frozen bytes are there for the next `send`. */
@@ -43,7 +47,7 @@ export class Device {
    * A device that trusts the pinned keys: PEM texts that the person, or the page, has from elsewhere, by party.
    *
    * `name` is for studies that are open to anybody (demonstrations), `credential` for studies that know their people.
-   * `cap` and `floor` are the person's own limits. `place` names the state in the `store`.
+   * `cap` and `floor` are the person's own limits and have no default. `place` names the state in the `store`.
    */
   static async open(options) {
     const device = new Device(options);
@@ -65,7 +69,7 @@ export class Device {
   /** What is kept under this place: also what another tab has written since. */
   async recall() {
     const found = await this.store.recall(this.place);
-    require(found === null || found.layout === LAYOUT, "a kept state must be of this version", "another");
+    require(found === null || found.layout === LAYOUT, "a kept state must be of this version", "another", OTHER);
     const bundle = found?.bundle ? await parseBundle(utf8(found.bundle)) : null;
     [this.state, this.bundle, this.keys] = [found ?? FIRST, bundle, null];
   }
@@ -84,7 +88,7 @@ export class Device {
       const texts = Object.fromEntries(named.map((party) => [party, canonical(found.content.keys[party])]));
       const documents = { ...state.documents, ...texts };
       const { study, stage, digest, questions } = found;
-      const seen = { study, stage, digest, questions, head: found.head.text };
+      const seen = { study, stage, digest, questions, claim: found.claim, head: found.head.text };
       const text = new TextDecoder().decode(data);
       return { ...state, ...NOTHING, seen, documents, bundle: text, arm: drawArm(found.weights) };
     });
@@ -103,9 +107,15 @@ export class Device {
     return act(this.accepted(), this.policy, step, state);
   }
 
-  /** Whether this stage wants a report. */
+  /** Whether this stage wants a report, and this person may still send one. */
   get asks() {
-    return this.bundle !== null && this.bundle.channel !== null;
+    try {
+      this.asked();
+      return true;
+    } catch (error) {
+      if (error instanceof InvalidInput) return false;
+      throw error;
+    }
   }
 
   /** How the report of this stage ended, or nothing yet. */
@@ -169,6 +179,7 @@ export class Device {
     const bundle = this.accepted();
     require(!bundle.kill, "a study that was ended must not be answered", "a bundle that ends it");
     require(bundle.channel !== null, "a stage must ask something to be answered", "a bundle that asks nothing");
+    if (this.state.report === null && this.state.answer === "") requireUnspent(bundle, this.state.left, this);
     return bundle;
   }
 
@@ -181,10 +192,12 @@ export class Device {
     await this.change(async (state) => {
       require(state.seen?.digest === bundle.digest, "a report must be of the present stage", "another", "refresh");
       if (state.report !== null || state.answer !== "") return null;
+      requireUnspent(bundle, state.left, this);
+      const left = [...othersOf(bundle, state.left), { slot: bundle.content.slot, epsilon: channel.epsilon ?? null }];
       const body = encode(channel, trajectory);
       const sealed = channel.trust === "shuffle" ? await sealBody(channel, body, { study, stage, ...named }) : body;
       const made = report(study, stage, sealed);
-      return { ...state, report: made, envelope: await sealEnvelope(made, this.badge, { study, shuffler }) };
+      return { ...state, left, report: made, envelope: await sealEnvelope(made, this.badge, { study, shuffler }) };
     });
   }
 
@@ -205,8 +218,12 @@ export class Device {
 
   /** Keep the last word about a report and drop its bytes. */
   async end(word) {
-    const digest = this.state.seen.digest;
-    await this.change((state) => (state.seen.digest === digest ? { ...state, ...NOTHING, answer: word } : null));
+    const bundle = this.accepted();
+    await this.change((state) => {
+      if (state.seen.digest !== bundle.digest) return null;
+      const back = NOT_TAKEN.includes(word) && bundle.channel.trust !== "local";
+      return { ...state, ...NOTHING, answer: word, left: back ? othersOf(bundle, state.left) : state.left };
+    });
   }
 
   async fetchKeys() {
@@ -251,6 +268,7 @@ export class Device {
   }
 }
 
+const OTHER = "states of other versions do not tell how many reports have left: take part in another study";
 const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
 
 function pinsFrom(pins) {
@@ -274,8 +292,11 @@ const tokens = () =>
       'people are "known" or "open"',
   );
 
-function limitsOf({ name, credential, issuer, cap = Infinity, floor = 1, ...others }) {
+function limitsOf({ name, credential, issuer, cap, floor, ...others }) {
   require(Object.keys(others).length === 0, "a device must be opened with known options", Object.keys(others));
+  const missing = Object.entries({ cap, floor }).flatMap(([limit, given]) => (given === undefined ? [limit] : []));
+  const hint = "give the largest epsilon (cap) and the fewest people (floor)";
+  require(missing.length === 0, "a device must be given cap and floor", `no ${missing.join(", ")}`, hint);
   require(typeof cap === "number" && cap >= 0, "cap must be an epsilon", "another");
   require(Number.isInteger(floor) && floor >= 1, "floor must be a number of people", "another");
   return { cap, floor };

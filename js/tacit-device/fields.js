@@ -53,6 +53,11 @@ export function atMost([numerator, denominator], limit) {
   return numerator * d <= n * denominator;
 }
 
+/** The sum of fractions, exactly; not in lowest terms. */
+export function sumOf(fractions) {
+  return fractions.reduce(([n, d], [more, parts]) => [n * parts + more * d, d * parts], [0n, 1n]);
+}
+
 /** A double as the fraction it is. */
 export function fractionOf(value) {
   if (!Number.isFinite(value)) throw new InvalidInput("a fraction must be of a finite number");

@@ -18,7 +18,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.wire import Report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "vectors"))
-from device_documents import STUDY, World
+from device_documents import LOCAL, OUE, STUDY, TOTALS, World
 
 PACKAGE = Path(__file__).parents[2] / "js" / "tacit-device"
 NODE = """
@@ -35,7 +35,7 @@ NODE = """
         const text = url.endsWith("bundle") ? bundle : body === null ? keys : '{"report":"counted"}';
         return { status: body === null ? 200 : 201, retryAfter: null, content: new TextEncoder().encode(text) };
     };
-    const device = await Device.open({ shuffler: "https://shuffler.example", pins, name: "person", store, over });
+    const device = await Device.open({ shuffler: "https://shuffler.example", pins, name: "person", store, over, cap: 100, floor: 1 });
     for (bundle of bundles) {
         try {
             await device.refresh();
@@ -47,6 +47,7 @@ NODE = """
     }
     console.log(JSON.stringify(found));
 """
+UNDEFINED = "undefined"
 LIVED = {"states": ["a", "b"], "actions": ["x", "y"], "rewards": [1, 0]}
 OPEN = """async ([plain, replies]) => {
     const { Device, BrowserStore } = await import("/index.js");
@@ -72,10 +73,58 @@ OPEN = """async ([plain, replies]) => {
     };
     const sleep = async (seconds) => { waits.push(seconds); };
     const person = { name: "person", cap: 6, floor: 45, ...plain.person };
+    for (const [limit, given] of Object.entries(person)) if (given === "undefined") delete person[limit];
     const where = { shuffler: "https://shuffler.example/", pins: plain.pins, store, place: "person", over, sleep };
     const another = () => Device.open({ ...where, ...person });
     window.tacit = { device: await another(), posted, waits, another };
 }"""
+
+
+COUNTING = """
+const { Device, MemoryStore } = await import(index);
+const content = (text) => new TextEncoder().encode(text);
+const found = [];
+const store = new MemoryStore();
+let posted = 0;
+for (const [number, bundle] of given.bundles.entries()) {
+    const texts = { bundle, learner: given.learner, shuffler: given.shuffler[0] };
+    const over = async (url, { method = "GET" } = {}) => {
+        if (method === "GET") return { status: 200, retryAfter: null, content: content(texts[url.split("/").at(-1)]) };
+        posted += 1;
+        const kept = await store.recall("person"); // counted by now
+        if (kept.left.length === 0) throw new Error("sent before it was counted");
+        const reply = given.replies[number];
+        return { ...reply, content: content(reply.content) };
+    };
+    const limits = given.limits ?? { name: "person", cap: 6, floor: 1 };
+    let asks = null;
+    try {
+        const where = { shuffler: "https://shuffler.example", pins: given.pins, store, place: "person", over };
+        const device = await Device.open({ ...where, ...limits });
+        await device.refresh();
+        asks = device.asks;
+        await device.report(given.lived);
+        found.push({ answer: await device.send({ within: 30 }), asks, posted });
+    } catch (error) {
+        found.push({ answer: error.message, asks, posted });
+    }
+}
+console.log(JSON.stringify(found));
+"""
+
+
+def in_node(program, given):
+    """What a program prints that is handed JSON and the address of the package."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node on this machine")
+    package = (Path(__file__).parents[2] / "js" / "tacit-device" / "index.js").as_uri()
+    whole = f"const index = {json.dumps(package)};\nconst given = {json.dumps(given)};\n{program}"
+    done = subprocess.run(
+        [node, "--input-type=module"], input=whole, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -201,6 +250,42 @@ def test_a_key_that_is_gone_means_a_new_envelope_around_the_same_report(page, si
     assert before == after
 
 
+def local(reports):
+    """A stage under local trust in which a message costs epsilon 1, all that the claim has."""
+    claim = {**LOCAL, "unit": {"reports": reports, "per_stage": 1}}
+    return {"claim": claim, "query": TOTALS, "least": 1, "channel": {**OUE, "claim": claim}}
+
+
+@pytest.mark.parametrize(
+    ("stage", "word", "slot", "words"),
+    [
+        (local(1), "full", 1, "at most 1 times, got '1 reports that have left'"),
+        (local(1), "late", 0, "at most 1 times"),
+        (local(2), "full", 1, "must cost at most epsilon 1,"),
+        ({}, "twice", 1, "at most 1 times"),
+        ({}, "twice", 0, "counted"),
+        ({}, "full", 1, "counted"),
+        ({}, "late", 1, "counted"),
+    ],
+)
+def test_reports_are_counted_before_they_leave(world, plain, stage, word, slot, words):
+    """Refuse what a person sends, and ask again in the next stage, also after a reload; in node, in memory."""
+    first = world.bundle(**stage)
+    told = [first, world.next(first, **stage, slot=slot)]
+    replies = [problem(word, 409), COUNTED]
+    given = {**plain, "bundles": [one.decode() for one in told], "replies": replies, "lived": LIVED}
+    before, after = in_node(COUNTING, given)
+    assert before == {"answer": word, "asks": True, "posted": 1}
+    assert words in after["answer"]
+    assert (after["asks"], after["posted"]) == ((True, 2) if words == "counted" else (False, 1))
+
+
+def test_limits_have_no_default(plain):
+    """As `Device.open` says it in node."""
+    given = {**plain, "bundles": ["{}"], "replies": [], "lived": LIVED, "limits": {"name": "person", "floor": 1}}
+    assert in_node(COUNTING, given)[0]["answer"].startswith("a device must be given cap and floor, got 'no cap'; give")
+
+
 @pytest.mark.parametrize(
     ("person", "words"),
     [
@@ -208,6 +293,8 @@ def test_a_key_that_is_gone_means_a_new_envelope_around_the_same_report(page, si
         ({"credential": "secret"}, "either a credential or a name"),
         ({"seed": 1}, "known options"),
         ({"floor": 0}, "number of people"),
+        ({"cap": UNDEFINED}, "given cap and floor, got 'no cap'"),
+        ({"floor": UNDEFINED}, "given cap and floor, got 'no floor'"),
         ({"cap": 5.5}, "the cap of this device"),
         ({"floor": 46}, "the floor of this device"),
     ],

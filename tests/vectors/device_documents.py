@@ -140,6 +140,8 @@ class World:
         tampered = first.replace(b'"name":"vectors"', b'"name":"vectorz"')
         local = {"claim": LOCAL, "query": TOTALS, "least": 1}
         laplace = {**LAPLACE, "claim": LOCAL}
+        weaker = {**CLAIM, "epsilon": 7.0}
+        channel = {**CHANNEL, "claim": weaker}
         quiet = {**CHANNEL, "probability": [1, 2**30]}
         mixed = [[UNIFORM, [1, 2]], [CERTAIN, [1, 3]]]
         return {
@@ -159,6 +161,7 @@ class World:
             "forged, nothing pinned": {"bundle": tampered, "pinned": False},
             "another key": {"bundle": self.bundle(by="stranger")},
             "another study": {"before": [first], "bundle": self.next(first, study=OTHER)},
+            "the claim changed": {"before": [first], "bundle": self.next(first, claim=weaker, channel=channel)},
             "lower stage": {"before": [first], "bundle": self.bundle(stage=2)},
             "fork": {"before": [first], "bundle": self.bundle(name="fork")},
             "another chain": {"before": [first], "bundle": self.next(first, previous="22" * 32)},

@@ -75,7 +75,7 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "mixed": "release: every label by itself, in the mixer's uniform order, without its sender",
         },
         "times": "minute: when stages open and end; the count of the open stage by the minute, in steps",
-        "sizes": "constant: of a batch; messages per person are one public number, extra blocks (Lemma M6) aside",
+        "sizes": "constant: of a batch; messages per person are one number, but for Lemma M6 (overflowing blocks)",
         "orders": NOT,
         "keys": {
             "central": NOT,
@@ -98,7 +98,7 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "mixed": "sealed: labels sealed to mixer and learner, with their sender",
         },
         "times": "moment: of every request; stored are the ends of windows only",
-        "sizes": "constant: one length of envelopes per stage, extra blocks (Lemma M6) aside",
+        "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
         "orders": "arrival: of reports",
         "keys": "shuffler: opens envelopes; key of the pseudonyms",
         "addresses": "devices: of every connection; not stored",
@@ -159,7 +159,7 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
     "network": {
         "messages": "sealed: envelopes with their senders; bundles and signed keys, which are public",
         "times": "moment: of every request",
-        "sizes": "constant: one length of envelopes per stage, extra blocks (Lemma M6) aside",
+        "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
         "orders": "arrival: of requests",
         "keys": "public: keys in transit",
         "addresses": "devices: of every connection",

@@ -241,7 +241,8 @@ class RemoteDevice:
             return
         bundle = self._asked()
         plain = make()  # the core has frozen it: a crash from here on draws nothing again
-        if self.kept.answer:  # by another process
+        kept = self.kept
+        if kept.answer:  # by another process
             return
         sealed = self._sealed(bundle, plain)
         self._keep(bundle, lambda kept: kept if kept.report else replace(kept, report=sealed))

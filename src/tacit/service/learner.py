@@ -39,7 +39,7 @@ from tacit.service.sealing.keyring import Keyring
 from tacit.service.web import Drain, application, health_route, json_response, metrics_route
 from tacit.service.worker import Worker, no_edge
 from tacit.study.databases import database_at
-from tacit.study.parts import read_design
+from tacit.study.parts import channels_of, read_design
 from tacit.study.record import export_policy
 from tacit.study.sealed import require_seals
 from tacit.study.study import Study
@@ -199,7 +199,7 @@ def open_study(config: LearnerConfig) -> Study:
     if not database_at(config.directory, url).exists("study"):
         require(design is not None, "a new study must have its design", "none")
         assert design is not None  # noqa: S101 - for the types
-        require_seals(design, config.sealed)
+        require_seals(channels_of(design), config.sealed)
         return Study.new(
             config.directory,
             design,

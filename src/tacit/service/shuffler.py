@@ -41,6 +41,7 @@ from tacit.service.web import Drain, application, health_route, json_response, s
 from tacit.service.windows import Windows
 from tacit.study.collector import Collector
 from tacit.study.databases import database_at
+from tacit.study.parts import channels_of
 from tacit.study.sealed import require_seals
 from tacit.study.store import Edge, no_edge
 
@@ -89,7 +90,7 @@ def collector_of(config: ShufflerConfig, edge: Edge = no_edge) -> Collector:
     else:
         require(config.design is not None, "design must name the design of the study", "none, and no collector yet")
         design = _design(config)
-        require_seals(design, config.sealed)
+        require_seals(channels_of(design), config.sealed)
         found = Collector.new(
             config.directory,
             design,

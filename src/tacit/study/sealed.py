@@ -24,7 +24,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tacit.errors import NotSupported, require
 from tacit.study.channels.shuffle import ShuffleChannel
@@ -73,12 +73,11 @@ def require_layers(channels: Sequence[Channel], layers: int) -> int:
     return int(layers)
 
 
-def require_seals(design: Any, sealed: bool) -> None:
-    """Refuse services of shuffle trust whose shuffler would read every report with its sender."""
-    trusted = sealed or design.trust != "shuffle"
-    require(
-        trusted, "messages under shuffle trust must be sealed to the learner", "sealed = false", "set sealed = true"
-    )
+def require_seals(channels: Sequence[Channel], sealed: bool) -> None:
+    """Refuse services whose shuffler would read every report with its sender although messages can be sealed."""
+    read = not sealed and any(isinstance(channel, ShuffleChannel) for channel in channels)
+    hint = "set sealed = true"
+    require(not read, "messages under shuffle trust must be sealed to the learner", "sealed = false", hint)
 
 
 def message_size(channel: Channel, layers: int) -> int:
