@@ -28,7 +28,7 @@ LARGE = CountShape(horizon=50, num_states=20, num_actions=2, staged=True)
 
 def run() -> list[Row]:
     """Every row of the table."""
-    request("central", "gaussian-tree", SMALL, ORDINARY, 1)  # modules load, transforms are planned
+    request("central", "factorization", SMALL, ORDINARY, 1)  # modules load, transforms are planned
     rows = [row("shuffle, hopeless: refused", 1.0, "shuffle", None, SMALL, (1e-5, 1e-12), 1000)]
     for trust, mechanisms in MECHANISMS.items():
         for mechanism in mechanisms:

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from papers.square_root import SquareRootFactorization
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.mechanisms.continual.factorization import SquareRootFactorization
 from tacit.privatizers.request import PrivacyRequest, gradient_request
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.privatizers.statistics import count_families

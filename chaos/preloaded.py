@@ -20,6 +20,7 @@ import tacit.service.mixer  # noqa: E402
 import tacit.service.running  # noqa: E402
 import tacit.service.shuffler  # noqa: E402
 import tacit.service.shuffler_internal  # noqa: E402
+import tacit.service.web  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
 from tacit.service.database.leases import Lease  # noqa: E402
@@ -123,6 +124,7 @@ def serve_party(
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     tacit.service.loop.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[misc]
+    tacit.service.web.STILL_SECONDS = 0.0  # a harness waits for what it has done, and cannot wait for a minute
     Trap(Path(trap)).install()
     watch_releases(Path(views))
     if mutant:

@@ -58,7 +58,6 @@ WITH_OPTION: Final[Mapping[str, Changes]] = {"bucb:pooled=tested": ("0.7.0: pool
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
     "kary-tree": (),
-    "gaussian-tree": (),
     "laplace-tree": (),
     "batched": (),
     "batched-factorization": (),

@@ -69,10 +69,10 @@ credentials and bearer secrets are protected by TLS or a private network only.""
 
 TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
 that makes up all reports of a stage but one leaves that person with the noise of one device, and everybody sees
-policies, which follow from the sums. A shuffler that deviates can do that always: it puts messages of its own in the
-place of people's, under the tokens that they came with; no message is bound to a token, and a mixer does not notice. So
-a mixer protects against shuffler and learner that compare what they have seen of an honest stage, and against no more.
-The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
+policies, which follow from the sums. The shuffler can do that always: it can put messages of its own in the place of
+people's, under the tokens that they came with, since no message is bound to a token; a mixer does not notice. So a
+mixer protects against shuffler and learner that compare what they have seen of an honest stage, not against a shuffler
+that deviates. The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
 
 REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
 tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
@@ -128,23 +128,25 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "the coalitions listed above: choose different operators, a mixer, or local trust",
         ),
         (
-            "shuffler and learner that compare what they saw of a mixed stage",
+            "shuffler and learner that compare what they have seen of a stage",
             "the mixer permutes once more under its own key",
             "tests/service/test_service_mixer.py::test_a_mixed_stage_is_taken_as_an_unsealed_one_would_be",
             "all three together",
         ),
         (
-            "shuffler and learner that make up all reports but one of a mixed stage",
-            "the mixer wants a valid token of the stage for each report",
+            "shuffler and learner that make up all reports but one, against a mixer",
+            "the mixer wants a valid token of the stage for each",
             "tests/service/test_service_mixer.py::test_made_up_reports_are_refused_by_a_mixer_that_verifies_tokens",
-            "the issuer with both; without tokens the two are enough",
+            "without tokens the two are enough",
         ),
         (
-            "shuffler and learner that replace reports of real people, or show one device other keys, in a mixed stage",
+            "a shuffler that replaces reports of real people, or shows one device other keys with the learner's help",
             "-",
-            "tests/service/test_service_mixer.py::"
-            "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out",
-            "the two are enough: no message is bound to its token",
+            (
+                "tests/service/test_service_mixer.py::"
+                "test_a_shuffler_that_replaces_the_reports_of_real_people_is_not_found_out"
+            ),
+            "not detected, with or without a mixer: no message is bound to its token",
         ),
         (
             "keys of learner or mixer that change while a stage is open",
@@ -154,8 +156,10 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "learner or shuffler that asks one person again and again",
-            "the device counts what left, before it leaves; refused messages count under local trust; nothing beyond "
-            "the claim's unit and the person's cap",
+            (
+                "the device counts what left, before it leaves; refused messages count under local trust; "
+                "nothing beyond the claim's unit and the person's cap"
+            ),
             "tests/study/test_study_device_budget.py::test_no_more_messages_leave_than_the_unit_has",
             "over one study: another study is another budget",
         ),
@@ -307,7 +311,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "restored backup of a device",
             "an older state file is refused; an issuer refuses the second token of a stage",
             "tests/study/test_study_device_budget.py::test_an_older_copy_of_the_state_is_refused",
-            "a copy of the whole directory without an issuer, or one made between token and report; a browser that forgets",
+            "a copy of the whole directory without an issuer, or made between token and report; a browser that forgets",
         ),
         (
             "crash of the issuer",

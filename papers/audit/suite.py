@@ -37,7 +37,7 @@ LEARNERS: Final[tuple[tuple[str, Trust, str | None], ...]] = (
     ("ucbvi", "local", "oue"),
     ("ucbvi", "shuffle", None),
     ("psrl", "central", "kary-tree"),
-    ("dp-ucbvi", "central", "gaussian-tree"),
+    ("dp-ucbvi", "central", None),
     ("private-ucb-vi", "central", "laplace-tree"),
     ("private-ucb-po", "central", "batched"),
     ("pucb", "central", "laplace-tree"),

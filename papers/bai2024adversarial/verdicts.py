@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from papers.square_root import SquareRootFactorization
 from papers.verdict import (
     DELTA,
     EPSILON,
@@ -24,7 +25,6 @@ from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.mechanisms.continual.counter import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.continual.factorization import SquareRootFactorization
 from tacit.mechanisms.continual.kary_tree import KaryTree, best_arity
 from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
 from tacit.mechanisms.noise.gaussian import Gaussian

@@ -147,8 +147,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     'ucbvi'
     >>> nearest("riverswin", ["riverswim", "random-mdp"]), nearest("x", ["riverswim"])
     ('riverswim', None)
-    >>> nearest("gausian", ["kary-tree", "gaussian-tree"]), nearest("titration", ["cases/titration", "frontier"])
-    ('gaussian-tree', 'cases/titration')
+    >>> nearest("laplce", ["kary-tree", "laplace-tree"]), nearest("titration", ["cases/titration", "frontier"])
+    ('laplace-tree', 'cases/titration')
     """
     given, names = name.lower().strip(), sorted(known)
     begun = [other for other in names if given and other.lower().startswith(given)]
@@ -169,7 +169,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _ends(name: str) -> tuple[str, str]:
-    """The first and the last part of a name like gaussian-tree, cases/titration or gymnasium:Blackjack-v1."""
+    """The first and the last part of a name like laplace-tree, cases/titration or gymnasium:Blackjack-v1."""
     first, last = re.split("[-/:]", name)[0], re.split("[/:]", name)[-1]
     return first, last if last != name else name.rpartition("-")[2]
 

@@ -35,7 +35,8 @@ NODE = """
         const text = url.endsWith("bundle") ? bundle : body === null ? keys : '{"report":"counted"}';
         return { status: body === null ? 200 : 201, retryAfter: null, content: new TextEncoder().encode(text) };
     };
-    const device = await Device.open({ shuffler: "https://shuffler.example", pins, name: "person", store, over, cap: 100, floor: 1 });
+    const person = { name: "person", cap: 100, floor: 1 };
+    const device = await Device.open({ shuffler: "https://shuffler.example", pins, ...person, store, over });
     for (bundle of bundles) {
         try {
             await device.refresh();
@@ -270,6 +271,7 @@ def local(reports):
 )
 def test_reports_are_counted_before_they_leave(world, plain, stage, word, slot, words):
     """Refuse what a person sends, and ask again in the next stage, also after a reload; in node, in memory."""
+    stage = stage or {"keys": json.loads(plain["bundle"])["keys"]}  # under shuffle trust
     first = world.bundle(**stage)
     told = [first, world.next(first, **stage, slot=slot)]
     replies = [problem(word, 409), COUNTED]

@@ -18,7 +18,7 @@ from tacit.checks.exposure import admitted, exposure, noise_map, own_covariance,
 from tacit.errors import TacitError, UnknownName
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.kary_tree import KaryTree
-from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.privatizers.none import Unprotected
 from tacit.privatizers.request import PrivacyRequest
 from tacit.privatizers.shuffle.protocol import Shuffle
@@ -35,7 +35,7 @@ def configured(trust: str, mechanism: str | None = None, **changes: Any) -> Any:
         "episodes": 20 if trust == "shuffle" else 16,
         "epsilon": 1.0,
         "delta": 1e-5
-        if mechanism in ("gaussian", "gaussian-tree", "factorization", "bounded", "binomial", "mirrored-binomial")
+        if mechanism in ("gaussian", "factorization", "bounded", "binomial", "mirrored-binomial")
         else 0.0,
         "calibration": None,
         "mechanism": mechanism,
@@ -65,7 +65,6 @@ CORRECT: list[tuple[str, str, dict[str, Any]]] = [
     ("central", "factorization", {"shape": POOLED}),
     ("central", "kary-tree", {}),
     ("central", "kary-tree", {"shape": ONE_STEP}),
-    ("central", "gaussian-tree", {"shape": POOLED}),
     ("central", "laplace-tree", {}),
     ("central", "laplace-tree", {"shape": POOLED, "calibration": "paper"}),
     ("central", "batched", {"episodes": 32}),
@@ -214,7 +213,6 @@ def test_counters_give_away_exactly_what_they_state(steps: int) -> None:
     families = configured("local", "laplace").families()
     for counter in (
         LaplaceTree.calibrate(families, 1.0, 0.0, steps),
-        GaussianTree.calibrate(families, 1.0, 1e-6, steps),
         KaryTree.calibrate(families, 1.0, 0.0, steps),
         BufferedToeplitz.calibrate(families, 1.0, 1e-6, steps - 1),
     ):

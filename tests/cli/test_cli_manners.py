@@ -376,7 +376,7 @@ PRIVATE = ["--trust", "central", "--epsilon", "1", "--delta", "1e-6"]
         ([*RUN, "--epislon", "1"], "No such option: --epislon. Did you mean '--epsilon'?"),
         ([*RUN, "--seed", "1"], "No such option: --seed. Did you mean '--seeds'?"),
         (["--json"], "No such option: --json"),
-        ([*RUN, *PRIVATE, "--mechanism", "gausian"], "did you mean 'gaussian-tree'?"),
+        ([*RUN, *PRIVATE, "--mechanism", "laplce"], "did you mean 'laplace-tree'?"),
         ([*RUN, "--trust", "centrl"], "did you mean 'central'?"),
         (["run", "--environment", "Blackjack-v1", "--episodes", "9"], "did you mean 'gymnasium:Blackjack-v1'?"),
         (["run", "--environment", "MountainCar-v0,horizon=3", "--episodes", "9"],

@@ -32,7 +32,7 @@ LOCAL_PURE: Row = {"trust": "local", "epsilon": 2.0, "delta": 0.0}
 PAPER: Row = {"calibration": "paper"}
 THEORY: Row = {"constants": "theory"}
 
-CENTRAL_MECHANISMS = ("factorization", "kary-tree", "gaussian-tree", "laplace-tree", "batched", "batched-factorization")
+CENTRAL_MECHANISMS = ("factorization", "kary-tree", "laplace-tree", "batched", "batched-factorization")
 LOCAL_MECHANISMS = ("subset", "oue", "laplace", "gaussian", "rr", "bounded")
 PRINTED_LOCAL = ("laplace", "gaussian", "rr", "bounded")
 ADVERSARIES = ("drift", "iid", "sinusoidal", "switching:segments=4", "turning", "worst-of-two")

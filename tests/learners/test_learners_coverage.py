@@ -26,7 +26,7 @@ KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}
 WORLDS = (small_mdp(1, states=2, actions=2, horizon=2), small_mdp(3, states=3, actions=2, horizon=3))
 TRUSTS = {
     "none": {"episodes": 6000, "epsilon": None, "delta": None, "mechanism": None},
-    "central": {"episodes": 600_000, "epsilon": 1.0, "delta": 1e-6, "mechanism": "gaussian-tree"},
+    "central": {"episodes": 600_000, "epsilon": 1.0, "delta": 1e-6, "mechanism": "factorization"},
     "local": {"episodes": 6_000_000, "epsilon": 2.0, "delta": 0.0, "mechanism": "laplace"},
 }
 RUNS, RELEASES, FAILURE_PROB = 100, 6, 0.05

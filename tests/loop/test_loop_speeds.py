@@ -210,7 +210,6 @@ def test_who_has_no_fused_form_is_driven_from_python_at_both_speeds():
     [
         ("central", "factorization"),
         ("local", "oue"),
-        pytest.param("central", "gaussian-tree", marks=pytest.mark.slow),
     ],
 )
 def test_one_step_episodes_run_under_every_trust_model(trust, mechanism):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import linalg, optimize
 from slow_counters import factorization_lower_bound, optimise_rates
 
+from papers.square_root import SquareRootFactorization, square_root_norm
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
@@ -30,9 +31,7 @@ from tacit.mechanisms.continual.buffered_rates import (
 from tacit.mechanisms.continual.counter import add, allocate_gaussian, begin, gaussian_shares, sample_path
 from tacit.mechanisms.continual.factorization import (
     BufferedToeplitz,
-    SquareRootFactorization,
     square_root_coefficients,
-    square_root_norm,
 )
 from tacit.randomness import SecureNoise, SimulationNoise
 

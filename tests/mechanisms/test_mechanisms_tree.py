@@ -23,7 +23,6 @@ from tacit.mechanisms.continual import tree as tree_stream
 from tacit.mechanisms.continual.counter import add, allocate_laplace, begin, nearest_whole, sample_path
 from tacit.mechanisms.continual.kary_tree import KaryTree
 from tacit.mechanisms.continual.tree import (
-    GaussianTree,
     LaplaceTree,
     tree_levels,
 )
@@ -118,11 +117,10 @@ def test_laplace_tree_g4_the_stream_is_the_matrix_b_exactly(last: int) -> None:
         LaplaceTree(steps=8, release_final=False, scale=3.0),
         LaplaceTree(steps=8, release_final=False, scale=3.0, discrete=True),
         LaplaceTree(steps=8, release_final=False, scale=3.0, padded=True),
-        GaussianTree(steps=8, release_final=False, sigma=3.0),
     ],
-    ids=["laplace", "discrete", "padded", "gaussian"],
+    ids=["laplace", "discrete", "padded"],
 )
-def test_laplace_tree_g2_error_and_covariance_of_the_stream(tree: LaplaceTree | GaussianTree) -> None:
+def test_laplace_tree_g2_error_and_covariance_of_the_stream(tree: LaplaceTree) -> None:
     """False alarms below 1e-5 (largest of 28 z-scores under 5.5); a scale 25% off, or redrawn noise, is rejected."""
     B, _, _ = binary_tree_matrices(7)
     expected = B @ B.T * (tree.variance_at(1) / tree.terms_at(1))
@@ -220,22 +218,6 @@ def test_the_binary_tree_at_20000() -> None:
     assert LaplaceTree.calibrate([ONE], 1.0, 0.0, 20_000).max_std == pytest.approx(79.4, abs=0.05)
 
 
-def test_gaussian_tree_g1_exposure() -> None:
-    tree = GaussianTree.calibrate([P], 1.0, 1e-6, 10_000)
-    assert 1.0 - 1e-5 < epsilon_of(tree.events(P), 1e-6) <= 1.0
-    assert tree.sigma == pytest.approx(math.sqrt(14 * 12) / 0.23670, rel=1e-4)
-
-
-def test_gaussian_tree_g2_error() -> None:
-    tree = GaussianTree(steps=100, release_final=False, sigma=2.0)
-    assert [tree.std_at(k) for k in (1, 64, 63)] == pytest.approx([2.0, 2.0, 2.0 * math.sqrt(6)])
-
-
-def test_gaussian_tree_g3_radius() -> None:
-    tree = GaussianTree(steps=100, release_final=False, sigma=2.0)
-    assert tree.radius(math.erfc(3 / math.sqrt(2)), terms=4) == pytest.approx(3 * 2 * tree.max_std)
-
-
 def test_state_in_state_out_and_the_budget_ends() -> None:
     tree = LaplaceTree(steps=4, release_final=False, scale=1.0)
     start = begin(tree, 2)
@@ -262,10 +244,7 @@ def test_deployment_takes_integers_from_the_operating_system_only() -> None:
     assert state.stream.noise.any()
     with pytest.raises(TypeError, match="Generator"):
         add(tree, state, np.ones(50), np.random.default_rng(1))  # type: ignore[arg-type]
-    for floating in (
-        LaplaceTree(steps=9, release_final=False, scale=5.0),
-        GaussianTree(steps=9, release_final=False, sigma=1.0),
-    ):
+    for floating in (LaplaceTree(steps=9, release_final=False, scale=5.0),):
         with pytest.raises(NotSupported, match="discrete=True"):
             add(floating, begin(floating, 1), np.ones(1), SecureNoise())
     with pytest.raises(InvalidInput, match="whole shifts"):
@@ -325,7 +304,6 @@ def test_interpreted_and_compiled_streams_agree_to_the_bit(
 ) -> None:
     trees = [
         LaplaceTree(steps=70, release_final=True, scale=7.3, padded=padded, discrete=discrete),
-        GaussianTree(steps=70, release_final=True, sigma=7.3),
     ]
     compiled = [sample_path(tree, 5, seeded(4)) for tree in trees]
     monkeypatch.setattr(laplace, "laplace_draw", laplace.laplace_draw.py_func)

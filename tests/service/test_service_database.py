@@ -211,7 +211,8 @@ def test_eight_processes_ask_for_one_release(world):
         directory = collector.directory
     else:
         directory = collector.store.path.parent
-        (directory / "people.key").write_bytes((collector.directory / "people.key").read_bytes())
+        for name in ("people.key", "last-head"):
+            (directory / name).write_bytes((collector.directory / name).read_bytes())
     found = script("study_race.py", directory, *url)
     assert found["codes"] == [0] * 8
     assert len(found["views"]) == 8
@@ -308,6 +309,7 @@ def test_postgres_empties_no_table_at_once(postgres, tmp_path):
 
 def test_cut_off_records_are_found_out(world):
     collector = world.opened()
+    first = (collector.directory / "last-head").read_bytes()
     add(collector, range(4))
     collector.close()
     collector.release(NOWHERE)
@@ -315,6 +317,9 @@ def test_cut_off_records_are_found_out(world):
     with collector.store.step("thief") as connection:
         connection.execute(trigger)
         connection.execute("DELETE FROM records WHERE number = (SELECT max(number) FROM records)")
+    with pytest.raises(InvalidInput, match="older copy"):
+        collector.verify()
+    (collector.directory / "last-head").write_bytes(first)  # whoever edits both is found out by the count
     with pytest.raises(InvalidInput, match="complete"):
         collector.verify()
 

@@ -20,8 +20,8 @@ from tacit.service.sealing.envelope import open_envelope
 from tacit.service.sealing.hpke import inner_info, mixer_info
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.sending import FINAL, Backoff, understood
-from tacit.study.device_state import STATE
 from tacit.study.bundle import Bundle
+from tacit.study.device_state import STATE
 from tacit.study.wire import Report
 
 TRUSTS = ("central", "shuffle", "local")

@@ -200,12 +200,22 @@ def test_a_head_of_another_ledger_is_refused_before_anything_is_drawn(tmp_path):
         for label in range(6):
             await talk.send(label)
         await talk.made.windows.once()
-        assert slug(await talk.release(head=Head(number=3, digest=bytes(range(32))).text)) == "refused"
         assert slug(await talk.release(head="no head")) == "refused"
-        assert await talk.state() == "closed"
-        assert (await talk.release()).status_code == 200
+        assert (await talk.devices.get("/healthz")).status_code == 200
+        reply = await talk.release(head=Head(number=3, digest=bytes(range(32))).text)
+        assert slug(reply) == "refused"
+        assert "put the newest copy back" in reply.json()["detail"]
+        await stopped(talk)
 
-    play(Place(tmp_path), scene)
+    async def stopped(talk):
+        assert await talk.state() == "closed"
+        assert slug(await talk.release()) == "refused"
+        assert (await talk.devices.get("/healthz")).status_code == 503
+        assert slug(await talk.send(6)) == "unavailable"
+
+    place = Place(tmp_path)
+    play(place, scene)
+    play(place, stopped)  # after a restart, too
 
 
 def test_the_last_bundle_is_relayed_and_ends_the_study(tmp_path):

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from central_tools import SHAPE, SMALL, bodies_of, central_claim, one, people, require_law, simulated
 
+from papers.square_root import SquareRootFactorization
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, UnknownName, Unsupportable
-from tacit.mechanisms.continual.factorization import SquareRootFactorization, square_root_coefficients
+from tacit.mechanisms.continual.factorization import square_root_coefficients
 from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.privatizers.statistics import add_trajectory, count_families
 from tacit.protocol import TOTALS, Totals

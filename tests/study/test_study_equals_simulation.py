@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def studied(design, seed: int, world, place: Path, declared) -> list[bytes]:
                 for states, actions, rewards in zip(drawn.states, drawn.actions, drawn.rewards, strict=True):
                     device = Device(**REHEARSAL, noise=noise)
                     device.accept(data)
-                    device.kept["arm"] = arm  # its lot; here everybody comes in the order of the simulation
+                    device.kept = replace(device.kept, arm=arm)  # its lot: in the order of the simulation
                     reports.append((device.report(Episode(states, actions, rewards)), f"person {person}"))
                     person += 1
             assert set(collector.add_many(reports)) == {"counted"}

@@ -28,9 +28,9 @@ from tacit.checks.streams import stream_score
 from tacit.errors import NotSupported, UnknownName, require, require_count
 from tacit.mechanisms.continual.accumulated import AccumulatedNoise
 from tacit.mechanisms.continual.counter import sample_path
-from tacit.mechanisms.continual.factorization import BufferedToeplitz, SquareRootFactorization
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.kary_tree import KaryTree
-from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.mechanisms.noise.binomial import Binomial
 from tacit.mechanisms.noise.bounded import Bounded
 from tacit.mechanisms.noise.gaussian import Gaussian
@@ -64,10 +64,8 @@ ONE_RELEASE: Final[Mapping[str, Callable[[Families, float, float], Any]]] = {
 
 CONTINUAL: Final[Mapping[str, type[Any]]] = {
     "laplace-tree": LaplaceTree,
-    "gaussian-tree": GaussianTree,
     "kary-tree": KaryTree,
     "factorization": BufferedToeplitz,
-    "square-root": SquareRootFactorization,
     "accumulated": AccumulatedNoise,
 }
 """Counters that publish after every user but the last."""
@@ -172,25 +170,10 @@ def _scores(mechanism: Any, shift: Floats, trials: int, noise: SimulationNoise, 
         values = mechanism.sample(size, noise) + (shift if second else 0.0)
         return np.asarray(mechanism.log_ratio(values, shift).sum(axis=1))
     steps = mechanism.releases
-    draw = mechanism.sample_path if hasattr(mechanism, "sample_path") else None
-    path = sample_path(mechanism, trials * len(shift), noise) if draw is None else draw(trials * len(shift), noise)
+    path = sample_path(mechanism, trials * len(shift), noise)
     path = np.moveaxis(path.reshape(steps, *size), 0, 1)  # [trials, steps, counters]
     moved = np.broadcast_to(shift, (steps, len(shift)))  # the first user is in every prefix
-    if draw is None:
-        return stream_score(mechanism, steps)(path + (moved if second else 0.0), moved)
-    # Without a kernel, the covariance is that of the square-root coefficients: V = C z, one draw per step.
-    rows = _toeplitz(mechanism, steps)
-    recovered = np.einsum("jk,nkc->njc", np.linalg.inv(rows), path + (moved if second else 0.0), optimize=True)
-    return np.asarray(
-        Gaussian(sigma=mechanism.sigma).log_ratio(recovered, np.linalg.inv(rows) @ moved).sum(axis=(1, 2))
-    )
-
-
-def _toeplitz(mechanism: SquareRootFactorization, steps: int) -> Floats:
-    from tacit.mechanisms.continual.factorization import square_root_coefficients
-
-    c = square_root_coefficients(steps)
-    return np.array([[c[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
+    return stream_score(mechanism, steps)(path + (moved if second else 0.0), moved)
 
 
 def _enumerated(mechanism: Any, family: Family, delta: float) -> float | None:

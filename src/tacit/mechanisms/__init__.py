@@ -7,9 +7,9 @@ integer samplers on the operating system's randomness, for deployments. `table`:
 from __future__ import annotations
 
 from tacit.mechanisms.continual.counter import ContinualCounter
-from tacit.mechanisms.continual.factorization import BufferedToeplitz, SquareRootFactorization
+from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.kary_tree import KaryTree
-from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.mechanisms.noise.additive import Additive
 from tacit.mechanisms.noise.binomial import Binomial
 from tacit.mechanisms.noise.bounded import Bounded
@@ -27,14 +27,12 @@ __all__ = [
     "BufferedToeplitz",
     "ContinualCounter",
     "Gaussian",
-    "GaussianTree",
     "KaryTree",
     "Laplace",
     "LaplaceTree",
     "Mechanism",
     "RandomizedResponse",
     "Randomizer",
-    "SquareRootFactorization",
     "SubsetSelection",
     "UnaryEncoding",
 ]

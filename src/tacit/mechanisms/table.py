@@ -15,7 +15,7 @@ from tacit.mechanisms.continual.accumulated import AccumulatedNoise
 from tacit.mechanisms.continual.counter import ContinualCounter
 from tacit.mechanisms.continual.factorization import BufferedToeplitz
 from tacit.mechanisms.continual.kary_tree import KaryTree
-from tacit.mechanisms.continual.tree import GaussianTree, LaplaceTree
+from tacit.mechanisms.continual.tree import LaplaceTree
 from tacit.mechanisms.noise.binomial import Binomial
 from tacit.mechanisms.noise.bounded import Bounded
 from tacit.mechanisms.noise.gaussian import Gaussian
@@ -82,7 +82,6 @@ class Row:
 MECHANISMS: Final[Mapping[str, Row]] = {
     "factorization": Row(trust="central", kind=BufferedToeplitz),
     "kary-tree": Row(trust="central", kind=KaryTree),
-    "gaussian-tree": Row(trust="central", kind=GaussianTree),
     "laplace-tree": Row(trust="central", kind=LaplaceTree, printed=True),
     "batched": Row(trust="central", kind=AccumulatedNoise, growth=1.5),
     "batched-factorization": Row(trust="central", kind=BufferedToeplitz, growth=1.05),

@@ -1,7 +1,7 @@
 """The one table of privatizers: who answers which query under which trust model.
 
     trust     mechanisms (the default of `tight` first)               calibration `paper`: three families, and
-    central   factorization, kary-tree, gaussian-tree, laplace-tree   laplace-tree of scale 3H⌈log₂K⌉/ε
+    central   factorization, kary-tree, laplace-tree                  laplace-tree of scale 3H⌈log₂K⌉/ε
               batched, batched-factorization
     shuffle   binomial, mirrored-binomial (both: the less noisy)      τ = 96 ln(2/β)/ε'² noise bits
     local     subset, oue, laplace, gaussian, rr, bounded             as printed in [garcelon2021local]

@@ -241,8 +241,7 @@ class RemoteDevice:
             return
         bundle = self._asked()
         plain = make()  # the core has frozen it: a crash from here on draws nothing again
-        kept = self.kept
-        if kept.answer:  # by another process
+        if not plain:  # another process has an answer
             return
         sealed = self._sealed(bundle, plain)
         self._keep(bundle, lambda kept: kept if kept.report else replace(kept, report=sealed))

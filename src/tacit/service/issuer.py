@@ -21,18 +21,18 @@ from typing import Annotated, Any, Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidInput, require
 from tacit.service.config import IssuerConfig, database_url
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
+from tacit.service.openapi import JSON, Offer
 from tacit.service.problems import Refused
 from tacit.service.running import Listener, Party
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.service.tokens.issuing import Denied, Issuer
 from tacit.service.tokens.keys import LAST_STAGE
-from tacit.service.web import Drain, application, health_route, json_response, metrics_route, said
+from tacit.service.web import Drain, Still, application, health_route, json_response, metrics_route, said
 from tacit.study.parts import read_design
 
 __all__ = ["IssuerService", "party"]
@@ -67,16 +67,17 @@ class IssuerService:
         self.tokens = self.meters.counter("tokens", "Blind signatures by outcome.", "outcome")
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="issuer")
         self.waiting = 0
+        self.still: Still[dict[str, Any]] = Still()
         front: dict[str, Any] = {"limits": config.limits, "log": self.log, "drain": self.drain, "meters": self.meters}
-        keys = Route("/v1/keys", self.get_keys, methods=["GET"])
+        keys, stage = Offer("GET", "/v1/keys", self.get_keys), "/v1/stages/{stage:number}"
         self.public = application(
-            [keys, Route("/v1/tokens", self.post_tokens, methods=["POST"]), health_route(self.drain)], **front
+            [keys, Offer("POST", "/v1/tokens", self.post_tokens, takes=JSON), health_route(self.drain)], **front
         )
         stages = [
-            Route("/v1/stages/{stage:int}", self.put_stage, methods=["PUT"]),
-            Route("/v1/stages/{stage:int}", self.delete_stage, methods=["DELETE"]),
+            Offer("PUT", stage, self.put_stage, answers=(200, 201)),
+            Offer("DELETE", stage, self.delete_stage),
         ]
-        seen = [Route("/v1/status", self.get_status, methods=["GET"]), metrics_route(self.meters)]
+        seen = [Offer("GET", "/v1/status", self.get_status), metrics_route(self.meters)]
         self.internal = application(
             [keys, *stages, *seen, health_route(self.drain)], **front, bearer=config.bearer.read()
         )
@@ -127,14 +128,15 @@ class IssuerService:
     async def delete_stage(self, request: Request) -> Response:
         """End a stage; the same again changes nothing."""
         stage = request.path_params["stage"]
-        require(stage <= LAST_STAGE, f"a stage must be at most {LAST_STAGE}", "a larger number")
         await self._called(self.issuer.end_stage, stage)
         self.log.event("stage ended", stage=stage)
         return json_response({"stage": stage})
 
     async def get_status(self, request: Request) -> Response:
-        """Numbers only."""
-        return json_response(await self._called(self.issuer.status))
+        """Numbers only; counts of tokens stand still for a minute."""
+        found = await self._called(self.issuer.status)
+        stages = [(row["stage"], row["open"]) for row in found["stages"]]
+        return json_response(self.still(stages, lambda: found))
 
     async def close(self) -> None:
         """End when what was asked is answered."""

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.service.batches.opening import OpenedBatch
@@ -31,6 +30,7 @@ from tacit.service.logs import Log
 from tacit.service.loop import Loop
 from tacit.service.metrics import Meters
 from tacit.service.mixed import MixerLink
+from tacit.service.openapi import Offer
 from tacit.service.opening import BatchOpener
 from tacit.service.peers import Peer
 from tacit.service.problems import Refused
@@ -94,13 +94,13 @@ class LearnerService:
             if peer is not None:
                 peer.close()
 
-    def _routes(self) -> list[Route]:
+    def _routes(self) -> list[Offer]:
         return [
-            Route("/v1/status", self.get_status, methods=["GET"]),
-            Route("/v1/policy", self.get_policy, methods=["GET"]),
-            Route("/v1/inspected", self.post_inspected, methods=["POST"]),
-            Route("/v1/void", self.post_void, methods=["POST"]),
-            Route("/v1/kill", self.post_kill, methods=["POST"]),
+            Offer("GET", "/v1/status", self.get_status),
+            Offer("GET", "/v1/policy", self.get_policy),
+            Offer("POST", "/v1/inspected", self.post_inspected),
+            Offer("POST", "/v1/void", self.post_void, takes="text/plain"),
+            Offer("POST", "/v1/kill", self.post_kill, takes="text/plain"),
         ]
 
     async def get_status(self, request: Request) -> Response:

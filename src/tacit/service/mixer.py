@@ -18,13 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
 
 import httpx
 import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.storage import read_json
@@ -32,7 +30,7 @@ from tacit.service.config import MixerConfig
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.mixing import PART, Mixed, Mixer
-from tacit.service.problems import Refused
+from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.running import Listener, Party
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.web import Drain, application, health_route, metrics_route
@@ -40,8 +38,6 @@ from tacit.study.parts import read_design
 from tacit.study.permuted import pieces_of
 
 __all__ = ["Jobs", "mixed_by", "mixer_routes", "party"]
-
-JSON: Final = "application/json"
 
 
 class Jobs:
@@ -83,32 +79,36 @@ class Jobs:
                 del self._running[stage]
 
 
-def mixer_routes(mixer: Mixer, jobs: Jobs) -> list[Route]:
+def mixer_routes(mixer: Mixer, jobs: Jobs) -> list[Offer]:
     """The mixer's own routes."""
 
     async def keys(request: Request) -> Response:
+        """The mixer's signed keys."""
         data = await asyncio.to_thread(mixer.ring.document, mixer.key)
         return Response(data, media_type=JSON, headers={"cache-control": "no-store"})
 
     async def part(request: Request) -> Response:
-        stage, number, name = _number(request, "stage"), _number(request, "part"), request.path_params["file"]
+        """Take a part of a file of the shuffler's in."""
+        stage, number, name = (request.path_params[key] for key in ("stage", "part", "file"))
         await asyncio.to_thread(mixer.part, stage, number, await request.body(), name)
         return Response(status_code=204)
 
     async def mix(request: Request) -> Response:
-        stage, release = _number(request, "stage"), await request.body()
+        """The mixed document, or 202 while a thread works on it; the body is the shuffler's release."""
+        stage, release = request.path_params["stage"], await request.body()
         found = await asyncio.to_thread(jobs.ask, stage, release)
         return Response(found, media_type=JSON) if found else Response(b'{"state":"mixing"}', 202, media_type=JSON)
 
     async def batch(request: Request) -> Response:
-        path = await asyncio.to_thread(mixer.batch, _number(request, "stage"))
+        """The mixed file."""
+        path = await asyncio.to_thread(mixer.batch, request.path_params["stage"])
         return FileResponse(path, media_type="application/octet-stream", headers={"cache-control": "no-store"})
 
     return [
-        Route("/v1/keys", keys, methods=["GET"]),
-        Route("/v1/stages/{stage}/{file}/{part}", part, methods=["PUT"]),
-        Route("/v1/stages/{stage}/mix", mix, methods=["POST"]),
-        Route("/v1/stages/{stage}/batch", batch, methods=["GET"]),
+        Offer("GET", "/v1/keys", keys),
+        Offer("PUT", "/v1/stages/{stage:number}/{file}/{part:number}", part, takes=BYTES, gives=None, answers=(204,)),
+        Offer("POST", "/v1/stages/{stage:number}/mix", mix, takes=BYTES, answers=(200, 202)),
+        Offer("GET", "/v1/stages/{stage:number}/batch", batch, gives=BYTES, answers=(200, 206)),
     ]
 
 
@@ -181,10 +181,3 @@ def _good(answer: httpx.Response) -> httpx.Response:
     if not answer.is_success:
         raise InvalidInput(f"a mixer must answer, got status {answer.status_code}; see its log")
     return answer
-
-
-def _number(request: Request, name: str) -> int:
-    text: Any = request.path_params[name]
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        raise Refused("not-found")
-    return int(text)

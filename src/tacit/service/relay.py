@@ -154,6 +154,7 @@ class Relay:
     def put_last(self, data: bytes) -> bool:
         """Take in a bundle that asks nothing: devices follow it and report no more; whether it is a new one."""
         asked = self._believed(data)
+        self.collector.seen(asked.head)
         with self._lock:
             path = self.collector.directory / LAST
             if path.exists() and path.read_bytes() == data:

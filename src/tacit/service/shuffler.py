@@ -22,7 +22,6 @@ from typing import Any, Final
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tacit.errors import require
@@ -30,6 +29,7 @@ from tacit.service.config import ShufflerConfig, database_url
 from tacit.service.intake import Writer
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
+from tacit.service.openapi import BYTES, Offer
 from tacit.service.problems import ANSWERS, Refused
 from tacit.service.relay import Kept, Relay, ring_of
 from tacit.service.running import Listener, Party
@@ -67,6 +67,10 @@ class Shuffler:
     meters: Meters
     log: Log
     drain: Drain
+
+    def healthy(self) -> bool:
+        """Whether reports are taken in: the writer runs, and the collector has not stopped for good."""
+        return not (self.writer.broken or self.collector.stopped)
 
     async def begin(self) -> None:
         """Start the writer and the timer."""
@@ -185,21 +189,24 @@ def public_app(made: Shuffler) -> ASGIApp:
     take = _taking(made)
 
     async def bundle(request: Request) -> Response:
+        """The bundle of the stage, the same bytes for everybody."""
         return _handed(request, made.relay.bundle)
 
     async def keys(request: Request) -> Response:
+        """The signed keys of a party."""
         return _handed(request, made.relay.documents.get(request.path_params["party"]))
 
     async def reports(request: Request) -> Response:
+        """Take one envelope in: 201 counted, 200 counted before."""
         found = await take(request)
         said(request, found)
         return json_response({"report": found}, COUNTED[found])
 
     routes = [
-        Route("/v1/reports", reports, methods=["POST"]),
-        Route("/v1/bundle", bundle, methods=["GET"]),
-        Route("/v1/keys/{party:str}", keys, methods=["GET"]),
-        health_route(made.drain, lambda: not made.writer.broken),
+        Offer("POST", "/v1/reports", reports, takes=BYTES, answers=(200, 201)),
+        Offer("GET", "/v1/bundle", bundle),
+        Offer("GET", "/v1/keys/{party}", keys),
+        health_route(made.drain, made.healthy),
     ]
     app = application(routes, limits=made.config.limits, meters=made.meters, log=made.log, drain=made.drain)
     return app if not made.config.origins else _for_pages(app, made.config.origins)
@@ -226,6 +233,8 @@ def _taking(made: Shuffler) -> Callable[[Request], Any]:
         data = await request.body()
         if writer.full:
             raise Refused("overloaded")  # before any work is done for it
+        if made.collector.stopped:
+            raise Refused("unavailable")
         try:
             token, report = open_envelope(data, study=study, keys=relay.secrets)
         except EnvelopeRefused as refused:

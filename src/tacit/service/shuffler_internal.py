@@ -9,7 +9,8 @@
     GET  /v1/status  /healthz  /metrics;  POST /v1/drain
 
 D1  Every request may be repeated: it changes nothing a second time and gives the same answer.
-D2  Steps run in the writer's thread, so they come after the reports that were taken in before them, and the event loop
+D2  Counts of an open stage stand still for a minute, in `/v1/status` and in `/metrics`.
+D3  Steps run in the writer's thread, so they come after the reports that were taken in before them, and the event loop
     never waits for the database.
 """
 
@@ -19,17 +20,17 @@ import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tacit.errors import require
+from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.problems import Refused
 from tacit.service.shuffler import Shuffler
-from tacit.service.web import application, health_route, json_response, metrics_route, said
+from tacit.service.web import Still, application, health_route, json_response, metrics_route, said
 from tacit.service.windows import close_stage, ends_after, look, void_stage
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -37,7 +38,7 @@ from tacit.study.parts import Head
 
 __all__ = ["internal_app"]
 
-BYTES: Final = "application/octet-stream"
+TEXT: Final = "text/plain"
 LONGEST_HEAD: Final = 200
 RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, number DESC LIMIT 1"
@@ -45,8 +46,10 @@ QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, numbe
 
 def internal_app(made: Shuffler) -> ASGIApp:
     """What the learner and operators talk to."""
+    still: Still[dict[str, Any]] = Still(made.windows.monotonic)
 
     async def question(request: Request) -> Response:
+        """Take the bundle of a question in."""
         stage, number = _numbers(request)
         data = await request.body()
         new = await made.writer.run(lambda collector: _opened(made, collector, stage, number, data))
@@ -54,29 +57,35 @@ def internal_app(made: Shuffler) -> ASGIApp:
         return _put(request, new)
 
     async def keys(request: Request) -> Response:
+        """Take the signed keys of a party in."""
         data = await request.body()
         found = await asyncio.to_thread(made.relay.put_keys, request.path_params["party"], data)
         return _put(request, found)
 
     async def close(request: Request) -> Response:
+        """Close the stage; how many reports count."""
         (stage,) = _numbers(request)
         return json_response({"reports": await made.writer.run(lambda collector: close_stage(collector, stage))})
 
     async def release(request: Request) -> Response:
+        """The release of a question, the same bytes every time; the body is the learner's head."""
         stage, number = _numbers(request)
         head = Head.from_text(_text(await request.body(), LONGEST_HEAD))
         data = await made.writer.run(lambda collector: _released(collector, stage, number, head))
         return Response(data, media_type=BYTES, headers={"cache-control": "no-store"})
 
     async def batch(request: Request) -> Response:
+        """The permuted messages of a sealed stage."""
         (stage,) = _numbers(request)
         return await _file(request, lambda: made.collector.batch_file(stage))
 
     async def tokens(request: Request) -> Response:
+        """The tokens of a sealed stage, sorted."""
         (stage,) = _numbers(request)
         return await _file(request, lambda: made.collector.tokens_file(stage))
 
     async def void(request: Request) -> Response:
+        """Give the stage up; the body is the reason."""
         (stage,) = _numbers(request)
         reason = _text(await request.body(), 200) or "given up"
         await made.writer.run(lambda collector: void_stage(collector, stage, reason))
@@ -84,27 +93,30 @@ def internal_app(made: Shuffler) -> ASGIApp:
         return json_response({"stage": stage, "state": "void"})
 
     async def status(request: Request) -> Response:
-        found = await asyncio.to_thread(made.collector.status)
+        """Stages, refusals and what was spent."""
         seen = await asyncio.to_thread(look, made.collector)
+        found = await asyncio.to_thread(_status, made.collector, still)
         window = None if seen is None else seen.ends
         return json_response({**found, "ends": window, "draining": made.drain.draining, "layers": made.config.layers})
 
     async def drain(request: Request) -> Response:
+        """End the process in order."""
         made.drain.ask()
         return json_response({"status": "draining"}, 202)
 
+    one, asked = "/v1/stages/{stage:number}", "/v1/stages/{stage:number}/questions/{question:number}"
     routes = [
-        Route("/v1/stages/{stage:int}/questions/{question:int}", question, methods=["PUT"]),
-        Route("/v1/keys/{party:str}", keys, methods=["PUT"]),
-        Route("/v1/stages/{stage:int}/close", close, methods=["POST"]),
-        Route("/v1/stages/{stage:int}/questions/{question:int}/release", release, methods=["POST"]),
-        Route("/v1/stages/{stage:int}/batch", batch, methods=["GET"]),
-        Route("/v1/stages/{stage:int}/tokens", tokens, methods=["GET"]),
-        Route("/v1/stages/{stage:int}/void", void, methods=["POST"]),
-        Route("/v1/status", status, methods=["GET"]),
-        Route("/v1/drain", drain, methods=["POST"]),
-        health_route(made.drain, lambda: not made.writer.broken),
-        metrics_route(made.meters),
+        Offer("PUT", asked, question, takes=JSON, answers=(200, 201)),
+        Offer("PUT", "/v1/keys/{party}", keys, takes=JSON, answers=(200, 201)),
+        Offer("POST", f"{one}/close", close),
+        Offer("POST", f"{asked}/release", release, takes=TEXT, gives=BYTES),
+        Offer("GET", f"{one}/batch", batch, gives=BYTES, answers=(200, 206)),
+        Offer("GET", f"{one}/tokens", tokens, gives=BYTES, answers=(200, 206)),
+        Offer("POST", f"{one}/void", void, takes=TEXT),
+        Offer("GET", "/v1/status", status),
+        Offer("POST", "/v1/drain", drain, answers=(202,)),
+        health_route(made.drain, made.healthy),
+        metrics_route(made.meters, made.windows.monotonic),
     ]
     config = made.config
     return application(
@@ -115,6 +127,14 @@ def internal_app(made: Shuffler) -> ASGIApp:
         drain=made.drain,
         bearer=config.bearer.read(),
     )
+
+
+def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any]:
+    """The collector's status, with counts of an open stage as they were up to a minute ago (D2)."""
+    found = collector.status()
+    rows, state = found["stages"], found["state"]
+    counts = still((len(rows), state), lambda: {name: found[name] for name in ("people", "refused", "stages")})
+    return {**found, **counts} if state == "open" else found
 
 
 # steps, in the writer's thread
@@ -153,10 +173,7 @@ def _released(collector: Collector, stage: int, number: int, head: Head) -> byte
 
 
 def _numbers(request: Request) -> tuple[int, ...]:
-    found = tuple(request.path_params[name] for name in ("stage", "question") if name in request.path_params)
-    if any(number >= 2**32 for number in found):
-        raise Refused("not-found")
-    return found
+    return tuple(request.path_params[name] for name in ("stage", "question") if name in request.path_params)
 
 
 def _text(data: bytes, longest: int) -> str:

@@ -5,6 +5,7 @@ V2  A body has a deadline, whole, not per part. Of many slow ones the slowest is
     take the place of others.
 V3  Whatever happens ends in a problem document; a fault of the service says nothing about itself (`problems`).
 V4  What is counted and logged are the function that answered, the status and a word of the program's own.
+V5  Counts of reports stand still for a minute: whoever asks more often does not see the moment of a report.
 """
 
 from __future__ import annotations
@@ -12,24 +13,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.errors import TacitError
 from tacit.service.config import Limits
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
+from tacit.service.openapi import JSON, Offer, openapi
 from tacit.service.problems import Refused, problem_response, refusal_of
 
-__all__ = ["Drain", "Guard", "application", "health_route", "json_response", "metrics_route", "said"]
+__all__ = ["Drain", "Guard", "Still", "application", "health_route", "json_response", "metrics_route", "said"]
+T = TypeVar("T")
+STILL_SECONDS = 60.0
 
 REASON: Final = "tacit.reason"
 ALWAYS: Final = frozenset(("/healthz", "/metrics"))
@@ -195,7 +200,15 @@ def application(
     bearer: bytes | None = None,
 ) -> ASGIApp:
     """An application behind its guard; with a `bearer` it is an internal one: secrets, larger bodies, details."""
-    router = Router(routes=list(routes), redirect_slashes=False)
+    title = f"tacit {meters.party}, {'public' if bearer is None else 'internal'}"
+    offered: list[BaseRoute] = list(routes)
+
+    async def described(request: Request) -> Response:
+        """The document itself."""
+        return json_response(openapi(title, offered, secret=bearer is not None, open_to_all=OPEN))
+
+    offered.insert(0, Offer("GET", "/openapi.json", described))
+    router = Router(routes=offered, redirect_slashes=False)
     largest = limits.body if bearer is None else limits.document
     return Guard(router, limits=limits, largest=largest, meters=meters, log=log, drain=drain, bearer=bearer)
 
@@ -208,24 +221,43 @@ def said(request: Request, reason: str) -> None:
 def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON that nobody keeps."""
     kept = {"cache-control": "no-store", **(headers or {})}
-    return Response(msgspec.json.encode(content), status, kept, media_type="application/json")
+    return Response(msgspec.json.encode(content), status, kept, media_type=JSON)
 
 
-def health_route(drain: Drain, healthy: Callable[[], bool] = lambda: True) -> Route:
+def health_route(drain: Drain, healthy: Callable[[], bool] = lambda: True) -> Offer:
     """`GET /healthz`: 200 while the process works, 503 once it drains or is broken."""
 
     async def healthz(request: Request) -> Response:
+        """Whether the process works."""
         if drain.draining:
             return json_response({"status": "draining"}, 503, {"retry-after": "2"})
         return json_response({"status": "ok"}) if healthy() else json_response({"status": "broken"}, 503)
 
-    return Route("/healthz", healthz, methods=["GET"])
+    return Offer("GET", "/healthz", healthz, answers=(200, 503))
 
 
-def metrics_route(meters: Meters) -> Route:
-    """`GET /metrics` in the text format of Prometheus."""
+def metrics_route(meters: Meters, clock: Callable[[], float] = time.monotonic) -> Offer:
+    """`GET /metrics` in the text format of Prometheus, at most once a minute anew (V5)."""
+    still: Still[bytes] = Still(clock)
 
     async def metrics(request: Request) -> Response:
-        return Response(meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        """Counts for Prometheus, made at most once a minute."""
+        return Response(still(None, meters.text), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Route("/metrics", metrics, methods=["GET"])
+    return Offer("GET", "/metrics", metrics, gives="text/plain")
+
+
+class Still(Generic[T]):
+    """A value that stands still for a minute, unless its key changes (V5)."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._kept: tuple[object, float, T] | None = None
+
+    def __call__(self, key: object, make: Callable[[], T]) -> T:
+        """What was made within the last minute under this key, or a new one."""
+        with self._lock:
+            now = self._clock()
+            if self._kept is None or self._kept[0] != key or now - self._kept[1] >= STILL_SECONDS:
+                self._kept = (key, now, make())
+            return self._kept[2]

@@ -106,7 +106,7 @@ class Windows:
     ) -> None:
         self.writer, self.relay, self.log = writer, relay, log
         self._window, self._tick = window, tick
-        self.wall, self._monotonic = wall, monotonic
+        self.wall, self.monotonic = wall, monotonic
         self._deadline: tuple[int, float] | None = None
         self._missing: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -179,7 +179,7 @@ class Windows:
         """Whether the window has ended, by either clock."""
         if seen.ends is None:
             return False
-        wall, now = self.wall(), self._monotonic()
+        wall, now = self.wall(), self.monotonic()
         if self._deadline is None or self._deadline[0] != seen.stage:
             left = min(max(seen.ends - wall, 0.0), float(self._window))
             self._deadline = (seen.stage, now + left)

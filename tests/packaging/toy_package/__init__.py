@@ -63,7 +63,7 @@ commit = LearnerRow(summary="explore, then commit", asks=Totals, build=make_comm
 
 def cautious(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     """The Gaussian tree of half the epsilon: a privatizer that promises what was asked and gives more."""
-    found = make_privatizer(replace(request, mechanism="gaussian-tree", epsilon=(request.epsilon or 1.0) / 2.0))
+    found = make_privatizer(replace(request, mechanism="factorization", epsilon=(request.epsilon or 1.0) / 2.0))
     return replace(found, claim=make_claim(request), mechanism="toy-cautious")  # type: ignore[type-var]
 
 

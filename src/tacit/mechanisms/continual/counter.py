@@ -351,11 +351,11 @@ def allocate_gaussian(
 ) -> tuple[F, ...]:
     """One counter per family, private together, with the least Σ_f w_f · (variance of the last prefix of f).
 
-    >>> from tacit.mechanisms.continual.factorization import SquareRootFactorization
+    >>> from tacit.mechanisms.continual.factorization import BufferedToeplitz
     >>> P, loss = Family(name="P", up=6, down=6, shift=1.0), Family(name="loss", up=42, down=0, shift=1.0)
-    >>> split = allocate_gaussian([P, loss], [1.0, 1.0], 1.0, 1e-6, 10_000, SquareRootFactorization)
+    >>> split = allocate_gaussian([P, loss], [1.0, 1.0], 1.0, 1e-6, 10_000, BufferedToeplitz)
     >>> [round(part.max_std, 1) for part in split]
-    [99.1, 135.6]
+    [99.3, 135.8]
     """
     # v_f = ‖b‖²‖c‖² √(D2_f / w_f) · Σ_g √(D2_g w_g) / μ², where v_f = ‖b‖² σ_f²
     sensitivity = counter.for_steps(steps, 1.0).sensitivity

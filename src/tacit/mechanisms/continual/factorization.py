@@ -5,10 +5,9 @@ the released prefixes are A x + B z with z independent N(0, σ²). The noise of 
 one user of sensitivity s is as exposed as by one Gaussian noise of deviation σ over the shift s ‖c‖, where
 ‖c‖² = Σ_{j<K} c_j².
 
-    SquareRootFactorization   B = C, b(x) = 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j). The noise remembers
-                              everything, so it is drawn as a whole path by FFT: memory K per counter.
-    BufferedToeplitz          b rational with four poles: streams with four numbers per counter, the same error to 0.2%
-                              at K = 20,000 (1.5% at 10⁶). Certified by the exact norm of its own C.
+`BufferedToeplitz` has a rational b with four poles: it streams with four numbers per counter. Its error is that of the
+square-root factorization (B = C, b(x) = 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j)) to 0.2% at K = 20,000 (1.5% at
+10⁶), and it is certified by the exact norm of its own C.
 
 The same holds under adaptive use (later users may depend on everything released): Lemma C2 (factorization).
 
@@ -24,11 +23,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy import fft, special
+from scipy import special
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
@@ -45,17 +44,12 @@ from tacit.mechanisms.continual.buffered_rates import (
     strategy_norm,
 )
 from tacit.mechanisms.continual.counter import Prefixes, require_prefix
-from tacit.mechanisms.protocol import require_failure_prob, require_simulation
-from tacit.randomness import SimulationNoise
+from tacit.mechanisms.protocol import require_failure_prob
 
-__all__ = ["BufferedToeplitz", "SquareRootFactorization", "square_root_coefficients", "square_root_norm"]
+__all__ = ["BufferedToeplitz", "Factorization", "square_root_coefficients"]
 
 # Norms are sums of positive terms, right to about 1e-14; they enter sensitivities widened by this much.
 _ROUNDING = 1e-12
-# From here on the asymptotic series of c_j² is exact in floating point.
-_SERIES_FROM = 1000
-# How many numbers of a path are transformed at once.
-_BLOCK = 1 << 22
 
 
 class BufferedParams(NamedTuple):
@@ -102,8 +96,8 @@ def buffered_step(params: BufferedParams, state: BufferedState, generator: np.ra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Factorization(Prefixes):
-    """What both factorizations share: K steps, node noise sigma."""
+class Factorization(Prefixes):
+    """What factorizations share: K steps, node noise sigma."""
 
     steps: int
     sigma: float
@@ -184,56 +178,7 @@ class _Factorization(Prefixes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SquareRootFactorization(_Factorization):
-    """The square-root factorization: 9% above the lower bound for any factorization, at memory K per counter.
-
-    G1. Exposure: for every differing counter one Gaussian noise over shift · √g, g = Σ_{j<K} c_j², under adaptive use.
-    G2. Error: prefix k has variance σ² Σ_{j<k} c_j² (for k = K: σ² g); `sample_path` has exactly this covariance.
-    G3. Radius: the exact Gaussian quantile.
-    G4. Calibration: `calibrate` is private for the target it was given, and 0.1% less noise is not.
-
-    >>> one = [Family(name="count", up=1, down=0, shift=1.0)]
-    >>> round(SquareRootFactorization.calibrate(one, 1.0, 1e-6, 20_000).max_std, 1)
-    17.8
-    """
-
-    NAME: ClassVar[str] = "square-root-factorization"
-    SUMMARY: ClassVar[str] = "square-root factorization, whole paths by FFT"
-    PURE: ClassVar[bool] = False
-
-    @property
-    def sensitivity(self) -> float:
-        """√g, rounded up."""
-        return math.sqrt(square_root_norm(self.steps)) * (1 + _ROUNDING)
-
-    def person_sensitivity(self, reports: int) -> float:
-        """‖Σ_{i≤g} C e_i‖ by its K entries, rounded up."""
-        c, summed = square_root_coefficients(self.steps), np.zeros(self.steps)
-        for first in range(reports):
-            # (C e_i)_r = c_{r-i}
-            summed[first:] += c[: self.steps - first]
-        return math.sqrt(float((summed**2).sum())) * (1 + _ROUNDING)
-
-    def norm_at(self, k: int) -> float:
-        """Σ_{j<k} c_j²."""
-        return square_root_norm(k)
-
-    def sample_path(self, dimension: int, noise: SimulationNoise) -> Floats:
-        """The noise of every prefix for `dimension` counters, shape [steps, dimension], by FFT."""
-        z = require_simulation(noise).standard_normal((self.steps, require_count("dimension", dimension)))
-        z *= self.sigma
-        length = fft.next_fast_len(2 * self.steps - 1, real=True)
-        response = fft.rfft(square_root_coefficients(self.steps), length)[:, None]
-        width = max(1, _BLOCK // length)
-        for start in range(0, dimension, width):
-            block = z[:, start : start + width]
-            # noise_k = Σ_{j<k} c_j z_{k-j}
-            block[:] = fft.irfft(response * fft.rfft(block, length, axis=0), length, axis=0)[: self.steps]
-        return z
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferedToeplitz(_Factorization):
+class BufferedToeplitz(Factorization):
     """A factorization whose noise streams through a few decaying buffers; memory does not depend on the steps.
 
     G1. Exposure: for every differing counter one Gaussian noise over shift · ‖c‖, with the exact norm of the C that
@@ -256,7 +201,7 @@ class BufferedToeplitz(_Factorization):
     PURE: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _Factorization.__post_init__(self)
+        Factorization.__post_init__(self)
         buffer_weights(self.poles, self.zeros)  # refuses rates that do not interlace
 
     @classmethod
@@ -312,31 +257,6 @@ def square_root_coefficients(steps: int) -> Floats:
     """
     j = np.arange(1, require_count("steps", steps), dtype=np.float64)
     return np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
-
-
-def square_root_norm(steps: int) -> float:
-    """The squared norm g = Σ_{j<K} c_j², in constant time.
-
-    >>> [round(square_root_norm(10**n), 3) for n in (3, 4, 5)]
-    [3.265, 3.998, 4.731]
-    """
-    K = require_count("steps", steps)
-    if K <= _SERIES_FROM:
-        return float(_small_norms()[K - 1])
-    # c_j² = (1/πj) (1 − 1/4j + 1/32j² + 1/128j³ − …), and Σ_{j=a}^{K-1} j^{-s} = ζ(s, a) − ζ(s, K)
-    a = float(_SERIES_FROM)
-    powers = [special.digamma(K) - special.digamma(a)]
-    powers += [special.zeta(s, a) - special.zeta(s, K) for s in (2, 3, 4)]
-    tail = np.dot(powers, [1.0, -1 / 4, 1 / 32, 1 / 128]) / math.pi
-    return float(_small_norms()[-1] + tail)
-
-
-@cache
-def _small_norms() -> Floats:
-    """The squared norms g for K = 1.._SERIES_FROM."""
-    norms = np.cumsum(square_root_coefficients(_SERIES_FROM) ** 2)
-    norms.setflags(write=False)
-    return norms
 
 
 @lru_cache(maxsize=256)

@@ -18,29 +18,23 @@ once and stays inside those sums for as long as the node is in use.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from tacit.accounting.calibrate import least_noise
-from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
-from tacit.accounting.events.gaussian import gaussian_mu
+from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, require_count, require_real
 from tacit.kernels import kernel
-from tacit.mechanisms.continual.counter import LaplaceNodes, Prefixes, Tree, pure_person_events, require_prefix
+from tacit.mechanisms.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.mechanisms.noise.laplace import fill_laplace
-from tacit.mechanisms.protocol import require_failure_prob, require_whole
+from tacit.mechanisms.protocol import require_whole
 
-__all__ = ["GaussianTree", "LaplaceTree", "tree_levels"]
-
-# Calibrated scales are widened by this much, so that rounding in the last place stays on the private side.
-_ROUNDING = 1e-12
+__all__ = ["LaplaceTree", "tree_levels"]
 
 
 class TreeParams(NamedTuple):
@@ -108,14 +102,6 @@ def draws_needed(params: TreeParams, k: int) -> int:
 def laplace_tree_step(params: TreeParams, state: TreeState, generator: np.random.Generator) -> None:
     """Count one more user with fresh Laplace noise."""
     fill_laplace(state.draws, draws_needed(params, int(state.time[0]) + 1), params.scale, params.discrete, generator)
-    tree_advance(params, state, state.draws)
-
-
-@kernel
-def gaussian_tree_step(params: TreeParams, state: TreeState, generator: np.random.Generator) -> None:
-    """Count one more user with fresh Gaussian noise."""
-    for c in range(state.noise.shape[0]):
-        state.draws[0, c] = params.scale * generator.standard_normal()
     tree_advance(params, state, state.draws)
 
 
@@ -239,76 +225,6 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
     def person_events(self, families: Sequence[Family], reports: int) -> Events:
         """What a person with several reports is exposed to: their pure epsilons add up."""
         return pure_person_events(self, families, reports)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianTree(_BinaryTree, Prefixes):
-    """The binary tree with Gaussian noise of this standard deviation in every node.
-
-    G1. Exposure: one differing counter is covered by `levels` independent Gaussian noises, under adaptive use:
-        mu² = levels · L2² / sigma².
-    G2. Error: prefix k carries popcount(k) independent noises.
-    G3. Radius: the exact Gaussian quantile.
-
-    The square-root factorization is better in every respect but one: node sums are integers when the data are, so the
-    tree can be deployed with exact discrete noise.
-    """
-
-    sigma: float
-
-    NAME: ClassVar[str] = "gaussian-tree"
-    SUMMARY: ClassVar[str] = "binary tree of Gaussian noises"
-    PURE: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        Tree.__post_init__(self)
-        require_real("sigma", self.sigma, low=0.0, open_low=True)
-
-    @classmethod
-    def calibrate(
-        cls, families: Sequence[Family], epsilon: float, delta: float, steps: int, *, release_final: bool = False
-    ) -> Self:
-        """The tree with the least common noise for all `families` together."""
-        levels = tree_levels(steps, release_final=release_final)
-        # μ² = Σ_f L · D2_f / σ²
-        shift = math.sqrt(levels * sum(family.l2_squared for family in families))
-        return cls(
-            steps=steps, release_final=release_final, sigma=shift / gaussian_mu(epsilon, delta) * (1 + _ROUNDING)
-        )
-
-    @property
-    def params(self) -> TreeParams:
-        """The parameters of the kernels."""
-        return TreeParams(self.releases, float(self.sigma), self.levels, False, False)
-
-    step = staticmethod(gaussian_tree_step)
-
-    @property
-    def subgamma(self) -> float:
-        """Gaussian noise is sub-Gaussian."""
-        return 0.0
-
-    def variance_at(self, k: int) -> float:
-        """The noise variance of prefix k."""
-        return self.terms_at(k) * self.sigma**2
-
-    @property
-    def max_std(self) -> float:
-        """The largest standard deviation of any released prefix."""
-        return math.sqrt(self.max_terms) * self.sigma
-
-    def radius(self, failure_prob: float, terms: int = 1) -> float:
-        """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
-        p = require_failure_prob(failure_prob)
-        return self.max_std * math.sqrt(require_count("terms", terms)) * -float(ndtri(p / 2))
-
-    def events(self, family: Family) -> Events:
-        """What one user is exposed to: `levels` noisy nodes for every differing counter."""
-        return ((GaussianEvent(sigma=self.sigma, shift=family.shift), self.levels * family.differing),)
-
-    def person_events(self, families: Sequence[Family], reports: int) -> Events:
-        """What a person with several reports is exposed to, by the triangle inequality: as if all were in one node."""
-        return tuple((event.scaled(reports), count) for family in families for event, count in self.events(family))
 
 
 def tree_levels(steps: int, *, release_final: bool = False) -> int:

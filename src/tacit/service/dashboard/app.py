@@ -24,7 +24,6 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from tacit._version import __version__
 from tacit.errors import TacitError
@@ -33,7 +32,8 @@ from tacit.runs.signature import canonical
 from tacit.service.dashboard import acts, vouching
 from tacit.service.dashboard.access import Access, Session, same_origin
 from tacit.service.dashboard.live import Live
-from tacit.service.problems import Refused, problem_response, refusal_of
+from tacit.service.openapi import BYTES, HTML, Offer
+from tacit.service.problems import MEDIA_TYPE, Refused, problem_response, refusal_of
 from tacit.service.web import json_response, said
 
 __all__ = ["Dashboard"]
@@ -49,6 +49,7 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 LONGEST_FORM: Final = 8192
+FORM: Final = "application/x-www-form-urlencoded"
 
 
 class Dashboard:
@@ -58,33 +59,31 @@ class Dashboard:
         self.live, self.access = live, access
         self._verifying = asyncio.Lock()
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[Offer]:
         """Everything that is served, each behind its check (D1)."""
         open_to_all = [
-            Route("/enter", self.get_enter, methods=["GET"]),
-            Route("/session", self._worded(self.post_session), methods=["POST"]),
-            Route("/static/{digest}/{name}", self.get_static, methods=["GET"]),
+            Offer("GET", "/enter", self.get_enter, gives=HTML),
+            self._behind("POST", "/session", self.post_session, gives=None, answers=(303,), takes=FORM),
+            Offer("GET", "/static/{digest}/{name}", self.get_static, gives="*/*"),
         ]
-        reading: list[tuple[str, Handler]] = [
-            ("/", self.get_front),
-            ("/{view}", self.get_view),
-            ("/events", self.get_events),
-            ("/v1/status", self.get_status),
-            ("/officer/ledger.json", self.get_ledger),
-            ("/officer/certificate.json", self.get_certificate),
-            ("/officer/releases/{stage:int}/{question:int}", self.get_release),
-        ]
-        posts: list[tuple[str, Handler]] = [
-            ("/leave", self.post_leave),
-            ("/officer/verify", self.post_verify),
-            ("/act/{act}", self.post_act),
-        ]
+        release = "/officer/releases/{stage:number}/{question:number}"
         return [
             *open_to_all,
-            *(Route(path, self._worded(call), methods=["GET"]) for path, call in reading[2:]),
-            *(Route(path, self._worded(call), methods=["POST"]) for path, call in posts),
-            *(Route(path, self._worded(call), methods=["GET"]) for path, call in reading[:2]),
+            self._behind("GET", "/events", self.get_events, gives="text/event-stream"),
+            self._behind("GET", "/v1/status", self.get_status),
+            self._behind("GET", "/officer/ledger.json", self.get_ledger),
+            self._behind("GET", "/officer/certificate.json", self.get_certificate),
+            self._behind("GET", release, self.get_release, gives=BYTES),
+            self._behind("POST", "/leave", self.post_leave, gives=None, answers=(303,), takes=FORM),
+            self._behind("POST", "/officer/verify", self.post_verify, gives="*/*", answers=(200, 303), takes=FORM),
+            self._behind("POST", "/act/{act}", self.post_act, gives="*/*", takes=FORM),
+            self._behind("GET", "/", self.get_front, gives=None, answers=(303,)),
+            self._behind("GET", "/{view}", self.get_view, gives=HTML),
         ]
+
+    def _behind(self, method: str, path: str, call: Handler, **more: Any) -> Offer:
+        """A route that refuses in words where a page is wanted."""
+        return Offer(method, path, self._worded(call), refuses=(MEDIA_TYPE, HTML), **more)
 
     # entering and leaving
 
@@ -151,8 +150,6 @@ class Dashboard:
         """The bytes of a release."""
         self.access.reading(request)
         stage, question = request.path_params["stage"], request.path_params["question"]
-        if max(stage, question) >= 2**31:
-            raise Refused("not-found")
         data = await asyncio.to_thread(vouching.release_bytes, self.live.watched, stage, question)
         return _file(data, f"release-{stage}-{question}.tcl", "application/octet-stream")
 
@@ -257,7 +254,7 @@ class Dashboard:
             page = render_served("refused.html", title="Refused", status=problem.status, words=words)
             return _page(page, problem.status)
 
-        worded.__name__ = call.__name__
+        worded.__name__, worded.__doc__ = call.__name__, call.__doc__
         return worded
 
 
