@@ -327,9 +327,15 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "restored backup of the shuffler",
-            "the learner's head must be in its ledger before it draws",
+            (
+                "heads of a file beside the database, of bundles and of the learner must be in its ledger; "
+                "a copy without one stops for good"
+            ),
             "tests/service/test_service_restored.py::test_no_restore_at_any_point_gives_a_second_view",
-            "one restored before the learner's first head",
+            (
+                "database and file restored together, for a learner that shows an older head "
+                "([what remains](database.md#restore))"
+            ),
         ),
         (
             "restored backup of the issuer",
@@ -357,7 +363,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "tables of another version",
-            "refused until migrated",
+            "refused",
             "tests/service/test_service_database.py::test_another_version_is_refused_on_postgres",
             "-",
         ),
