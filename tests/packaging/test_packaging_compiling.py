@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -97,7 +98,8 @@ sys.exit(main())
 """
 
 
-def test_a_program_tells_on_stderr_and_leaves_stdout_alone():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+def test_a_program_tells_on_stderr_and_leaves_stdout_alone(tmp_path):
+    cold = os.environ | {"TACIT_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, env=cold)
     assert (done.returncode, done.stdout) == (0, '{"adversaries": [{"name": "42"}]}\n'), done.stderr
     assert done.stderr == "compiling for this machine, once: __main__.twice; later runs begin at once\n"
