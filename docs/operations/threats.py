@@ -69,8 +69,9 @@ credentials and bearer secrets are protected by TLS or a private network only.""
 
 TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
 that makes up all people of a stage but one leaves that person with the noise of one device, and everybody sees
-policies, which follow from the sums. Where tokens are issued (`people = "issuer"`) the issuer can do that, where
-persons are known the shuffler can, and where everybody may report (`people = "open"`) anybody can."""
+policies, which follow from the sums. The shuffler can do that, since it can put other messages in the place of
+people's: no message is bound to its token. Where tokens are issued (`people = "issuer"`) the issuer can, too, and where
+everybody may report (`people = "open"`) anybody can."""
 
 REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
 tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
