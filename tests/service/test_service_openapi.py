@@ -34,6 +34,7 @@ def test_numbers_of_any_length_in_an_address_are_not_found(tmp_path):
         for number in (LONG, "-1", "1e3", "٣", "10000000000"):
             assert slug(await talk.learner.put(f"/v1/stages/{number}/questions/0")) == "not-found"
             assert slug(await talk.stranger.put(f"/v1/stages/{number}/questions/0")) == "unauthorized"
+        assert slug(await talk.learner.post("/v1/stages/0/void", content=b"why\0not")) == "malformed"
 
     play(Place(tmp_path), scene)
 
