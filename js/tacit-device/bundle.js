@@ -13,7 +13,7 @@
 import { policyFrom, ticketsOf } from "./act.js";
 import { fromHex } from "./bytes.js";
 import { channelFrom } from "./channel.js";
-import { claimFrom, sameClaim } from "./claim.js";
+import { claimFrom, LARGEST_DELTA, sameClaim } from "./claim.js";
 import { featuresFrom } from "./declared.js";
 import { InvalidInput, require } from "./errors.js";
 import { atMost, count, entries, finite, sumOf } from "./fields.js";
@@ -172,6 +172,7 @@ export function requirePrivate({ claim, channel }, { cap, floor }) {
   if (channel === null) return;
   require(claim.trust === channel.trust, "a bundle must claim the trust of its channel", claim.trust);
   require(claim.epsilon <= cap, `epsilon must be at most ${cap}, the cap of this device`, claim.epsilon);
+  require(claim.delta <= LARGEST_DELTA, `delta must be at most ${LARGEST_DELTA} for a device`, claim.delta);
   require(channel.least >= floor, `a stage must have at least ${floor} people, the floor of this device`, channel.least);
 }
 

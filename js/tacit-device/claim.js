@@ -10,7 +10,7 @@ const OUTPUTS = {
   shuffle: ["shuffled-transcript"],
   local: ["every-message"],
 };
-const LARGEST_DELTA = 1e-3;
+export const LARGEST_DELTA = 1e-3;
 
 /** The claim that was written; devices of a study are always promised something, so trust 'none' is refused. */
 export function claimFrom(plain) {

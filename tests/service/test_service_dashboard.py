@@ -16,6 +16,7 @@ from tacit.accounting.people import PeopleLedger
 from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
+from tacit.service import web
 from tacit.service.dashboard.access import Access, Tokens
 from tacit.service.dashboard.operating import Rate
 from tacit.service.dashboard.places import watch
@@ -238,7 +239,7 @@ def test_pages_hold_what_their_readers_ask_for(board, place):
     assert "simulation only" not in operator + officer + learner
 
 
-def test_nobody_is_on_any_page_and_nothing_that_was_not_released(board, place):
+def test_nobody_is_on_any_page_and_nothing_that_was_not_released(board, place, monkeypatch):
     study, collector = Study(place / "study"), Collector(place / "collector")
 
     async def visit(it):
@@ -246,11 +247,14 @@ def test_nobody_is_on_any_page_and_nothing_that_was_not_released(board, place):
         before = (await it.get("/v1/status", board.reader)).json()
         made = report(study, collector, range(5, 8))
         await it.post("/officer/verify", {}, board.reader)
+        soon = (await it.get("/v1/status", board.reader)).json()
+        monkeypatch.setattr(web, "STILL_SECONDS", 0.0)  # a minute later
+        await it.post("/officer/verify", {}, board.reader)
         after = (await it.get("/v1/status", board.reader)).json()
         found += [(await it.get(path, board.reader, **HTML)).content for path in VIEWS]
-        return b"".join(found), before, after, made
+        return b"".join(found), before, soon, after, made
 
-    text, before, after, made = board.run(visit)
+    text, before, soon, after, made = board.run(visit)
     names = [person(stage, number) for stage in range(2) for number in range(12)]
     secrets = [name.encode() for name in names] + [collector.pseudonyms.of(name) for name in names]
     secrets += [Report.parse(one).id for one in made] + [Report.parse(one).body[:24] for one in made]
@@ -261,7 +265,9 @@ def test_nobody_is_on_any_page_and_nothing_that_was_not_released(board, place):
     assert board.reader.encode() not in text
     assert board.writer.encode() not in text
     # Three more people have reported: the number of reports has changed, and nothing that was learned or vouched for.
-    assert [row["operator"]["stages"][-1]["reports"] for row in (before, after)] == [5, 8]
+    # That is seen by the minute: whoever watches does not see the moment of a report.
+    assert [row["operator"]["stages"][-1]["reports"] for row in (before, soon, after)] == [5, 5, 8]
+    assert [row["operator"]["rate"][-1][1] for row in (before, soon, after)] == [0, 0, 3]
     after["officer"]["verdicts"] = before["officer"]["verdicts"]
     assert before["officer"] == after["officer"]
     assert before["learner"] == after["learner"]

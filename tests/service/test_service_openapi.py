@@ -34,6 +34,7 @@ def test_numbers_of_any_length_in_an_address_are_not_found(tmp_path):
         for number in (LONG, "-1", "1e3", "٣", "10000000000"):
             assert slug(await talk.learner.put(f"/v1/stages/{number}/questions/0")) == "not-found"
             assert slug(await talk.stranger.put(f"/v1/stages/{number}/questions/0")) == "unauthorized"
+        assert slug(await talk.learner.post("/v1/stages/0/void", content=b"why\0not")) == "malformed"
 
     play(Place(tmp_path), scene)
 
@@ -93,6 +94,8 @@ def test_whoever_polls_does_not_see_the_moment_of_a_report(tmp_path):
             assert (await talk.send(label)).status_code == 201
             assert slug(await talk.send(label + 20, person=f"person {label}")) == "twice"
             assert await seen(talk) == first
+            refused = await talk.learner.post("/v1/stages/0/close")  # a stage that has too few says so, not how few
+            assert "at least 4 reports, got 'fewer'" in refused.json()["detail"]
         now[0] += 59.9
         assert await seen(talk) == first
         now[0] += 0.1

@@ -16,6 +16,7 @@ from study_world import fast_directory
 from tacit.errors import InvalidInput, TacitError
 from tacit.service.database import PostgresDatabase, close_all
 from tacit.study.collector import Collector
+from tacit.study.heads import HeadFile
 from tacit.study.parts import NOWHERE, Head
 from tacit.study.sqlite import SqliteDatabase
 from tacit.study.study import Study
@@ -125,6 +126,23 @@ def test_a_learner_with_an_older_head_gets_no_second_draw(databases, place):
     copies.restore("released", file="released")
     assert again(collector).release(NOWHERE) == first
     again(collector).open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
+
+
+def test_a_charge_is_in_the_file_before_reports_come_after_a_crash(databases, place, monkeypatch):
+    """Under local trust opening is paid; a process that ends before its file is written leaves the file behind."""
+    make, server = databases
+    design = FakeDesign(kind="test-local")
+    collector = Collector.new(place / "collector", design, database=make("collector"))
+    copies = Copies(collector, server, place)
+    copies.make("new")
+    with monkeypatch.context() as crash:
+        crash.setattr(HeadFile, "keep", lambda self, store: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            collector.open(bundle_of(design))
+    assert add(again(collector), range(4)) == ["counted"] * 4
+    copies.restore("new")
+    with pytest.raises(InvalidInput, match="older copy"):
+        again(collector).open(bundle_of(design))
 
 
 def test_a_fork_is_found_out_by_the_next_head(databases, place):
@@ -252,8 +270,6 @@ def test_no_restore_at_any_point_gives_a_second_view(databases, place, kind):
 
 def test_a_collector_that_does_not_look_at_its_file_is_found(place, monkeypatch):
     """The attacker above does get a second view of a stage where nothing but the learner's head is asked for."""
-    from tacit.study.heads import HeadFile
-
     story = Story(FakeDesign(kind="test-stamped", stages=2), (lambda kind: SqliteDatabase(place / kind), None), place)
     monkeypatch.setattr(HeadFile, "require_held", lambda self, connection: None)
     now = len(story.known) - 1

@@ -9,10 +9,12 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+import study_fakes
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -111,6 +113,20 @@ def test_a_cap_that_was_lowered_holds_at_once(tmp_path):
         Device(tmp_path, cap=0.5, floor=1, key=None).report(LIVED)
     with pytest.raises(InvalidInput, match="at least 5 people"):
         Device(tmp_path, cap=1.0, floor=5, key=None).report(LIVED)
+
+
+def test_a_delta_that_a_learner_allows_itself_is_refused(monkeypatch):
+    """A claim may say that its delta is large: then an epsilon below the cap says nothing."""
+    made = study_fakes.claim_for
+
+    def large(trust: str, reports: int):
+        return replace(made(trust, reports), delta=0.9, allow_large_delta=True)
+
+    monkeypatch.setattr(study_fakes, "claim_for", large)
+    device = Device(**REHEARSAL)
+    with pytest.raises(InvalidInput, match=r"delta must be at most 0\.001 for a device, got 0\.9"):
+        device.accept(bundles("test-labels")[0])
+    assert device.bundle is None
 
 
 @pytest.mark.parametrize("missing", ["cap", "floor", "key"])

@@ -223,6 +223,7 @@ def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", ac
         return "data" if kind == "central" else "message"
     if kind in ("central", "local"):
         return "release"  # noise of the shuffler, or of every message: other people change nothing
+    # No message is bound to its token: a shuffler puts others in the place of real people's, and keeps their tokens.
     makes_up = {"issuer": bool(found & {"issuer", "shuffler"}), "known": "shuffler" in found, "open": True}[people]
     if active and makes_up:
         return "message"

@@ -179,9 +179,12 @@ def _numbers(request: Request) -> tuple[int, ...]:
 def _text(data: bytes, longest: int) -> str:
     require(len(data) <= longest, f"a text must have at most {longest} bytes", len(data))
     try:
-        return data.decode("utf-8").strip()
+        text = data.decode("utf-8").strip()
     except UnicodeDecodeError as error:
         raise Refused("malformed") from error
+    if "\0" in text:  # no database takes it
+        raise Refused("malformed")
+    return text
 
 
 def _put(request: Request, new: bool) -> Response:

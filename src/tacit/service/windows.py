@@ -72,7 +72,7 @@ def close_stage(collector: Collector, stage: int) -> int:
         return seen.reports
     require(seen.state == "open", "a stage must be open to be closed", seen.state)
     hint = "wait for more, or end it with void"
-    require(seen.reports >= seen.least, f"a stage must have at least {seen.least} reports", seen.reports, hint)
+    require(seen.reports >= seen.least, f"a stage must have at least {seen.least} reports", "fewer", hint)
     return collector.close()
 
 

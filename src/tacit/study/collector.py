@@ -361,6 +361,7 @@ class Collector:
         try:
             with self.store.step(name, scrubs=scrubs) as connection:
                 self.heads.require_held(connection)
+                self.heads.catch_up(connection)
                 yield connection
             if charges:
                 self.heads.keep(self.store)

@@ -1,8 +1,9 @@
 """The device: one person's side. It decides whether a bundle is worth an answer, follows its policy, and reports once.
 
 D1  Refused are a forged or unpinned signature, another study, another claim, a stage below one that was seen, another
-    bundle for the same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, fewer
-    people than the person's floor, a ledger that went back, and noise that does not keep the claim.
+    bundle for the same stage or one that does not follow it, an unknown entry, an epsilon above the person's cap, a
+    delta above 1e-3, fewer people than the person's floor, a ledger that went back, and noise that does not keep the
+    claim.
 D2  A report is frozen on the disk before it is returned: asked again, the device returns the same bytes and draws
     nothing, since two reports of one trajectory have less noise than one.
 D3  A cover report has the length of a real one; whoever sends one in every stage does not show when there was nothing
@@ -30,6 +31,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
@@ -259,6 +261,8 @@ class Device:
         epsilon, channel = found.claim.epsilon, found.channel
         assert channel is not None  # noqa: S101 - for the types
         require(epsilon <= self.cap, f"epsilon must be at most {self.cap:g}, the cap of this device", epsilon)
+        delta = found.claim.delta  # a learner may allow itself more in the claim; no device does
+        require(delta <= LARGEST_DELTA, f"delta must be at most {LARGEST_DELTA:g} for a device", delta)
         enough = channel.least >= self.floor
         require(enough, f"a stage must have at least {self.floor} people, the floor of this device", channel.least)
 

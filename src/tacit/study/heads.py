@@ -3,7 +3,8 @@
     <directory>/last-head       NUMBER:DIGEST of the ledger's last record; below it, a head that was met and is missing
 
 H1  The file names a charge before anything that was charged leaves: it is written after the commit of the database and
-    before `open`, `release` and `void` return. After a crash in between, the file is behind and nothing has left.
+    before `open`, `release` and `void` return. After a crash in between, the file is behind and nothing has left;
+    the next step, whichever it is, brings the file up first.
 H2  A copy of the database that lacks a head (of the file, of a learner, of a bundle) stops for good: the head is
     written into the file and into `meta` of this copy, and every later step of it is refused, after restarts too.
 H3  A copy that holds every head of the file goes on: the newest one. A missing file is refused.
@@ -88,7 +89,13 @@ class HeadFile:
         if behind:
             with store.step("head") as connection:  # the writers' lock: the file never goes back
                 self.require_held(connection)
-                self._write(_last(connection))
+                self.catch_up(connection)
+
+    def catch_up(self, connection: Connection) -> None:
+        """The same at the beginning of a step, which has the writers' lock: the one before it may have been cut off."""
+        last = _last(connection)
+        if self.read() != (last,):
+            self._write(last)
 
     def stop(self, store: Store, head: Head) -> None:
         """Stop this copy for good (H2)."""
@@ -127,7 +134,8 @@ def require_latest(connection: Connection, head: Head) -> None:
 
 
 def _last(connection: Connection) -> Head:
-    return Head.of(PeopleLedger.within(connection).head())
+    number, digest = connection.execute("SELECT number, digest FROM records ORDER BY number DESC LIMIT 1").fetchone()
+    return Head(number=number, digest=bytes.fromhex(digest))
 
 
 def _holds(connection: Connection, head: Head, more: str = "") -> bool:

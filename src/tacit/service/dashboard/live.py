@@ -1,8 +1,9 @@
 """Facts of a dashboard, looked up again and again in one place, and who is told when they have changed.
 
 K1  Looking writes nothing. What is costly (readings of releases, the ledger's composition, the certificate) is computed
-    when a release or a record is new, and the disk is measured every ten seconds.
+    when a release or a record is new, and the disk is measured every minute.
 K2  One look serves everybody: pages show the last one, and a change is told to every open page once.
+K3  A report changes nothing before a minute is over: whoever watches does not see its moment.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Any, Final
 from tacit.service.dashboard import learned, operating, vouching
 from tacit.service.dashboard.places import Watched
 from tacit.service.logs import Log
+from tacit.service.web import Still
 from tacit.study.followed import followed
 from tacit.study.readings import readings
 
 __all__ = ["Live"]
 
-DISK_SECONDS: Final = 10.0
+DISK_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0
 """How often an idle stream says that it is there."""
 
@@ -42,6 +44,7 @@ class Live:
         self.watched, self._tokens, self._log = watched, tokens, log
         self._tick, self._wall = tick, wall
         self._rate = operating.Rate(wall)
+        self._still: Still[tuple[Any, Any, Any]] = Still()
         self._kept: dict[str, tuple[Any, Any]] = {}
         self._certificate = vouching.certificate(watched)
         self.facts: dict[str, Any] = {}
@@ -120,17 +123,17 @@ class Live:
 
     def _collect(self) -> dict[str, Any]:
         watched = self.watched
-        study, collector, places = watched.study, watched.collector, watched.places
+        study, places = watched.study, watched.places
         read = [] if study is None else self._fresh("readings", self._seen(), lambda: readings(study))
         policies = () if study is None else self._fresh("followed", self._planned(), lambda: followed(study))
-        stages = operating.stages(watched, self._rate, self._wall)
+        stages, rate, refused = self._counts()
         head = self._head()
         return {
             "study": self._about(stages),
             "operator": {
                 "stages": stages,
-                "rate": None if collector is None else self._rate.rows(),
-                "refused": operating.refusals(collector),
+                "rate": rate,
+                "refused": refused,
                 "leases": operating.leases(places, self._wall),
                 "keys": operating.keys(places, self._tokens, self._wall),
                 "flow": None if study is None else operating.flow_rows(read),
@@ -152,6 +155,21 @@ class Live:
                 "changed": learned.changed(policies),
             },
         }
+
+    def _counts(self) -> tuple[Any, Any, Any]:
+        """Stages, reports per minute and refusals; those of an open stage stand still for a minute (K3)."""
+        watched, rate = self.watched, self._rate
+
+        def made() -> tuple[Any, Any, Any]:
+            stages = operating.stages(watched, rate, self._wall)
+            collector = watched.collector
+            return stages, None if collector is None else rate.rows(), operating.refusals(collector)
+
+        if watched.collector is None:
+            return made()
+        last = "SELECT count(*), (SELECT state FROM stage ORDER BY number DESC LIMIT 1) FROM stage"
+        key = self._one(watched.collector, last)
+        return self._still(key, made) if key[1] == "open" else made()
 
     def _about(self, stages: list[dict[str, Any]]) -> dict[str, Any]:
         watched, design = self.watched, self.watched.design
