@@ -55,7 +55,7 @@ def test_exact_counts_become_the_true_model(pooled):
     for stage in range(len(model.r)):
         for s in np.flatnonzero(river.support.reach[min(stage, 2)]):
             for a in range(2):
-                if model.P[stage, s, a].any():  # the last step leads nowhere
+                if len(model.r) == 1 or stage < 2:  # the last step leads nowhere
                     assert np.allclose(model.P[stage, s, a], river.P[stage, s, a])
                 assert model.r[stage, s, a] == pytest.approx(river.r[stage, s, a])
     greedy = pessimist(model, 3, 1.0, np.zeros((3, 3)))
