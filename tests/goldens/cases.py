@@ -427,11 +427,11 @@ def _studies() -> dict[str, Row]:
     central: Row = {**sizes, "trust": "central", "epsilon": 2.0, "delta": 1e-6}
     shuffle: Row = {**sizes, "trust": "shuffle", "epsilon": 4.0, "delta": 1e-4}
     local: Row = {**sizes, "trust": "local", "epsilon": 2.0, "delta": 1e-6, "least": 1}
-    returns: Row = {**local, "delta": 0.0, "target": 48}
+    returns: Row = {**local, "delta": 0.0, "target": 400}
     found: dict[str, Row] = {
         "auto central": {**central, "target": 60, "least": 50, "stationary": True},
         "auto shuffle": {**shuffle, "stationary": True},
-        "auto local": {**returns, "target": 400, "stationary": True},
+        "auto local": {**returns, "stationary": True},
         "central totals": {**central, "learner": "ucbvi"},
         "central totals pooled": {**central, "learner": "ucbvi:staged=false"},
         "central totals support": {**central, "learner": "ucbvi", "support": river},
