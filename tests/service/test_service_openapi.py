@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -11,9 +12,13 @@ from dashboard_tools import Board, begun
 from device_tools import design_of
 from shuffler_world import Place, slug, talking
 
+from tacit.errors import InvalidInput
 from tacit.service.dashboard.access import READER
 from tacit.service.loopback import Loopback
 from tacit.service.openapi import Offer
+from tacit.service.shuffler_internal import _status
+from tacit.service.web import Still
+from tacit.study.parts import Head
 
 LONG = "9" * 5000
 """More digits than Python turns into a number at once."""
@@ -155,3 +160,23 @@ def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_
         for address, _ in listeners:
             assert httpx.get(f"{address}/healthz").status_code == 200
     assert asked >= 30
+
+
+def test_the_status_of_an_open_stage_counts_in_steps():
+    """A tenth of the least number: a single report changes nothing that a learner reads."""
+    rows = [{"slot": 0, "reports": 90, "stage": 0}, {"slot": 0, "reports": 47, "stage": 1}]
+    found = {"state": "open", "stages": rows, "people": 137, "refused": {"late": 3, "full": 12}}
+    collector = SimpleNamespace(status=lambda: found, channels=[SimpleNamespace(least=100)])
+    told = _status(collector, Still())
+    assert [row["reports"] for row in told["stages"]] == [90, 40]
+    assert (told["people"], told["refused"]) == (130, {"late": 0, "full": 10})
+    found["state"] = "released"
+    assert _status(collector, Still()) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0:" + "0" * 64, "+1:" + "0" * 64, "1:" + "0" * 63, "1:" + "A" * 64, " 1:" + "0" * 64]
+)
+def test_a_head_has_one_spelling(text):
+    with pytest.raises(InvalidInput, match="NUMBER:DIGEST"):
+        Head.from_text(text)

@@ -74,7 +74,7 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "sealed": "release: every label by itself, in uniform order, without its sender",
             "mixed": "release: every label by itself, in the mixer's uniform order, without its sender",
         },
-        "times": "minute: when stages open and end; the count of the open stage by the minute, in steps",
+        "times": "minute: when stages open and end; counts by the minute, of the status in steps, of metrics exactly",
         "sizes": "constant: of a batch; messages per person are one number, but for Lemma M6 (overflowing blocks)",
         "orders": NOT,
         "keys": {

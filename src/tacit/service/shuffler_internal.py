@@ -44,6 +44,10 @@ RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, number DESC LIMIT 1"
 
 
+STEPS: Final = 10
+"""Counts of an open stage are told in tenths of the least number that it needs."""
+
+
 def internal_app(made: Shuffler) -> ASGIApp:
     """What the learner and operators talk to."""
     still: Still[dict[str, Any]] = Still(made.windows.monotonic)
@@ -130,11 +134,19 @@ def internal_app(made: Shuffler) -> ASGIApp:
 
 
 def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any]:
-    """The collector's status, with counts of an open stage as they were up to a minute ago (D2)."""
+    """The collector's status, with counts of an open stage as they were up to a minute ago, in steps (D2)."""
     found = collector.status()
     rows, state = found["stages"], found["state"]
-    counts = still((len(rows), state), lambda: {name: found[name] for name in ("people", "refused", "stages")})
-    return {**found, **counts} if state == "open" else found
+    if state != "open":
+        return found
+    step = max(1, collector.channels[rows[-1]["slot"]].least // STEPS)
+
+    def counts() -> dict[str, Any]:
+        refused = {word: number - number % step for word, number in found["refused"].items()}
+        last = {**rows[-1], "reports": rows[-1]["reports"] - rows[-1]["reports"] % step}
+        return {"people": found["people"] - found["people"] % step, "refused": refused, "stages": [*rows[:-1], last]}
+
+    return {**found, **still((len(rows), state), counts)}
 
 
 # steps, in the writer's thread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,13 +59,12 @@ class Head:
     @classmethod
     def from_text(cls, text: str) -> Head:
         """The head that `text` wrote."""
-        number, _, digest = text.partition(":")
-        try:
-            return cls(number=int(number), digest=bytes.fromhex(digest))
-        except ValueError as error:
+        if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text) is None:
             raise InvalidInput(
                 "a head must be NUMBER:DIGEST with 64 hexadecimal digits, as 'tacit study status' prints it"
-            ) from error
+            )
+        number, _, digest = text.partition(":")
+        return cls(number=int(number), digest=bytes.fromhex(digest))
 
     @classmethod
     def of(cls, receipt: Receipt) -> Head:
