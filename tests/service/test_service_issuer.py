@@ -166,9 +166,10 @@ def test_internal_calls_need_the_secret_and_stages_their_order(house):
             assert slug(house.call((method, path, {"headers": headers}), public=False)[0]) == "unauthorized"
     assert slug(house.call(("PUT", "/v1/stages/0", {"headers": INTERNAL}))[0]) == "not-found"
     house.internal("PUT", "/v1/stages/3")
-    for method, path in (("PUT", "/v1/stages/2"), ("DELETE", "/v1/stages/9"), ("PUT", f"/v1/stages/{2**40}")):
+    for method, path in (("PUT", "/v1/stages/2"), ("DELETE", "/v1/stages/9")):
         assert slug(house.internal(method, path)) == "refused"
-    assert slug(house.internal("DELETE", f"/v1/stages/{2**70}")) == "not-found"
+    for method in ("PUT", "DELETE"):
+        assert slug(house.internal(method, f"/v1/stages/{2**40}")) == "not-found"
     assert slug(house.internal("PUT", "/v1/stages/x")) == "not-found"
 
 
