@@ -133,7 +133,13 @@ class World:
     def remote(self, **options: Any) -> RemoteDevice:
         """A device over HTTP, which meets what is in `served`."""
         pins = {who: self.pin[who] for who in ("learner", "shuffler", "mixer")[: 2 + (self.layers == 2)]}
-        told = {"name": "ada", "cap": 12.0, "floor": LEAST, "pins": Pins.of(pins), "backoff": Backoff(1.0, 8.0)}
+        told = {
+            "name": "ada",
+            "cap": 12.0,
+            "floor": LEAST,
+            "pins": Pins.of(pins),
+            "backoff": Backoff(first=1.0, most=8.0),
+        }
         told |= {"over": httpx.Client(transport=httpx.MockTransport(self.answer)), "sleep": Slept()}
         told |= {"lots": lambda: 0.5, "clock": lambda: 0.0}
         return RemoteDevice(None, shuffler="http://shuffler", **{**told, **options})
@@ -248,7 +254,9 @@ class World:
             found = made if change is None else change(made)
             return found if isinstance(found, httpx.Response) else httpx.Response(200, content=found)
 
-        return Peer("http://mixer", BEARER, over=httpx.Client(transport=httpx.MockTransport(answer), base_url="http://mixer"))
+        found = Peer("http://mixer", BEARER)
+        found.session = lambda: httpx.Client(transport=httpx.MockTransport(answer), base_url="http://mixer")  # type: ignore[method-assign]
+        return found
 
     def with_batch(self, batch: bytes, **lies: Any) -> bytes:
         """What the learner makes of another batch, for which the shuffler signs a manifest."""
@@ -263,5 +271,8 @@ class World:
 
     def batch(self) -> list[bytes]:
         """The messages of the batch in their order."""
-        size, data = Manifest.parse(Release.parse(self.released).payload).size, self.collector.batch_file(0).read_bytes()
+        size, data = (
+            Manifest.parse(Release.parse(self.released).payload).size,
+            self.collector.batch_file(0).read_bytes(),
+        )
         return [data[start : start + size] for start in range(0, len(data), size)]

@@ -222,8 +222,9 @@ def reach(coalition: Iterable[str], kind: Kind, *, people: People = "issuer", ac
         return "data" if kind == "central" else "message"
     if kind in ("central", "local"):
         return "release"  # noise of the shuffler, or of every message: other people change nothing
-    makes_up = {"issuer": "issuer" in found, "known": "shuffler" in found, "open": True}[people]
-    if active and makes_up:
+    # No message is bound to its token: a shuffler can put its own in the place of those of people who have tokens.
+    makes_up = {"issuer": not found.isdisjoint(("issuer", "shuffler")), "known": "shuffler" in found, "open": True}
+    if active and makes_up[people]:
         return "message"
     return "rest" if "device" in found else "release"
 
