@@ -102,7 +102,7 @@ class World:
         return {who: self.document(who) for who in ("learner", "mixer")[: self.layers]}
 
     def bundle(self, by: str | None = "learner", **changes: Any) -> bytes:
-        """The planned bundle with other entries, signed again; `None` leaves an entry out of `keys` and `signature`."""
+        """The planned bundle with other entries, signed again (None: unsigned)."""
         content = {**Bundle.parse(self.planned).content, **changes}
         plain = {name: value for name, value in content.items() if name != "signature"}
         return canonical(plain if by is None else sign(plain, self.sign[by]))
@@ -113,7 +113,7 @@ class World:
         return {"channel": found, "least": found["least"], "target": found["target"], "claim": found["claim"]}
 
     def after(self, data: bytes, **changes: Any) -> bytes:
-        """A bundle that follows this one."""
+        """The bundle of the stage after this one, chained to it."""
         before = Bundle.parse(data)
         return self.bundle(**{"stage": before["stage"] + 1, "previous": before.digest, **changes})
 
