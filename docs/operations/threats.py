@@ -384,6 +384,34 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
 """Threat, answer, the test that tries it, where it ends; by section."""
 
 
+DEVIATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "learner": (
+        "the chain of bundles is followed over stages that a device has seen, not over numbers that are left out",
+        "learner and shuffler can hand different bundles of one stage to devices that never compare notes",
+    ),
+    "shuffler": (
+        "no message is bound to its token, so a shuffler can replace people's messages by its own",
+        "the order of a batch is the shuffler's word, unless a mixer permutes again",
+        "reports that a shuffler drops are missed only below least",
+        "a device cannot see whether its report counts; it sends no other",
+        "without tokens, a shuffler that counts what it calls late gets a report too many of a person",
+        "under central trust the noise is the curator's word",
+        "a database that is restored with its head file draws again for a learner that shows the older head",
+    ),
+    "mixer": (
+        "a mixer can replace messages by its own, since everybody can seal to the learner; it reads none",
+        "the mixer's order is its word; without it, the shuffler's order still stands between people and learner",
+    ),
+    "issuer": (
+        "issuer and shuffler can hand a key of their own to devices that see the issuer's keys for the first time",
+        "an issuer can make up people; its list is its word",
+        "an issuer that is restored from a backup signs again for people that it has forgotten",
+        "an issuer can keep a person out; nothing of that person is sent to the shuffler",
+    ),
+}
+"""What is left of the deviations that tests/service/test_service_deviations.py tries: the limits, by party."""
+
+
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [f"| {' | '.join(row)} |" for row in (names, *rows)]
@@ -460,6 +488,10 @@ def page() -> str:
     for title, rows in THREATS.items():
         shown = [(what, answer, f"`{test}`" if test != "-" else "-", end) for what, answer, test, end in rows]
         parts += [f"## {title}\n", f"{table(('threat', 'answer', 'tried by', 'where it ends'), shown)}\n"]
+    limits = "\n".join(f"- {party}: {limit}" for party, found in DEVIATIONS.items() for limit in found)
+    tried = "`tests/service/test_service_deviations.py` makes each party deviate one step at a time. Every deviation is"
+    tried += "\ndetected, or harmless by an argument that is tested, or one of these limits, which are tested to exist:"
+    parts += ["## Deviations that nobody detects\n", f"{tried}\n\n{limits}\n"]
     return "\n".join(parts)
 
 
