@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute, Route
 
-from tacit import __version__
+from tacit._version import __version__
 from tacit.service.problems import MEDIA_TYPE, PROBLEMS
 
 __all__ = ["BYTES", "HTML", "JSON", "Offer", "openapi"]

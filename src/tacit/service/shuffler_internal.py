@@ -122,15 +122,9 @@ def internal_app(made: Shuffler) -> ASGIApp:
         health_route(made.drain, made.healthy),
         metrics_route(made.meters, made.windows.monotonic),
     ]
-    config = made.config
-    return application(
-        routes,
-        limits=config.limits,
-        meters=made.meters,
-        log=made.log,
-        drain=made.drain,
-        bearer=config.bearer.read(),
-    )
+    config, meters = made.config, made.meters
+    bearer = config.bearer.read()
+    return application(routes, limits=config.limits, meters=meters, log=made.log, drain=made.drain, bearer=bearer)
 
 
 def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any]:
