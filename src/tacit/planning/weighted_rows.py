@@ -7,9 +7,9 @@ reads both. A row has the possible successors of the index (`planning.counters`)
 
 1. its width sums its noise over these;
 2. a row with one successor and no counters of its own is known to lead there: its counts are its visits;
-3. an unknown row that excludes something leads to its successors: an optimist takes half a reward and the mean of their
-   values, a pessimist no reward and the least of their values. One that excludes nothing is worth half of what remains
-   to an optimist, nothing to a pessimist, and the episode ends there.
+3. an unknown row of a declared support leads to its successors: an optimist takes half a reward and the mean of their
+   values, a pessimist no reward and the least of their values. Where nothing is declared it is worth half of what
+   remains to an optimist, nothing to a pessimist, and the episode ends there.
 
 Mixtures may keep to valid bands: one policy in eight is then greedy for the upper bounds U of Q*, the first for U
 itself and later ones with the visits that those before them will make; the others follow the practical rule among the
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
     """The successors of row i = (l · S + s) · A + a are to[at[i] : at[i+1]]; None: all states."""
     to: Ints | None
     p: Floats
-    """Their probabilities, [1,places] or [rows,S]; zero where an unknown row excludes nothing, and at the end."""
+    """Their probabilities, [1,places] or [rows,S]; zero at the end, and in unknown rows where nothing is declared."""
     r: Floats
     """[L,S,A]"""
     n: Floats
@@ -172,7 +172,7 @@ def _ahead(at: Ints | None, to: Ints | None, p: Floats, row: int, V: Floats) -> 
 
 @folded_kernel
 def _least(at: Ints | None, to: Ints | None, row: int, V: Floats) -> float:
-    """The least V over the successors of a row that excludes something; 0 at the end of an episode."""
+    """The least V over the declared successors of a row; 0 at the end of an episode."""
     least = 0.0
     if at is not None and to is not None:
         for c in range(at[row], at[row + 1]):
@@ -255,7 +255,7 @@ def weighted_rows(
                     else:
                         _shares(model.at, model.to, model.p, place, row, n, floor)
                 else:
-                    _spread(model.at, model.p, place, 0.0 if successors == S else 1.0 / max(1, successors))
+                    _spread(model.at, model.p, place, 0.0 if model.at is None else 1.0 / max(1, successors))
 
 
 @kernel
@@ -327,7 +327,7 @@ def optimists(
                 best, ties = -np.inf, 0
                 for a in range(A):
                     n, more, row = model.n[stage, s, a], fake[stage, s, a], (stage * S + s) * A + a
-                    whole = _follow(at, row, S) == S
+                    whole = at is None
                     fade = 1.0
                     mean, squares, spread = 0.0, 0.0, 0.0
                     if h < H - 1 and (n > 0.0 or not whole):
@@ -389,7 +389,7 @@ def pessimist(model: Rows, horizon: int, z: float, coins: Floats) -> Ints:
             for a in range(A):
                 n, row = model.n[stage, s, a], (stage * S + s) * A + a
                 Q[a] = 0.0
-                if n > 0.0 or _follow(at, row, S) < S:
+                if n > 0.0 or at is not None:
                     mean, squares, spread = 0.0, 0.0, 0.0
                     if h < H - 1:
                         mean, squares, spread = _ahead(at, to, p, row, W[h + 1])
