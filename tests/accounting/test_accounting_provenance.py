@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import jsonschema
 import pytest
 
 from tacit.accounting.certificate import Certificate, certify
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import PureEvent, event_class
 from tacit.accounting.provenance import record_pass, unchecked
-from tacit.accounting.schema import certificate_schema, violations
+from tacit.accounting.schema import certificate_schema
 from tacit.checks.conformance import NonConformant, check_privatizer
 from tacit.privatizers.arms import composed
 from tacit.runs.verify import check_certificate
@@ -76,7 +77,7 @@ def test_a_certificate_names_the_package_of_its_events_everywhere(stranger: Modu
     for shown in (found.statement, found.render(), found._repr_html_(), plain["statement"]):
         assert WORDS in shown
     assert Certificate.from_dict(plain) == found
-    assert not [one for one in violations(plain, certificate_schema()) if "unchecked" in one]
+    jsonschema.validate(plain, certificate_schema())
     assert found.derived().unchecked == found.unchecked
     own = certificate(PureEvent(epsilon=0.5))
     assert own.unchecked == ()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_fakes import REHEARSAL
 
 from tacit.accounting.claims import PrivacyUnit
 from tacit.data.counts import count_trajectories
@@ -241,7 +242,7 @@ def test_a_study_equals_its_simulation_bit_for_bit(learner, trust, tmp_path):
 def reports_of(users, bundle, source, number):
     """What the devices of these people send."""
     for i in range(len(users)):
-        device = Hooked(noise=source)
+        device = Hooked(noise=source, **REHEARSAL)
         device.accept(bundle)
         lived = {name: getattr(users, name)[i].tolist() for name in ("states", "actions", "rewards")}
         yield device.report(lived), f"person {number}-{i}"

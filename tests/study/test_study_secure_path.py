@@ -37,6 +37,7 @@ from secure_paths import (
     return_channel,
     shuffle_channels,
 )
+from study_fakes import REHEARSAL
 
 import tacit
 from tacit.errors import TacitError
@@ -330,7 +331,7 @@ def test_devices_and_collectors_need_no_seeded_generator(name: str, tmp_path: Pa
         collector.open(bundle)
         people = Bundle.parse(bundle)["least"]
         for number in range(people):
-            device = Device(tmp_path / f"device {number}")
+            device = Device(tmp_path / f"device {number}", **REHEARSAL)
             found = device.accept(bundle)
             actions = [device.act(h, number % len(found["states"])) for h in range(found["horizon"])]
             rewards = [trial_bit(0.3, (0.0, 1.0)) for _ in actions]

@@ -45,7 +45,7 @@ SERVED_POLICY: Final = (
 def render(template: str, *, curves: bool = False, **values: Any) -> str:
     """The text of a page: a template filled with values, with its styles and, for interactive curves, its scripts.
 
-    >>> page = render("audit.html", title="<b>", version="0", note="", sections=(), command="tacit audit")
+    >>> page = render("base.html", title="<b>", version="0")
     >>> "<title>&lt;b&gt; - tacit</title>" in page, "<script" in page
     (True, False)
     """
