@@ -15,11 +15,11 @@ from typing import Any
 from tacit.environments.riverswim import riverswim
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
+from tacit.release.none import Unprotected
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
+from tacit.simulation.simulate import simulate
 
 EPISODES = 20_000
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)

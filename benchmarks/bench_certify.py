@@ -11,7 +11,7 @@ from typing import Any
 
 from tacit.cli.certify import certification
 from tacit.errors import InvalidInput
-from tacit.privatizers.request import PrivacyRequest
+from tacit.release.request import PrivacyRequest
 from tacit.released.counts import CountShape
 
 Row = dict[str, Any]

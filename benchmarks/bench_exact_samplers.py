@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.mechanisms import exact
+from tacit.noise import exact
 from tacit.randomness import SecureNoise
 
 TARGET = 5.0

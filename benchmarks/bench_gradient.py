@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tacit.environments.registry import make
-from tacit.loop.simulate import simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 USERS = 1_000_000
 

@@ -21,9 +21,9 @@ from tacit.environments.tabular import TabularMDP
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import ask_nothing
 from tacit.learners.ucbvi import BONUS, BONUS_LAST, N_LAST, REWARD, UCBVI, N, Parameters, UCBVIBelief, plan, update
-from tacit.loop.simulate import simulate
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import LearnerKernels
+from tacit.release.none import Unprotected
+from tacit.simulation.simulate import simulate
 
 SHORT = SIZES["horizon"]
 HORIZONS = tuple(dict.fromkeys((*SHORT, *LONG)))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench_loop import peak_megabytes
-from tacit.loop.simulate import simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 EPISODES = 200_000
 VARIATES = 16
@@ -84,7 +84,7 @@ def episode_row(name: str, floor: float, *, target: float | None, learner: str =
 MEMORY = """
 import sys
 from benchmarks.bench_local import parts
-from tacit.loop.simulate import simulate
+from tacit.simulation.simulate import simulate
 built = parts("ldp-obi", calibration="paper", mechanism="laplace")
 simulate(built.mdp, built.learner, built.privatizer, episodes=int(sys.argv[1]), seed=0)
 """

@@ -25,13 +25,13 @@ from tacit.environments.tabular import TabularMDP
 from tacit.gammas import gamma_draw
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.round import fused, kernels_of
-from tacit.loop.simulate import simulate
-from tacit.loop.worlds import TabularWorld
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
 from tacit.randomness import seed_streams
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
+from tacit.simulation.round import fused, kernels_of
+from tacit.simulation.simulate import simulate
+from tacit.simulation.worlds import TabularWorld
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
@@ -162,8 +162,8 @@ MEMORY = """
 import sys
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
-from tacit.privatizers.none import Unprotected
+from tacit.simulation.simulate import simulate
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
 shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 episodes = int(sys.argv[1])

@@ -20,8 +20,8 @@ from benchmarks.bench_loop import fit_seconds, shape
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
-from tacit.privatizers.none import Unprotected
+from tacit.release.none import Unprotected
+from tacit.simulation.simulate import simulate
 
 BASE = {"states": 6, "actions": 3, "horizon": 6}
 SIZES = {"states": (4, 8, 16, 32), "actions": (2, 4, 8, 16), "horizon": (4, 8, 16, 32)}

@@ -21,11 +21,11 @@ from tacit.environments.tabular import TabularMDP
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
 from tacit.planning.policy_set import every_policy
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.release.none import Unprotected
+from tacit.release.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
+from tacit.simulation.simulate import simulate
 
 SIZES = (
     (4, 2, 6), (8, 2, 6), (16, 2, 6), (32, 2, 6), (64, 2, 6),

@@ -16,21 +16,21 @@ import numpy as np
 
 from papers.square_root import SquareRootFactorization
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.privatizers.request import PrivacyRequest, gradient_request
-from tacit.privatizers.shuffle.roles import Trajectory
-from tacit.privatizers.statistics import count_families
-from tacit.privatizers.table import make_privatizer
+from tacit.data.trajectories import Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
+from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.contract import Channel, StageSize
+from tacit.release.gradient_plan import GradientBasis
+from tacit.release.local_plan import LocalBasis
+from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.table import make_privatizer
+from tacit.release.totals_plan import CentralBasis
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
-from tacit.study.channels.batch_basis import CentralBatchBasis
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.channels.local_basis import LocalBasis
-from tacit.study.channels.shuffle_basis import ShuffleBasis
-from tacit.study.contract import Channel, StageSize
+from tacit.statistics.count_vectors import count_families
 
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)

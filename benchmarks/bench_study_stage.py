@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectory
 from tacit.randomness import SecureNoise
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector

@@ -19,12 +19,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import tacit.mechanisms.noise.dealt as dealt
+import tacit.noise.dealt as dealt
 from tacit import tiers
 from tacit.environments.registry import make
-from tacit.loop.simulate import simulate
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 from tacit.study.design import plan_study
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectory
 from tacit.randomness import SecureNoise
 from tacit.service.sealing.envelope import seal_envelope
 from tacit.service.sealing.hpke import SecretKey, inner_info

@@ -136,8 +136,8 @@ def measure(cell: Cell) -> Cell:
 
 def _measured(config: Any) -> tuple[float, int]:
     """CPU seconds of a run, the mean over several if it is short, and by how many bytes it lets the process grow."""
-    from tacit.loop.simulate import simulate
     from tacit.runs.assemble import assemble
+    from tacit.simulation.simulate import simulate
 
     def once() -> float:
         start = time.process_time()
@@ -164,8 +164,8 @@ def _warm(config: Any) -> None:
     """Compile what the run needs, in a small world, once per process."""
     from dataclasses import replace
 
-    from tacit.loop.simulate import simulate
     from tacit.runs.assemble import assemble
+    from tacit.simulation.simulate import simulate
 
     key = (config.learner, config.trust, config.mechanism)
     if key in _WARM:

@@ -25,8 +25,8 @@ from chaos import row_shape, views
 from chaos.canaries import spellings
 from chaos.worlds import row
 from tacit.accounting.knowledge import KINDS, PARTIES, Kind, reach, remaining, sight
-from tacit.checks.bounds import Errors, event_epsilon
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.audit.bounds import Errors, event_epsilon
+from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.service.sealing.envelope import open_envelope
 from tacit.service.sealing.hpke import inner_info, mixer_info

@@ -171,7 +171,7 @@ def through_services(people: int, colluders: int) -> dict[str, Any]:
 
 def _report(parties: Parties, kind: Any, people: int, colluders: int) -> dict[str, int]:
     """Everybody reports: the first ones put all messages on the label of the first outcome."""
-    from tacit.privatizers.shuffle.roles import Trajectory
+    from tacit.data.trajectories import Trajectory
     from tacit.service.sealing.documents import KeysDocument
     from tacit.service.sealing.hpke import inner_info
     from tacit.service.sealing.messages import seal_body

@@ -26,7 +26,7 @@ from chaos import orders, studies
 from chaos.canaries import Times, files_of, hits, numbers_of
 from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import row, until
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.service.device import RemoteDevice
 from tacit.service.exchange import client
@@ -249,7 +249,7 @@ def overflows(stages: int, life: dict[str, Any] | None, seed: int, certified: fl
 
 def _block(made: Any, certified: float) -> int:
     """The block that a stage needs for this probability."""
-    from tacit.privatizers.shuffle.messages import Transport
+    from tacit.release.shuffle.messages import Transport
 
     found = Transport(
         kind="ones",

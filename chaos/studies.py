@@ -11,8 +11,8 @@ import chaos  # noqa: F401 - makes the fakes importable
 
 import study_fakes  # isort: skip
 
+from tacit.release.kinds import CHANNELS
 from tacit.study import parts
-from tacit.study.channels import CHANNELS
 
 REAL = parts.read_design
 

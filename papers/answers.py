@@ -42,12 +42,12 @@ DIGITS: Final = 1e-3
 """Relative: on other machines a loss may fall on another side of the accountant's grid."""
 
 ASKED: Final = (
-    ("tacit.mechanisms.noise.binomial", "least_bits"),
-    ("tacit.privatizers.shuffle.noise", "least_probability"),
-    ("tacit.privatizers.shuffle.noise", "least_mirrored_probability"),
-    ("tacit.privatizers.shuffle.privatizer", "epsilon_of"),
-    ("tacit.privatizers.gradient_noise", "epsilon_of"),
-    ("tacit.privatizers.loss_noise", "epsilon_of"),
+    ("tacit.noise.binomial", "least_bits"),
+    ("tacit.release.shuffle.noise", "least_probability"),
+    ("tacit.release.shuffle.noise", "least_mirrored_probability"),
+    ("tacit.release.shuffle.privatizer", "epsilon_of"),
+    ("tacit.release.gradient_noise", "epsilon_of"),
+    ("tacit.release.loss_noise", "epsilon_of"),
     ("tacit.accounting.calibrate", "epsilon_of"),
     ("tacit.accounting.units", "epsilon_of"),
 )
@@ -55,10 +55,10 @@ ASKED: Final = (
 EVENTS: Final = "tacit.accounting.events"
 ABOVE: Final = (
     ("tacit.runs.assemble", "assemble"),
-    ("tacit.privatizers.table", "_made"),
-    ("tacit.privatizers.table", "_randomized"),
-    ("tacit.privatizers.shuffle.privatizer", "_protocol"),
-    ("tacit.privatizers.shuffle.privatizer", "_epsilon"),
+    ("tacit.release.table", "_made"),
+    ("tacit.release.table", "_randomized"),
+    ("tacit.release.shuffle.privatizer", "_protocol"),
+    ("tacit.release.shuffle.privatizer", "_epsilon"),
     ("tacit.accounting.calibrate", "_calibrated"),
 )
 """What remembers things that are made of answers."""

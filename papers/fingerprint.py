@@ -78,7 +78,7 @@ def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
 def privatizer_words(privatizer: Privatizer[Any, Any, Any]) -> str:
     """The revisions of a privatizer and of its mechanism.
 
-    >>> from tacit.privatizers.arms import make_arms
+    >>> from tacit.release.arms import make_arms
     >>> privatizer_words(make_arms(users=(50, 50), trust="local", epsilon=1.0, delta=0.0).privatizer)
     'returns, local, tight r1: rr r1'
     """

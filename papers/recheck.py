@@ -26,11 +26,11 @@ from papers.fingerprint import BEFORE, fingerprint_of
 from papers.thinning import environment_of, named_today
 from tacit._version import __version__
 from tacit.errors import InvalidInput, require_count, require_real
-from tacit.loop.simulate import log_checkpoints, simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.storage import read_json, write_json
+from tacit.simulation.simulate import log_checkpoints, simulate
 
 __all__ = ["Rechecked", "recheck", "stamp"]
 

@@ -25,11 +25,11 @@ from papers.panels import Painted
 from papers.thinning import environment_of, named_today
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput
-from tacit.loop.judges.live import Estimate, ReturnMeasures
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.places import read_json
 from tacit.runs.result import Result, resolve
+from tacit.simulation.judges.live import Estimate, ReturnMeasures
 
 __all__ = ["committed_results", "live_returns", "main", "redraw"]
 

@@ -1,6 +1,6 @@
 """The square-root factorization with its whole noise path drawn by FFT: what others are compared with.
 
-The product has the streamed one (`tacit.mechanisms.BufferedToeplitz`), whose error is the same to a fifth of a percent.
+The product has the streamed one (`tacit.noise.BufferedToeplitz`), whose error is the same to a fifth of a percent.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy import fft, special
 
 from tacit.arrays import Floats
 from tacit.errors import require_count
-from tacit.mechanisms.continual.factorization import Factorization, square_root_coefficients
-from tacit.mechanisms.protocol import require_simulation
+from tacit.noise.continual.factorization import Factorization, square_root_coefficients
+from tacit.noise.protocol import require_simulation
 from tacit.randomness import SimulationNoise
 
 __all__ = ["SquareRootFactorization", "square_root_norm"]

@@ -73,7 +73,7 @@ STATEMENTS: Final = (
         "Fig. 1 and 2",
         "drawings of the trust models and of the algorithm",
         "reproduced",
-        "nothing is claimed; the roles are those of `tacit.privatizers.shuffle.roles`",
+        "nothing is claimed; the roles are those of `tacit.release.shuffle.roles`",
     ),
     Statement(
         "bai2025secure",

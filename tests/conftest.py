@@ -39,8 +39,8 @@ FAMILIES = {
     "losses": r"adversarial|study_losses|layered|flow",
     "gradients": r"tests/gradients/|_gradient",
     "services": r"tests/(service|browser)/",
-    "counts": r"tests/(loop|goldens)/",
-    "checks": r"tests/checks/",
+    "counts": r"tests/(simulation|goldens)/",
+    "checks": r"tests/audit/",
     "learners": r"tests/learners/",
     "examples": r"tests/test_(docs|examples)",
 }
@@ -113,12 +113,12 @@ INTERPRETED_BELOW = 4_000
 
 @pytest.fixture(autouse=True, scope="session")
 def _short_runs_are_interpreted() -> Iterator[None]:
-    """Both speeds are the same run, bit for bit: `tests/loop/test_loop_registered.py` compares them for every learner.
+    """Both speeds are the same run, bit for bit: `tests/simulation/test_loop_registered.py` compares all learners.
 
     So runs that are made for something else need no loop of their own; tests of a speed name it.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("loop.simulate", "runs.schedule"):
+        for module in ("simulation.simulate", "runs.schedule"):
             patch.setattr(f"tacit.{module}.COMPILED_FROM", INTERPRETED_BELOW)
         yield
 

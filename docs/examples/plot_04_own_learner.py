@@ -12,9 +12,9 @@ import tacit
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import TOTALS, Plan, Totals
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 
 

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tacit.accounting.events import GaussianEvent
-from tacit.checks.attack import Target, attack
+from tacit.audit.attack import Target, attack
 
 # %%
 # A Gaussian release of one number, honest and with half of the noise.

@@ -17,7 +17,7 @@ from papers.audit.coverage import LEARNER_OPTIONS, RUN_OPTIONS, SAME
 from papers.audit.picture import words_of
 from papers.audit.record import AuditRecord, finding_table, load_audit, mutation_table
 from papers.audit.suite import all_rows
-from tacit.checks.attack import Kind, shown_down
+from tacit.audit.attack import Kind, shown_down
 
 __all__ = ["missing", "render_page"]
 

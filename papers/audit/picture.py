@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from papers.audit.record import AUDIT_FILE, AuditRecord, load_audit
-from tacit.checks.attack import Finding, shown_down
+from tacit.audit.attack import Finding, shown_down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

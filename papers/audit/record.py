@@ -16,7 +16,7 @@ from mutants.mutations import Caught
 from papers.audit.fingerprints import Made
 from papers.fingerprint import BEFORE
 from tacit.accounting.certificate import shown_up
-from tacit.checks.attack import Finding, Kind, shown_down
+from tacit.audit.attack import Finding, Kind, shown_down
 from tacit.errors import InvalidInput, require, require_count, require_epsilon, require_real
 from tacit.runs.storage import read_json, write_json, writing_to
 

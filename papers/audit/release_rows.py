@@ -12,23 +12,23 @@ from papers.fingerprint import privatizer_words
 from papers.revisions import MECHANISMS as MECHANISM_BOOK
 from papers.revisions import revision_of
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
-from tacit.checks.attack import Finding, Kind
-from tacit.checks.learners import LAYERED
-from tacit.checks.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism, calibrated_mechanism
-from tacit.checks.messages import as_printed, audit_messages
-from tacit.checks.views import BATCH, SHAPE, USERS, audit_privatizer, audit_together, small_privatizer
-from tacit.mechanisms.table import MECHANISMS as TABLE
-from tacit.privatizers.arms import ArmRelease, make_arms
-from tacit.privatizers.losses import make_adversarial
-from tacit.privatizers.request import gradient_request
-from tacit.privatizers.shuffle.noise import PaperVariant
-from tacit.privatizers.shuffle.privatizer import Shuffled
-from tacit.privatizers.shuffle.protocol import Shuffle
-from tacit.privatizers.shuffle.spec import ReleaseSpec
-from tacit.privatizers.table import MECHANISMS, NEVER_PURE, make_privatizer
+from tacit.audit.attack import Finding, Kind
+from tacit.audit.learners import LAYERED
+from tacit.audit.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism, calibrated_mechanism
+from tacit.audit.messages import as_printed, audit_messages
+from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, audit_together, small_privatizer
+from tacit.noise.table import MECHANISMS as TABLE
+from tacit.release.arms import ArmRelease, make_arms
+from tacit.release.losses import make_adversarial
+from tacit.release.request import gradient_request
+from tacit.release.shuffle.noise import PaperVariant
+from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
 from tacit.released.returns import ReturnQuery
+from tacit.statistics.count_spec import ReleaseSpec
 from tacit.support import Support
 
 __all__ = ["AS_PRINTED", "SHAPE", "mechanism_row", "privatizer_row", "release_row", "release_rows"]

@@ -16,7 +16,7 @@ from papers.audit.fingerprints import Made, bug_fingerprint, row_fingerprint
 from papers.audit.record import AUDIT_FILE, AuditRecord, load_audit
 from papers.audit.rows import Row, done_rows
 from tacit._version import __version__
-from tacit.checks.attack import Finding
+from tacit.audit.attack import Finding
 from tacit.errors import require
 from tacit.runs.storage import check_writable
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tacit.checks.attack import Finding, Kind, trials_of
+from tacit.audit.attack import Finding, Kind, trials_of
 from tacit.engines import TaskFailed, check_engine, scatter
 from tacit.errors import TacitError, naming, require
 

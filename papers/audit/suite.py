@@ -21,8 +21,8 @@ from papers.audit.rows import Row, Subject
 from papers.fingerprint import fingerprint_of, privatizer_words
 from papers.revisions import learner_revision
 from tacit.accounting.claims import Trust
-from tacit.checks.attack import Finding
-from tacit.checks.learners import attack_learner, learner_target, shown_learner
+from tacit.audit.attack import Finding
+from tacit.audit.learners import attack_learner, learner_target, shown_learner
 from tacit.protocol import Constants
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner

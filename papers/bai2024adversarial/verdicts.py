@@ -24,11 +24,11 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.mechanisms.continual.counter import allocate_gaussian, allocate_laplace, gaussian_shares
-from tacit.mechanisms.continual.kary_tree import KaryTree, best_arity
-from tacit.mechanisms.continual.tree import LaplaceTree, tree_levels
-from tacit.mechanisms.noise.gaussian import Gaussian
-from tacit.mechanisms.noise.laplace import Laplace
+from tacit.noise.continual.counter import allocate_gaussian, allocate_laplace, gaussian_shares
+from tacit.noise.continual.kary_tree import KaryTree, best_arity
+from tacit.noise.continual.tree import LaplaceTree, tree_levels
+from tacit.noise.gaussian import Gaussian
+from tacit.noise.laplace import Laplace
 
 __all__ = ["adversarial_verdicts"]
 

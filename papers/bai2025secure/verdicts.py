@@ -19,7 +19,7 @@ from papers.verdict import (
 )
 from tacit.accounting.events.binomial import binomial_epsilon, hoeffding_bits, least_bits
 from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_epsilon, gaussian_mu
-from tacit.mechanisms.noise.binomial import paper_binomial, paper_threshold
+from tacit.noise.binomial import paper_binomial, paper_threshold
 
 __all__ = ["first_violation", "gradient_verdicts", "leak", "shuffle_verdicts"]
 

@@ -24,16 +24,16 @@ from papers.garcelon2021local.experiments import EPSILONS
 from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
-from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
-from tacit.privatizers.none import Unprotected
+from tacit.noise.laplace import Laplace, paper_laplace_scale
 from tacit.randomness import SimulationNoise
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,10 +32,10 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require_count, require_real
-from tacit.mechanisms.noise.layout import clipped_reward
-from tacit.mechanisms.noise.randomized_response import RandomizedResponse
-from tacit.privatizers.contract import require_shape
+from tacit.noise.layout import clipped_reward
+from tacit.noise.randomized_response import RandomizedResponse
 from tacit.randomness import SimulationNoise
+from tacit.release.counts_contract import require_shape
 from tacit.released.counts import CountShape
 
 __all__ = ["Report", "ReshuffledReports", "link", "resend"]

@@ -19,11 +19,11 @@ from papers.verdict import (
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events.bounded import least_radius
 from tacit.accounting.families import Family
-from tacit.mechanisms.noise.bounded import Bounded, paper_bounded_limit
-from tacit.mechanisms.noise.gaussian import Gaussian, paper_gaussian_sigma
-from tacit.mechanisms.noise.laplace import Laplace, paper_laplace_scale
-from tacit.mechanisms.noise.randomized_response import RandomizedResponse, paper_response_epsilon
-from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
+from tacit.noise.bounded import Bounded, paper_bounded_limit
+from tacit.noise.gaussian import Gaussian, paper_gaussian_sigma
+from tacit.noise.laplace import Laplace, paper_laplace_scale
+from tacit.noise.randomized_response import RandomizedResponse, paper_response_epsilon
+from tacit.noise.unary_encoding import UnaryEncoding
 
 __all__ = ["local_verdicts"]
 

@@ -22,11 +22,11 @@ from papers.neural.rollout import Users, policy_for
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.errors import require, require_count, require_real
-from tacit.privatizers.gradient import GradientPrivatizer, both_claims
-from tacit.privatizers.request import gradient_request
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
+from tacit.release.gradient import GradientPrivatizer, both_claims
+from tacit.release.request import gradient_request
+from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape, GradientStatistics
 
 if TYPE_CHECKING:

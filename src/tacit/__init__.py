@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
-    from tacit.loop.simulate import simulate
     from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from tacit.runs.trial_size import trial_size
     from tacit.runs.verify import verify
     from tacit.service.device import RemoteDevice as Device
+    from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
@@ -103,7 +103,7 @@ _HOMES = {
     "make_environment": ("tacit.environments.registry", "make_environment"),
     "read_episodes": ("tacit.study.episodes", "read_episodes"),
     "run": ("tacit.runs.runner", "run"),
-    "simulate": ("tacit.loop.simulate", "simulate"),
+    "simulate": ("tacit.simulation.simulate", "simulate"),
     "trial": ("tacit.runs.trial", "trial"),
     "trial_size": ("tacit.runs.trial_size", "trial_size"),
     "verify": ("tacit.runs.verify", "verify"),

@@ -13,7 +13,7 @@ queries of the learner are what it answers, and what it releases is what the lea
 comes out of every part, nothing is hidden, so a checkpoint is a belief.
 
 Parts that run millions of times come as kernels, too (`LearnerKernels`, `WorldKernels`, a release kernel), which
-`tacit.loop.round` fuses into one compiled function.
+`tacit.simulation.round` fuses into one compiled function.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from tacit.accounting.calibrate import calibrate, events_of, least_noise
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
-from tacit.mechanisms.noise.binomial import Binomial
-from tacit.mechanisms.noise.bounded import Bounded
-from tacit.mechanisms.noise.gaussian import Gaussian
-from tacit.mechanisms.noise.laplace import Laplace
-from tacit.mechanisms.noise.randomized_response import RandomizedResponse
-from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
+from tacit.noise.binomial import Binomial
+from tacit.noise.bounded import Bounded
+from tacit.noise.gaussian import Gaussian
+from tacit.noise.laplace import Laplace
+from tacit.noise.randomized_response import RandomizedResponse
+from tacit.noise.unary_encoding import UnaryEncoding
 
 STEPS = (Family(name="visits", up=6, down=6, shift=1.0), Family(name="transitions", up=5, down=5, shift=1.0))
 CELLS = (Family(name="visits", up=1, down=1, shift=2.0),)

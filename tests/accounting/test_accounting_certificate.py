@@ -15,8 +15,8 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
-from tacit.mechanisms.noise.binomial import Binomial, paper_binomial
-from tacit.mechanisms.noise.gaussian import Gaussian, paper_gaussian_sigma
+from tacit.noise.binomial import Binomial, paper_binomial
+from tacit.noise.gaussian import Gaussian, paper_gaussian_sigma
 
 H = 6
 THREE = tuple(Family(name=name, up=H, down=H, shift=1.0) for name in ("transitions", "visits", "rewards"))

@@ -19,8 +19,8 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import PureEvent, event_class
 from tacit.accounting.provenance import record_pass, unchecked
 from tacit.accounting.schema import certificate_schema
-from tacit.checks.conformance import NonConformant, check_privatizer
-from tacit.privatizers.arms import composed
+from tacit.audit.conformance import NonConformant, check_privatizer
+from tacit.release.arms import composed
 from tacit.runs.verify import check_certificate
 
 CLAIM = PrivacyClaim(
@@ -127,7 +127,7 @@ def test_what_has_no_files_is_never_checked(stranger: ModuleType, monkeypatch: p
 
 def test_who_fails_or_promises_nothing_is_not_recorded(stranger: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A privatizer that breaks a rule, and one of trust none, which is asked for manners only."""
-    from tacit.privatizers.none import Unprotected
+    from tacit.release.none import Unprotected
     from tacit.released.counts import CountShape
 
     shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)

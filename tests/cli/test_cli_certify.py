@@ -12,11 +12,11 @@ import time
 import pytest
 
 from tacit.cli import main
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.shuffle.protocol import Shuffle
-from tacit.privatizers.shuffle.spec import ReleaseSpec
-from tacit.privatizers.table import make_privatizer
+from tacit.release.request import PrivacyRequest
+from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
+from tacit.statistics.count_spec import ReleaseSpec
 
 SIZES = "--states 4 --actions 2 --horizon 6 --episodes 20000 --epsilon 1 --delta 0"
 SHUFFLE = f"--trust shuffle {SIZES} --batch 1000 --delta 1e-6"

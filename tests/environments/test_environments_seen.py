@@ -13,7 +13,6 @@ from tacit.environments.registry import make
 from tacit.environments.seen import seen_through
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.table import LEARNERS
-from tacit.loop.seen import SeenSampler
 from tacit.planning.dynamic import value_of
 from tacit.policies import DeterministicPolicy, uniform_policy
 from tacit.protocol import Plan
@@ -21,6 +20,7 @@ from tacit.released.batches import BatchQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.storage import RunDirectory
+from tacit.simulation.seen import SeenSampler
 
 RIVER = "riverswim:states=3,horizon=3"
 HALVES = (0, 0, 1)

@@ -194,7 +194,7 @@ def probe_certificate(row: Row) -> Hashes:
     """Everything that `tacit certify --json` prints."""
     from tacit.cli.certify import certification
     from tacit.cli.certify_losses import LossQuestion, loss_certification
-    from tacit.privatizers.request import PrivacyRequest, make_claim
+    from tacit.release.request import PrivacyRequest, make_claim
     from tacit.released.counts import CountShape
 
     trust = row["trust"]
@@ -512,7 +512,7 @@ def stages(*, sizes: list[list[int]], reports: int, overflow: float | None = Non
     """Stages of several sizes, from the noise of a study: channels, exposure and what comes out."""
     from tacit.accounting.composition import epsilon_of
     from tacit.randomness import SimulationNoise
-    from tacit.study.contract import StageSize
+    from tacit.release.contract import StageSize
 
     parts = _parts({**arguments, "reports_per_person": reports})
     basis = parts.basis if overflow is None else dataclasses.replace(parts.basis, overflow=overflow)
@@ -540,8 +540,8 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
     from tacit.data.trajectories import LossUser
     from tacit.randomness import SimulationNoise
+    from tacit.release.loss_plan import LossBasis
     from tacit.released.losses import LayeredShape
-    from tacit.study.channels.loss_basis import LossBasis
 
     claim = PrivacyClaim(
         trust="central",
@@ -603,7 +603,7 @@ def _stages(channels: Sequence[Any], delta: float) -> list[Row]:
 
 def _people(shape: Any, count: int, seed: int) -> list[Any]:
     """Trajectories by dice, within a declared support; but for the last one, which breaks every bound."""
-    from tacit.privatizers.shuffle.roles import Trajectory
+    from tacit.data.trajectories import Trajectory
 
     rng, found = np.random.default_rng([seed, 11]), []
     H, S, A = shape.horizon, shape.num_states, shape.num_actions

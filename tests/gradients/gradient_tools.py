@@ -10,8 +10,8 @@ from tacit.environments import TabularMDP, make
 from tacit.learners.dp_pg import ascend
 from tacit.learners.gradient import GradientParameters, SoftmaxLearner
 from tacit.policies.softmax import add_pull_back, parameters_of, public_features, softmax_table, tabular_features
-from tacit.privatizers.request import gradient_request
-from tacit.privatizers.table import make_privatizer
+from tacit.release.request import gradient_request
+from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape
 
 UNIT = Bounds(low=0.0, high=1.0, clip=math.inf, surrogate=math.inf)

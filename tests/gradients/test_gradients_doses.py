@@ -8,10 +8,10 @@ import pytest
 from tacit.data.gradients import Bounds, add_dose_gradients, prepare_clinic
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
-from tacit.loop.judges.softmax import dose_truth
-from tacit.loop.simulate import simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.judges.softmax import dose_truth
+from tacit.simulation.simulate import simulate
 
 
 def test_the_objective_is_the_integral_and_its_gradient_the_difference():

@@ -9,12 +9,12 @@ from tacit.environments.inputs import state_inputs
 from tacit.environments.live import live
 from tacit.environments.live_spec import live_from_spec
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.loop.simulate import simulate
 from tacit.policies.network import first_weights, network_dimension, network_table, network_tangent
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 RUN = {"environment": "riverswim:states=3,horizon=3", "episodes": 60, "batch": 20, "seeds": (0,)}
 PRIVATE = {"trust": "central", "epsilon": 1.0, "delta": 1e-5}
@@ -206,7 +206,7 @@ def test_refusals_say_what_to_do(learner, changes, error, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["dp-pg", "dp-npg", "dp-trpo", "dp-ppo"])
 def test_the_contract_and_both_speeds(learner):
-    from tacit.checks.learner_rules import LEARNER_RULES, check_learner
+    from tacit.audit.learner_rules import LEARNER_RULES, check_learner
 
     parts = assemble(RunConfig(learner=f"{learner}:policy=neural,hidden=3", **RUN | PRIVATE))
     report = check_learner(parts.learner, parts.privatizer, parts.world, episodes=60)
@@ -217,7 +217,7 @@ def test_the_contract_and_both_speeds(learner):
 @pytest.mark.statistical
 def test_the_audit_holds():
     """False-alarm rate 0.001; power: the attack proves something."""
-    from tacit.checks.learners import audit_learner
+    from tacit.audit.learners import audit_learner
 
     (final,) = audit_learner(
         "dp-pg:policy=neural,hidden=2", trust="central", epsilon=3.0, delta=1e-5, trials=5000, false_alarm=1e-3

@@ -15,8 +15,8 @@ from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported
 from tacit.policies.softmax import tabular_features
-from tacit.privatizers.gradient_noise import softmax_reach
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.gradient_noise import softmax_reach
 from tacit.released.gradients import SoftmaxQuery
 
 

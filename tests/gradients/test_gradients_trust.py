@@ -10,17 +10,17 @@ from gradient_tools import learner_of, small_mdp, table_of
 from scipy.special import log_softmax
 from slow_gradients import score
 
-from tacit.checks.attack import attack
-from tacit.checks.learners import audit_learner, target_of
-from tacit.checks.runs import gradient_runs
+from tacit.audit.attack import attack
+from tacit.audit.learners import audit_learner, target_of
+from tacit.audit.runs import gradient_runs
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.dp_npg import natural_ascend
 from tacit.learners.dp_trpo import trust_ascend
-from tacit.loop.simulate import simulate
 from tacit.policies.softmax import public_features
 from tacit.released.gradients import empty_gradient
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 KINDS = {"tabular": None, "linear": public_features(3, 3, 4)}
 RUN = {"environment": "riverswim:states=3,horizon=3", "episodes": 300, "batch": 50, "seeds": (0,)}

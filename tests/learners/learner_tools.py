@@ -13,9 +13,9 @@ from tacit.errors import InvalidInput
 from tacit.learners.contract import CountRequest
 from tacit.learners.table import LEARNERS, make_learner
 from tacit.policies import Policy
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, CountStatistics
 
 

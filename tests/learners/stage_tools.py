@@ -9,12 +9,12 @@ from tacit.environments.tabular import TabularMDP
 from tacit.learners.bucb import BUCB
 from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
-from tacit.loop.judges.tabular import gaps_of, truth_of
-from tacit.loop.simulate import simulate
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.release.none import Unprotected
+from tacit.release.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
+from tacit.simulation.judges.tabular import gaps_of, truth_of
+from tacit.simulation.simulate import simulate
 
 LEARNERS = {"sdp-pe": SDPPE, "sdp-pe-plus": SDPPEPlus, "bucb": BUCB}
 

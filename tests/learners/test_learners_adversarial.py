@@ -15,15 +15,15 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.table import LEARNERS, make_learner
 from tacit.learners.transition_set import precision_now
-from tacit.loop.simulate import simulate
 from tacit.planning.layered import layered_geometry
 from tacit.planning.transition_intervals import repair_counts, theory_intervals
-from tacit.privatizers.loss_noise import LossNoise
-from tacit.privatizers.losses import AdversarialPrivatizer
+from tacit.release.loss_noise import LossNoise
+from tacit.release.losses import AdversarialPrivatizer
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 WORLD = layered(layers=3, states=2, actions=2, seed=1)
 GEOMETRY = layered_geometry(WORLD.mdp.widths, 2)

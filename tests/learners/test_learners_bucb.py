@@ -6,13 +6,13 @@ import pytest
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.bucb import BUCB
-from tacit.loop.simulate import simulate
 from tacit.planning.counters import counters_of
 from tacit.planning.weighted_rows import blank_rows, mixture_visits, row_weights
-from tacit.privatizers.none import Unprotected
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 

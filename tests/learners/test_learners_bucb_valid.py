@@ -11,10 +11,10 @@ import tacit
 from papers.thinning import _intervals
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.bucb import BUCB
-from tacit.loop.simulate import simulate
 from tacit.planning.valid_bands import cautious_plan, widen_nothing
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 WORLD = "random-mdp:states=3,actions=2,horizon=3"
 PRIVATE = {"trust": "shuffle", "epsilon": 5.0, "delta": 1e-6}

@@ -18,7 +18,6 @@ import tacit
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.conservative import Conservative, tail_of_bits
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import value_of
 from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed, radii_of
 from tacit.policies import StochasticPolicy
@@ -27,6 +26,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study

@@ -11,8 +11,8 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import CountRequest, KernelLearner
 from tacit.learners.table import LEARNERS, make_learner
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import Plan, Totals, copy_state
+from tacit.release.none import Unprotected
 
 MDP = small_mdp()
 EVERY = list(every_learner(MDP, episodes=100))

@@ -17,10 +17,10 @@ from tacit.data.counts import flow_counts
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
 from tacit.planning.dynamic import backward_induction
-from tacit.privatizers.contract import count_precision
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
+from tacit.release.counts_contract import count_precision
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 
 KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}
 WORLDS = (small_mdp(1, states=2, actions=2, horizon=2), small_mdp(3, states=3, actions=2, horizon=3))

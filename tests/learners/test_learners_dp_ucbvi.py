@@ -12,13 +12,13 @@ from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
+from tacit.release.none import Unprotected
 from tacit.released.precision import CountPrecision, Sampling, now_radius, precision_log_term
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 UNIFORM = uniform_policy(4, 3, 2)
 

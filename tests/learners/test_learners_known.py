@@ -10,19 +10,19 @@ import pytest
 from scipy.optimize import minimize
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.checks.conformance import check_privatizer
-from tacit.checks.learners import audit_learner
+from tacit.audit.conformance import check_privatizer
+from tacit.audit.learners import audit_learner
 from tacit.data.trajectories import LossUser
 from tacit.environments.layered_worlds import layered
 from tacit.errors import InvalidInput, NotSupported
-from tacit.loop.simulate import simulate
 from tacit.planning.layered import layered_geometry
-from tacit.privatizers.loss_noise import LossNoise
-from tacit.privatizers.losses import make_adversarial
 from tacit.randomness import SimulationNoise
+from tacit.release.loss_noise import LossNoise
+from tacit.release.losses import make_adversarial
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 NAME = "layered:layers=3,states=2,actions=2,seed=1"
 WORLD = layered(layers=3, states=2, actions=2, seed=1).mdp

@@ -13,16 +13,16 @@ from tacit.data.counts import flow_counts
 from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ldp_obi import LDPOBI
-from tacit.loop.simulate import simulate
-from tacit.mechanisms.noise.laplace import Laplace
+from tacit.noise.laplace import Laplace
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
+from tacit.release.none import Unprotected
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, exact_sums, sum_radius
+from tacit.simulation.simulate import simulate
 
 MECHANISMS = ["laplace", "gaussian", "rr", "bounded", "oue", "subset"]
 

@@ -17,14 +17,14 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.ldp_psrl import LDPPSRL, printed_prior
 from tacit.learners.psrl import PSRL
-from tacit.loop.simulate import simulate
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
 from tacit.randomness import SimulationNoise
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
 from tacit.released.precision import Sampling, SumPrecision, exact_sums
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
 DRAWS = 4000

@@ -20,13 +20,13 @@ from tacit.learners.ldp_rts import (
     RTSBelief,
     schedule,
 )
-from tacit.loop.simulate import simulate
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import Private
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 from tacit.study.state import decode_state, encode_state
 
 SHAPE = CountShape(horizon=4, num_states=2, num_actions=3, staged=True)

@@ -13,11 +13,11 @@ from slow_private import optimistic_values, po_rows
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.private_po import PrivateUCBPO
-from tacit.loop.simulate import simulate
 from tacit.planning.widths import practical_width
 from tacit.policies import StochasticPolicy, uniform_policy
-from tacit.privatizers.none import Unprotected
+from tacit.release.none import Unprotected
 from tacit.released.precision import CountPrecision, Sampling, now_radius, precision_log_term
+from tacit.simulation.simulate import simulate
 
 UNIFORM = uniform_policy(4, 3, 2)
 

@@ -15,11 +15,11 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.gammas import gamma_difference, gamma_draw
 from tacit.learners.psrl import PSRL, beta_draw
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import uniform_policy
-from tacit.privatizers.none import Unprotected
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
+from tacit.simulation.simulate import simulate
 
 DRAWS = 4000
 

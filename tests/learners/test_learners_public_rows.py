@@ -12,15 +12,15 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import solve
 from tacit.planning.public_rows import public_rows
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import Private
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
 from tacit.released.precision import CountPrecision, now_radius
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 from tacit.support import Support
 
 RIVER = make("riverswim:states=3,horizon=3")

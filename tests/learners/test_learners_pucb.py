@@ -11,11 +11,11 @@ from slow_private import hoeffding_rows, optimistic_values
 from tacit.errors import InvalidInput
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
-from tacit.loop.simulate import simulate
 from tacit.policies import uniform_policy
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 
 UNIFORM = uniform_policy(4, 3, 2)
 KINDS = {"pucb": PUCB, "vi": PrivateUCBVI}

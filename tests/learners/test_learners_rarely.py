@@ -13,9 +13,9 @@ from tacit.errors import NotSupported
 from tacit.learners.private_po import PrivateUCBPO, RarelyImproved
 from tacit.learners.psrl import PSRL
 from tacit.learners.rarely import RarelyReplanned
-from tacit.mechanisms.noise.bounded import MANY
-from tacit.privatizers.none import Unprotected
+from tacit.noise.bounded import MANY
 from tacit.randomness import SimulationNoise
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
 
 LOCAL = {"trust": "local", "epsilon": 20.0, "delta": 0.0, "mechanism": "laplace"}

@@ -14,15 +14,15 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.schedules import backward_geometric, exploration_budget
 from tacit.learners.sdp_pe_plus import SDPPEPlus, inverse_variance_weights
-from tacit.loop.judges.tabular import truth_of
-from tacit.loop.simulate import simulate
-from tacit.mechanisms.noise.binomial import Binomial
+from tacit.noise.binomial import Binomial
 from tacit.planning.coverage import inner
 from tacit.planning.dynamic import backward_induction, occupancy
 from tacit.planning.widths import combine, first_states
-from tacit.privatizers.shuffle.privatizer import Shuffled
 from tacit.randomness import SimulationNoise, seed_streams
+from tacit.release.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
+from tacit.simulation.judges.tabular import truth_of
+from tacit.simulation.simulate import simulate
 
 RIVER = make("riverswim")
 

@@ -13,14 +13,14 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.bucb import BUCB
 from tacit.learners.table import LEARNERS
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import solve
 from tacit.planning.weighted_rows import pessimist
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import Private
+from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.simulate import simulate
 from tacit.support import Support
 
 RIVER = "riverswim:states=3,horizon=3"

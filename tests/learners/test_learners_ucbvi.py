@@ -14,16 +14,16 @@ from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import backward_induction
 from tacit.planning.widths import practical_width
 from tacit.policies import uniform_policy
-from tacit.privatizers.contract import sampling_of
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
+from tacit.release.counts_contract import sampling_of
+from tacit.release.none import Unprotected
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.precision import Sampling
+from tacit.simulation.simulate import simulate
 
 RULES = ["hoeffding", "bernstein", "practical"]
 

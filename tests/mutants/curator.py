@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.errors import BudgetSpent
-from tacit.mechanisms.continual.tree import LaplaceTree
-from tacit.privatizers.central import Central, publish
-from tacit.privatizers.none import Unprotected
-from tacit.privatizers.statistics import add_trajectory
+from tacit.noise.continual.tree import LaplaceTree
+from tacit.release.central import Central, publish
+from tacit.release.none import Unprotected
+from tacit.statistics.count_vectors import add_trajectory
 
 __all__ = ["CURATORS", "CURATOR_BUGS", "PlainCentral", "central"]
 

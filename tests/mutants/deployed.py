@@ -12,8 +12,8 @@ import numpy as np
 from mutants.devices import SecureDevices, deployed
 from mutants.planted import Mutation, bug, configured, twin
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.local import Local
 from tacit.randomness import SecureNoise
+from tacit.release.local import Local
 
 __all__ = ["DEPLOYED", "DEPLOYED_BUGS"]
 

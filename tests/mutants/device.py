@@ -14,14 +14,14 @@ import numpy as np
 from mutants.planted import SHAPE, Mutation, bug, configured, twin
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.mechanisms.noise.laplace import Laplace
-from tacit.mechanisms.noise.layout import exact_vector, outcome_cell, transition_cells
-from tacit.mechanisms.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
-from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
-from tacit.privatizers.local import Local
-from tacit.privatizers.statistics import add_vector, count_families
+from tacit.noise.laplace import Laplace
+from tacit.noise.layout import exact_vector, outcome_cell, transition_cells
+from tacit.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
+from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import Private, copy_state
 from tacit.randomness import SimulationNoise
+from tacit.release.local import Local
+from tacit.statistics.count_vectors import add_vector, count_families
 
 __all__ = ["DEVICES", "DEVICE_BUGS", "HalfTheNoise", "local"]
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from mutants.planted import twin
 from tacit.data.trajectories import Trajectories
-from tacit.mechanisms.noise.gaussian import Gaussian
-from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.local import Local
+from tacit.noise.gaussian import Gaussian
+from tacit.noise.laplace import Laplace
 from tacit.protocol import Private
 from tacit.randomness import SecureNoise
+from tacit.release.local import Local
 
 __all__ = ["SecureDevices", "deployed"]
 

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from mutants.planted import Mutation, bug
 from tacit.accounting.events import Events, LaplaceEvent
-from tacit.checks.attack import Target
-from tacit.checks.records import canaries
-from tacit.checks.views import View, view_of
+from tacit.audit.attack import Target
+from tacit.audit.records import canaries
+from tacit.audit.views import View, view_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.mechanisms.noise.laplace import Laplace
-from tacit.privatizers.request import PrivacyRequest, gradient_request
-from tacit.privatizers.table import make_privatizer
+from tacit.noise.laplace import Laplace
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
+from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.gradients import GradientShape
 

@@ -24,12 +24,12 @@ from mutants.planted import WATCHMEN, Mutation, Watchman
 from mutants.release import RELEASE_BUGS, RELEASES
 from mutants.shuffle import SHUFFLE_BUGS, SHUFFLERS
 from tacit.accounting.composition import epsilon_of
-from tacit.checks.attack import attack
-from tacit.checks.conformance import NonConformant, check_privatizer
-from tacit.checks.messages import audit_messages
-from tacit.checks.views import audit_privatizer
+from tacit.audit.attack import attack
+from tacit.audit.conformance import NonConformant, check_privatizer
+from tacit.audit.messages import audit_messages
+from tacit.audit.views import audit_privatizer
 from tacit.errors import UnknownName
-from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.release.shuffle.privatizer import Shuffled
 
 __all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine", "total_false_alarm"]
 

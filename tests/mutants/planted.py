@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 
 __all__ = ["SHAPE", "WATCHMEN", "Mutation", "Watchman", "bug", "claim_of", "configured", "twin"]

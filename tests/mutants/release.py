@@ -12,14 +12,14 @@ import numpy as np
 from mutants.planted import Mutation, bug, claim_of, twin
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.checks.counters import CountedPrefixes
+from tacit.audit.counters import CountedPrefixes
 from tacit.data.gradients import add_gradients
-from tacit.mechanisms.continual.tree import LaplaceTree
+from tacit.noise.continual.tree import LaplaceTree
 from tacit.policies.softmax import add_pull_back
-from tacit.privatizers.gradient import DoseGradients, SoftmaxGradients, add_noise, choose_users
-from tacit.privatizers.losses import AdversarialPrivatizer, make_adversarial, release_losses
-from tacit.privatizers.request import gradient_request
-from tacit.privatizers.table import make_privatizer
+from tacit.release.gradient import DoseGradients, SoftmaxGradients, add_noise, choose_users
+from tacit.release.losses import AdversarialPrivatizer, make_adversarial, release_losses
+from tacit.release.request import gradient_request
+from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape
 from tacit.released.losses import LayeredShape
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.accounting.events import Events
-from tacit.checks.messages import IntegerMessages
+from tacit.audit.messages import IntegerMessages
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle.messages import Messages
-from tacit.privatizers.shuffle.noise import BitKind
-from tacit.privatizers.shuffle.privatizer import Shuffled
-from tacit.privatizers.shuffle.protocol import Shuffle
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.shuffle.messages import Messages
+from tacit.release.shuffle.noise import BitKind
+from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle.protocol import Shuffle
 from tacit.released.batches import BatchQuery, PlannedBatch
 
 __all__ = ["SHUFFLERS", "SHUFFLE_BUGS", "NotShuffled", "batches", "shuffled"]

@@ -13,9 +13,9 @@ from benchmarks.cells import TRUSTS, counting
 
 from tacit.environments.random_mdp import random_mdp
 from tacit.learners.ucbvi import UCBVI
-from tacit.loop.simulate import simulate
-from tacit.privatizers.none import Unprotected
 from tacit.protocol import copy_state
+from tacit.release.none import Unprotected
+from tacit.simulation.simulate import simulate
 from tacit.tiers import interpreted
 
 

@@ -16,7 +16,7 @@ import pytest
 HERE = Path(__file__).parent
 SOURCES = {
     "toy_tacit/__init__.py": HERE / "toy_package" / "__init__.py",
-    "toy_tacit/mechanism.py": HERE.parent / "mechanisms" / "toy_mechanism.py",
+    "toy_tacit/mechanism.py": HERE.parent / "noise" / "toy_mechanism.py",
 }
 ENTRY_POINTS = """
 [tacit.environments]

@@ -11,9 +11,6 @@ import pytest
 from tacit import tiers
 from tacit.data.trajectories import alias_tables
 from tacit.kernels import kernel
-from tacit.loop.judges.tabular import Tally, Truth
-from tacit.loop.judges.tabular import _refresh as refresh
-from tacit.loop.simulate import simulate
 from tacit.planning.counters import Counters, counters_of
 from tacit.planning.dynamic import solve, value_of
 from tacit.planning.flow_projection import Kept
@@ -32,6 +29,9 @@ from tacit.protocol import copy_state
 from tacit.released.counts import CountShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.simulation.judges.tabular import Tally, Truth
+from tacit.simulation.judges.tabular import _refresh as refresh
+from tacit.simulation.simulate import simulate
 from tacit.support import Support
 
 SIZES = [(3, 2, 4, 2), (5, 4, 2, 3), (2, 6, 3, 1)]

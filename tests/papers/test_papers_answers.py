@@ -15,12 +15,12 @@ from papers.currency import currencies, currency
 from papers.fingerprint import fingerprint_of
 from papers.thinning import thin
 from tacit.errors import InvalidInput
-from tacit.mechanisms.noise import binomial
-from tacit.privatizers.shuffle.noise import least_bit_noise
-from tacit.privatizers.shuffle.spec import ReleaseSpec
+from tacit.noise import binomial
+from tacit.release.shuffle.noise import least_bit_noise
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
+from tacit.statistics.count_spec import ReleaseSpec
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAME = "toy/answers"

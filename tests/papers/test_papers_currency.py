@@ -18,8 +18,8 @@ from papers.revisions import LEARNERS, MECHANISMS, PRIVATIZERS
 from papers.statements import STATEMENTS
 from papers.thinning import thin
 from tacit.learners.table import LEARNERS as ROWS
-from tacit.mechanisms.table import MECHANISMS as NOISES
-from tacit.privatizers.table import PRIVATIZERS as FACTORIES
+from tacit.noise.table import MECHANISMS as NOISES
+from tacit.release.table import PRIVATIZERS as FACTORIES
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig

@@ -17,8 +17,8 @@ from papers.guarantees import render_guarantees, verdicts
 from papers.verdict import Verdict
 from tacit.accounting.events.gaussian import classical_gaussian_sigma
 from tacit.cli import main
-from tacit.mechanisms.noise.binomial import paper_threshold
-from tacit.mechanisms.noise.bounded import paper_bounded_limit
+from tacit.noise.binomial import paper_threshold
+from tacit.noise.bounded import paper_bounded_limit
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "guarantees.md"

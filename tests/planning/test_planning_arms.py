@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from tacit.errors import InvalidInput
-from tacit.mechanisms.upper_law import UpperLaw, at_least, binomial_above, gaussian_law, half_bits_laws, upper_law
+from tacit.noise.upper_law import UpperLaw, at_least, binomial_above, gaussian_law, half_bits_laws, upper_law
 from tacit.planning import arms as module
 from tacit.planning.arms import interval_of, mean_set, power_of, verdict_of
 from tacit.released.arms import ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum, NoNoise, noise_from_dict

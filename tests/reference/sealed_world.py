@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from study_fakes import REHEARSAL
 
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.sealing.documents import FORMAT, VERSION, entry

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from tacit.errors import require_count
-from tacit.mechanisms.continual.buffered_rates import noise_norm, strategy_norm
-from tacit.mechanisms.continual.kary_tree import balanced_digits, kary_levels
+from tacit.noise.continual.buffered_rates import noise_norm, strategy_norm
+from tacit.noise.continual.kary_tree import balanced_digits, kary_levels
 
 
 def prefix_matrix(steps):

@@ -1,4 +1,4 @@
-"""Slow twins of `tacit.mechanisms.exact`, and the tree that turns a sampler into its exact probabilities.
+"""Slow twins of `tacit.noise.exact`, and the tree that turns a sampler into its exact probabilities.
 
 The twins follow Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential privacy", bit by bit and
 sample by sample: another way to the same laws than the library's inversion. `tree` runs any sampler on every string of

@@ -23,9 +23,9 @@ from tacit.errors import InvalidInput, require
 from tacit.policies import policy_to_dict, uniform_policy
 from tacit.protocol import TOTALS, Plan, Private, Totals
 from tacit.randomness import SimulationNoise
+from tacit.release.kinds import CHANNELS
 from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
-from tacit.study.channels import CHANNELS
 from tacit.study.parts import NOWHERE
 
 REHEARSAL: dict[str, Any] = {"cap": math.inf, "floor": 1, "key": None}

@@ -17,8 +17,8 @@ from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.accounting.ledger import Ledger
 from tacit.errors import BudgetSpent, NotSupported
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 
 LOCAL = PrivacyClaim(

@@ -16,14 +16,14 @@ from tacit.cli.app import app
 from tacit.environments.live import live
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported
-from tacit.loop.judges.live import estimate_return
-from tacit.loop.simulate import simulate
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies import uniform_policy
 from tacit.runs.against import interval_over
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.report import render_report
+from tacit.simulation.judges.live import estimate_return
+from tacit.simulation.simulate import simulate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "environments"))
 import live_worlds

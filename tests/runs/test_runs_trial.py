@@ -17,9 +17,9 @@ from tacit.data.arms import as_one_step
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.arms import interval_of
-from tacit.privatizers import arms as module
-from tacit.privatizers.arms import composed, make_arms
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release import arms as module
+from tacit.release.arms import composed, make_arms
 from tacit.released.arms import ArmStatistics, FlippedBits, GaussianSum, NoNoise
 from tacit.runs.report import render_report
 from tacit.runs.trial_result import TrialResult

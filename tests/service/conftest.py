@@ -6,8 +6,8 @@ import pytest
 import study_fakes
 from postgres import postgres
 
+from tacit.release.kinds import CHANNELS
 from tacit.study import parts
-from tacit.study.channels import CHANNELS
 
 __all__ = ["postgres"]
 

@@ -12,8 +12,8 @@ import pytest
 import sealed_world as world
 from study_world import fast_directory
 
+from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
 from tacit.service.batches.opening import open_batch
 from tacit.service.database import close_all

@@ -18,6 +18,7 @@ from token_tools import STUDY, HandMade
 
 from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
+from tacit.release.kinds import CHANNELS
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.tokens import wallet as wallets
 from tacit.service.tokens.asking import Asked
@@ -28,7 +29,6 @@ from tacit.service.tokens.people import Anybody, Known, TokenHolders, known_cred
 from tacit.service.tokens.token import LENGTH, REASONS, Refusal, Token, verify, verify_tokens
 from tacit.service.tokens.wallet import Wallet
 from tacit.study import parts
-from tacit.study.channels import CHANNELS
 from tacit.study.collector import Collector
 
 

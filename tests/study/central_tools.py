@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 

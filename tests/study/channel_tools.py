@@ -9,18 +9,17 @@ import numpy as np
 from scipy import stats
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.data.trajectories import Trajectories
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.shuffle.batches import batch_spec
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.local_plan import LocalBasis
+from tacit.release.request import PrivacyRequest
+from tacit.release.shuffle.batches import batch_spec
+from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.shuffle_release import ShuffleChannel
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
-from tacit.study.channels.local_basis import LocalBasis
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.channels.shuffle_basis import ShuffleBasis
-from tacit.study.contract import StageSize
 
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 SMALL = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)

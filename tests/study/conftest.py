@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import study_fakes
 
+from tacit.release.kinds import CHANNELS
 from tacit.study import parts
-from tacit.study.channels import CHANNELS
 
 
 @pytest.fixture(autouse=True)

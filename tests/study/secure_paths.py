@@ -21,14 +21,22 @@ from channel_tools import SMALL, bits_channel, claim_of, local_channel, request_
 from recorded_bits import Recorded
 
 from tacit.accounting.families import Family
-from tacit.data.trajectories import LossUser
-from tacit.mechanisms.continual.kary_tree import KaryTree
-from tacit.mechanisms.continual.tree import LaplaceTree
-from tacit.privatizers.gradient_noise import GradientSpec
-from tacit.privatizers.shuffle.protocol import Shuffle
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import LossUser, Trajectory
+from tacit.noise.continual.kary_tree import KaryTree
+from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
+from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.contract import StageSize
+from tacit.release.gradient_noise import GradientSpec
+from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_sums import gradient_sums
+from tacit.release.kinds import CHANNELS
+from tacit.release.local_release import RANDOMIZERS
+from tacit.release.loss_plan import LossBasis
+from tacit.release.return_plan import ReturnBasis
+from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.totals_plan import MECHANISMS, CentralBasis
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
@@ -37,15 +45,6 @@ from tacit.released.returns import ReturnQuery
 from tacit.service.sealing.hpke import SecretKey, inner_info
 from tacit.service.sealing.messages import message_size, seal_body
 from tacit.study import permuted
-from tacit.study.channels import CHANNELS
-from tacit.study.channels.batch_basis import CentralBatchBasis
-from tacit.study.channels.central_basis import MECHANISMS, CentralBasis
-from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.channels.gradient_sums import gradient_sums
-from tacit.study.channels.local import RANDOMIZERS
-from tacit.study.channels.loss_basis import LossBasis
-from tacit.study.channels.return_basis import ReturnBasis
-from tacit.study.contract import StageSize
 from tacit.study.ladder import left_out
 from tacit.study.learning import deal
 from tacit.study.trial import trial_bit

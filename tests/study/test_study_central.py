@@ -16,21 +16,20 @@ from papers.square_root import SquareRootFactorization
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, UnknownName, Unsupportable
-from tacit.mechanisms.continual.factorization import square_root_coefficients
-from tacit.privatizers.shuffle.roles import Trajectory
-from tacit.privatizers.statistics import add_trajectory, count_families
+from tacit.noise.continual.factorization import square_root_coefficients
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
+from tacit.release.contract import StageSize
+from tacit.release.fixed_point import draw_noise, from_payload
+from tacit.release.kinds import channel_from_dict
+from tacit.release.toeplitz import best_exponent, column_square, integer_column, prefix_weights
+from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import CentralChannel
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.central import CentralChannel
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.channels.fixed_point import draw_noise, from_payload
-from tacit.study.channels.toeplitz import best_exponent, column_square, integer_column, prefix_weights
-from tacit.study.contract import StageSize
+from tacit.statistics.count_vectors import add_trajectory, count_families
 from tacit.study.state import decode_state, encode_state
 
 BANDIT = CountShape(horizon=1, num_states=3, num_actions=2, staged=True)
@@ -100,7 +99,7 @@ def test_s5_secure_noise_of_the_totals_is_as_stated(mechanism: str | None) -> No
 
 def test_without_noise_totals_are_exact_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is inverted in public is what the curator added up, for every mechanism and both shapes."""
-    module = "tacit.study.channels.central.draw_noise"
+    module = "tacit.release.totals_release.draw_noise"
     monkeypatch.setattr(module, lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     for mechanism in MECHANISMS:
         for shape in (SMALL, replace(SMALL, staged=False), BANDIT, replace(BANDIT, staged=False)):
@@ -137,7 +136,7 @@ def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) ->
 def test_s6_black_box_sensitivity(reports: int, mechanism: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """S6: g reports replaced at the worst, one per stage, move the payloads by at most the certified distance."""
     monkeypatch.setattr(
-        "tacit.study.channels.central.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.totals_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
     for staged in (True, False):
         basis = basis_of(replace(SMALL, staged=staged), releases=6, reports=reports, mechanism=mechanism)
@@ -206,7 +205,7 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
         assert np.square(errors).mean() == pytest.approx(np.trace(stated) / D, rel=0.2)
     # Without noise only the rounding is left, and all three ways have its variance, too.
     monkeypatch.setattr(
-        "tacit.study.channels.central.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.totals_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
     rewards = slice(first, first + len(visits))
     for number, way in enumerate(ways.values()):

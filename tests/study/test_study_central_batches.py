@@ -16,15 +16,15 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
-from tacit.privatizers.shuffle.batches import batch_statistics, exact_statistics
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
+from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import CentralBatchChannel, gaussian_radius
+from tacit.release.contract import StageSize
+from tacit.release.fixed_point import draw_noise, from_payload
+from tacit.release.kinds import channel_from_dict
+from tacit.release.shuffle.batches import batch_statistics, exact_statistics
 from tacit.released.batches import BatchQuery
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.batch_basis import CentralBatchBasis
-from tacit.study.channels.batches import CentralBatchChannel, gaussian_radius
-from tacit.study.channels.fixed_point import draw_noise, from_payload
-from tacit.study.contract import StageSize
 
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 QUERIES = [EVERYTHING, *(BatchQuery(layer=h, failure_prob=None) for h in range(3))]
@@ -40,7 +40,7 @@ def channel_of(query=EVERYTHING, shape=SMALL, *, reports=1, target=20, least=10)
 
 def silent(monkeypatch):
     monkeypatch.setattr(
-        "tacit.study.channels.batches.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.batch_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 

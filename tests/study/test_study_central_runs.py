@@ -14,22 +14,22 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.gradient import GradientParameters, GradientRequest
 from tacit.learners.table import learner_row, make_learner
-from tacit.loop.simulate import simulate
-from tacit.loop.worlds import world_of
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies.softmax import tabular_features
-from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
-from tacit.privatizers.gradient_noise import GradientSpec
-from tacit.privatizers.request import PrivacyRequest, gradient_request, make_claim
 from tacit.protocol import TOTALS, Totals
+from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.contract import StageSize
+from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
+from tacit.release.gradient_noise import GradientSpec
+from tacit.release.gradient_plan import GradientBasis
+from tacit.release.request import PrivacyRequest, gradient_request, make_claim
+from tacit.release.staged import Channeled
+from tacit.release.totals_plan import CentralBasis
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
-from tacit.study.channeled import Channeled
-from tacit.study.channels.batch_basis import CentralBatchBasis
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.contract import StageSize
+from tacit.simulation.simulate import simulate
+from tacit.simulation.worlds import world_of
 
 ENVIRONMENT = make_environment("riverswim")
 SHAPE = CountShape(

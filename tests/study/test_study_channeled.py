@@ -14,17 +14,17 @@ from tacit.environments.registry import make_environment
 from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.table import make_learner
-from tacit.loop.simulate import simulate
-from tacit.loop.worlds import world_of
 from tacit.planning.dynamic import evaluate_stochastic
-from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
 from tacit.protocol import TOTALS, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
+from tacit.release.local_plan import LocalBasis
+from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.staged import Channeled
 from tacit.released.batches import BatchQuery
-from tacit.study.channeled import Channeled
-from tacit.study.channels.local_basis import LocalBasis
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.contract import StageSize
+from tacit.simulation.simulate import simulate
+from tacit.simulation.worlds import world_of
 from tacit.study.state import decode_state, encode_state
 
 ENVIRONMENT = make_environment("riverswim")

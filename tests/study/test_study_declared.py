@@ -15,20 +15,19 @@ from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.data.counts import count_trajectories
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.environments.registry import make
 from tacit.environments.seen import seen_through
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.loop.simulate import simulate
-from tacit.loop.worlds import world_of
 from tacit.policies import uniform_policy
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.shuffle.roles import Trajectory
-from tacit.privatizers.table import make_privatizer
 from tacit.randomness import SimulationNoise
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.runs.signature import canonical
+from tacit.simulation.simulate import simulate
+from tacit.simulation.worlds import world_of
 from tacit.study.collector import Collector
 from tacit.study.declared import Features, declared_support
 from tacit.study.design import StudyDesign, plan_study

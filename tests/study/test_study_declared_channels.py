@@ -11,13 +11,13 @@ import pytest
 from central_tools import central_claim
 from channel_tools import bits_channel, local_channel, noises, people, rows
 
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectory
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.kinds import channel_from_dict
+from tacit.release.totals_plan import CentralBasis
 from tacit.released.counts import CountShape
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.contract import StageSize
 from tacit.support import Support
 
 SUPPORT = Support(
@@ -87,7 +87,7 @@ def same(statistics, wanted, scale=1.0):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_central_totals_are_those_of_the_support(name, monkeypatch):
-    none = "tacit.study.channels.central.draw_noise"
+    none = "tacit.release.totals_release.draw_noise"
     monkeypatch.setattr(none, lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     shape, people_ = SHAPES[name], trajectories(WALKS)
     size = StageSize(target=len(WALKS), least=2, query=TOTALS)

@@ -11,10 +11,10 @@ from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.cli import main
+from tacit.data.trajectories import Trajectory
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput
 from tacit.policies.named import NamedPolicy
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector

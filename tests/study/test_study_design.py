@@ -14,8 +14,6 @@ from tacit.data.trajectories import Trajectories
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported, TacitError
 from tacit.learners.table import LEARNERS
-from tacit.loop.simulate import simulate
-from tacit.loop.worlds import world_of
 from tacit.policies import DeterministicPolicy, policy_to_dict
 from tacit.protocol import Plan, Totals
 from tacit.randomness import SimulationNoise, seed_streams
@@ -23,6 +21,8 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import canonical
+from tacit.simulation.simulate import simulate
+from tacit.simulation.worlds import world_of
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector

@@ -17,9 +17,9 @@ from tacit.environments.seen import seen_through
 from tacit.learners import ldp_rts
 from tacit.policies import policy_from_dict, policy_to_dict, tabular
 from tacit.randomness import SimulationNoise, seed_streams
+from tacit.release.return_release import ReturnChannel
 from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
-from tacit.study.channels.returns import ReturnChannel
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device

@@ -12,9 +12,9 @@ from scipy.special import ndtr
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import GaussianEvent
 from tacit.errors import InvalidInput, NotSupported
-from tacit.mechanisms.exact import discrete_gaussian
+from tacit.noise.exact import discrete_gaussian
 from tacit.randomness import SecureNoise
-from tacit.study.channels.fixed_point import (
+from tacit.release.fixed_point import (
     VARIATION,
     draw_noise,
     fixed_point,
@@ -96,7 +96,7 @@ def test_payloads_and_refusals() -> None:
 
 def test_a_large_variance_is_written_down_and_read_again():
     """Few people and a strict slack need noise of more than 2^53 units squared; counts end there, variances do not."""
-    from tacit.study.channels import channel_from_dict
+    from tacit.release.kinds import channel_from_dict
     from tacit.study.design import plan_study
 
     design = plan_study(

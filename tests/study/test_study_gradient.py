@@ -16,17 +16,17 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
-from tacit.privatizers.gradient import make_gradients
-from tacit.privatizers.gradient_noise import GradientSpec
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
+from tacit.release.contract import StageSize
+from tacit.release.fixed_point import from_payload
+from tacit.release.gradient import make_gradients
+from tacit.release.gradient_noise import GradientSpec
+from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_release import GradientChannel
+from tacit.release.gradient_sums import add_truncated, has_supremum, whole_reach
+from tacit.release.kinds import channel_from_dict
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.fixed_point import from_payload
-from tacit.study.channels.gradient import GradientChannel
-from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.channels.gradient_sums import add_truncated, has_supremum, whole_reach
-from tacit.study.contract import StageSize
 from tacit.study.state import decode_state, encode_state
 
 STEPS = GradientShape(horizon=3, num_states=2, num_actions=2, staged=True, dimension=12)
@@ -67,7 +67,7 @@ def question(kind: str, seed: int = 0, *, sharp: float = 1.0, baseline: float | 
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tacit.study.channels.gradient.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.gradient_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 

@@ -20,8 +20,8 @@ from tacit.errors import InvalidInput, Unsupportable
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.kinds import central
 from tacit.study import learning
-from tacit.study.channels import central
 from tacit.study.episodes import read_episodes
 from tacit.study.learned import save_learned, verify_learned
 from tacit.study.learning import LearnRequest, deal, learn, learn_from, planned

@@ -13,10 +13,10 @@ import pytest
 from study_fakes import REHEARSAL, FakeDesign, Stamped
 from study_world import fast_directory, report_of
 
+from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput
 from tacit.policies import policy_to_dict
 from tacit.policies.named import NamedPolicy
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts

@@ -28,21 +28,21 @@ from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories
+from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
-from tacit.mechanisms.noise.gaussian import Gaussian
-from tacit.mechanisms.noise.laplace import Laplace
-from tacit.mechanisms.noise.layout import exact_vector
-from tacit.privatizers.shuffle.roles import Trajectory
-from tacit.privatizers.table import make_privatizer
+from tacit.noise.gaussian import Gaussian
+from tacit.noise.laplace import Laplace
+from tacit.noise.layout import exact_vector
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
+from tacit.release.codecs import IntegersWire, SlotWire
+from tacit.release.contract import StageSize
+from tacit.release.kinds import channel_from_dict
+from tacit.release.local_plan import LocalBasis
+from tacit.release.table import make_privatizer
+from tacit.release.unfold import unfolded
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.local_basis import LocalBasis
-from tacit.study.channels.unfold import unfolded
-from tacit.study.channels.wires import IntegersWire, SlotWire
-from tacit.study.contract import StageSize
 
 TINY = CountShape(horizon=2, num_states=2, num_actions=1, staged=True)
 """Three slots of four cells each."""

@@ -15,15 +15,15 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, Unsupportable
-from tacit.privatizers.losses import make_adversarial
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
+from tacit.release.contract import StageSize
+from tacit.release.fixed_point import from_payload
+from tacit.release.kinds import channel_from_dict
+from tacit.release.loss_plan import LossBasis
+from tacit.release.losses import make_adversarial
+from tacit.release.toeplitz import prefix_weights
 from tacit.released.losses import LayeredShape, LossQuery
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.fixed_point import from_payload
-from tacit.study.channels.loss_basis import LossBasis
-from tacit.study.channels.toeplitz import prefix_weights
-from tacit.study.contract import StageSize
 from tacit.study.state import decode_state, encode_state
 
 SHAPE = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
@@ -36,7 +36,7 @@ def basis_of(full, *, releases=4, reports=1):
 
 def silent(monkeypatch):
     monkeypatch.setattr(
-        "tacit.study.channels.losses.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.loss_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 

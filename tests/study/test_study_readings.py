@@ -12,9 +12,9 @@ from study_fakes import REHEARSAL
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.privatizers.statistics import add_vector
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.statistics.count_vectors import add_vector
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study

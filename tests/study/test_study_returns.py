@@ -9,17 +9,17 @@ import pytest
 from channel_tools import SMALL, claim_of, extreme, noises, people, rejected, request_of, rows, tampered
 
 from tacit.accounting.composition import epsilon_of
+from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported, TacitError, Unsupportable
 from tacit.learners import ldp_rts
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import TOTALS, Private
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.kinds import channel_from_dict
+from tacit.release.return_plan import ReturnBasis
+from tacit.release.return_release import GROUPS, groups_of
 from tacit.released.returns import ReturnQuery
 from tacit.study.bundle import Bundle
-from tacit.study.channels import channel_from_dict
-from tacit.study.channels.return_basis import ReturnBasis
-from tacit.study.channels.returns import GROUPS, groups_of
-from tacit.study.contract import StageSize
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.queries import query_from_dict, query_to_dict
 from tacit.study.study import Study

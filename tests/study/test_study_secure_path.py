@@ -40,17 +40,17 @@ from secure_paths import (
 from study_fakes import REHEARSAL
 
 import tacit
+from tacit.data.trajectories import Trajectory
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS
-from tacit.mechanisms import exact
+from tacit.noise import exact
 from tacit.policies import tabular
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.randomness import SecureNoise
+from tacit.release.kinds import batches, central, gradient, losses, returns, wires
+from tacit.release.kinds import shuffle as shuffle_module
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
-from tacit.study.channels import batches, central, gradient, losses, returns, wires
-from tacit.study.channels import shuffle as shuffle_module
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
@@ -93,7 +93,7 @@ def sites() -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for file in sorted(SOURCES.rglob("*.py")):
         module = ".".join(["tacit", *file.relative_to(SOURCES).with_suffix("").parts])
-        if module.startswith("tacit.mechanisms.exact"):
+        if module.startswith("tacit.noise.exact"):
             continue
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for scope in ast.walk(tree):
@@ -116,16 +116,16 @@ def _calls_attribute(node: ast.AST) -> bool:
 def test_samplers_are_imported_by_name_and_their_source_by_nobody() -> None:
     """So that `sites` sees every call: no other name, no module, and no words of the operating system elsewhere."""
     for file in sorted(SOURCES.rglob("*.py")):
-        if file.is_relative_to(SOURCES / "mechanisms" / "exact"):
+        if file.is_relative_to(SOURCES / "noise" / "exact"):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                assert not [one for one in node.names if one.name.startswith("tacit.mechanisms.exact")], file
+                assert not [one for one in node.names if one.name.startswith("tacit.noise.exact")], file
             if isinstance(node, ast.ImportFrom):
                 given = {one.name: one.asname for one in node.names}
                 assert "secure_bits" not in given, file
-                assert not (node.module == "tacit.mechanisms" and "exact" in given), file
-                if str(node.module).startswith("tacit.mechanisms.exact"):
+                assert not (node.module == "tacit.noise" and "exact" in given), file
+                if str(node.module).startswith("tacit.noise.exact"):
                     assert not any(given.values()), file
 
 

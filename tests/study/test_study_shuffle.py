@@ -32,14 +32,14 @@ from tacit.accounting.events import Slack
 from tacit.accounting.events.mirrored import mirrored_law
 from tacit.data.counts import count_trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
-from tacit.mechanisms.noise.binomial import binomial_tail
-from tacit.privatizers.shuffle.privatizer import Shuffled
+from tacit.noise.binomial import binomial_tail
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.kinds import CHANNELS, channel_from_dict
+from tacit.release.shuffle.privatizer import Shuffled
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
-from tacit.study.channels import CHANNELS, channel_from_dict
-from tacit.study.contract import StageSize
 
 ROUNDS = 120
 

@@ -11,7 +11,7 @@ from study_fakes import REHEARSAL
 from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
 from tacit.planning.arms import interval_of
-from tacit.privatizers.arms import make_arms
+from tacit.release.arms import make_arms
 from tacit.released.arms import BitNoiseSum, FlippedBits, GaussianSum
 from tacit.service.dashboard import learned
 from tacit.study.collector import Collector

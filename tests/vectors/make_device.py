@@ -28,8 +28,9 @@ import device_documents as documents
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput
-from tacit.mechanisms.exact import (
+from tacit.noise.exact import (
     bernoulli,
     bernoulli_each,
     bernoulli_logistic,
@@ -37,24 +38,23 @@ from tacit.mechanisms.exact import (
     permutation,
     uniform_integers,
 )
-from tacit.mechanisms.exact.inversion import exp_enclosure
-from tacit.mechanisms.noise.subset_selection import SubsetSelection
-from tacit.mechanisms.noise.unary_encoding import UnaryEncoding
+from tacit.noise.exact.inversion import exp_enclosure
+from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.policies.named import NamedPolicy
 from tacit.policies.tables import StochasticPolicy
-from tacit.privatizers.shuffle.batches import batch_spec
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
+from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.local_release import LocalChannel
+from tacit.release.shuffle.batches import batch_spec
+from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.totals_release import CentralChannel
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.runs.signature import canonical
 from tacit.service.tokens.people import known_credential, open_name
 from tacit.study.bundle import Bundle
-from tacit.study.channels.batches import CentralBatchChannel
-from tacit.study.channels.central import CentralChannel
-from tacit.study.channels.local import LocalChannel
-from tacit.study.channels.shuffle import ShuffleChannel
 from tacit.study.device import Device, trajectory_from
 from tacit.study.wire import Report
 from tacit.support import Support

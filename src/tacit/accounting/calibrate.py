@@ -45,7 +45,7 @@ N = TypeVar("N", bound=Noisy)
 def calibrate(mechanism: type[M], families: Sequence[Family], *, epsilon: float, delta: float) -> M:
     """The mechanism with the least noise that makes these families together (epsilon, delta)-private; cached.
 
-    >>> from tacit.mechanisms.noise.laplace import Laplace
+    >>> from tacit.noise.laplace import Laplace
     >>> calibrate(Laplace, (Family(name="visits", up=6, down=6, shift=1.0),), epsilon=1.0, delta=0.0).scale
     12.0
     """

@@ -1,7 +1,7 @@
 """Whose code a guarantee rests on: classes of other packages, and whether their conformance has passed here.
 
 A mechanism, privatizer or event of another package states its own noise and its own cost, and the accountant computes
-with what it states. A certificate therefore names the package, until `tacit.checks.check_privatizer` has passed for
+with what it states. A certificate therefore names the package, until `tacit.audit.check_privatizer` has passed for
 that class on this machine. A pass is kept in the user's state directory and holds for one class in one version of its
 package, with the same files, under the same version of tacit.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tacit.accounting.claims import Trust
-    from tacit.checks.attack import Finding
+    from tacit.audit.attack import Finding
     from tacit.protocol import Constants
 
 __all__ = ["print_findings", "register"]
@@ -84,9 +84,9 @@ def _release(
     mechanism: str, trust: str | None, calibration: str, claim: dict[str, Any], run: dict[str, Any]
 ) -> tuple[Finding, ...]:
     """One noise primitive, or running totals by one privatizer over a small world."""
-    from tacit.checks.attack import trials_of
-    from tacit.checks.mechanisms import audit_mechanism
-    from tacit.checks.views import audit_privatizer, small_privatizer
+    from tacit.audit.attack import trials_of
+    from tacit.audit.mechanisms import audit_mechanism
+    from tacit.audit.views import audit_privatizer, small_privatizer
 
     if trust is None:
         require(calibration == "tight", "a mechanism by itself is calibrated tightly", calibration, "add --trust")
@@ -107,8 +107,8 @@ def _learner(
     calibration: str,
     constants: str | None,
 ) -> tuple[Finding, ...]:
-    from tacit.checks.attack import trials_of
-    from tacit.checks.learners import audit_learner
+    from tacit.audit.attack import trials_of
+    from tacit.audit.learners import audit_learner
 
     if trust is None:
         raise InvalidInput("a learner makes a claim under a trust model: say --trust central, shuffle or local")
@@ -128,7 +128,7 @@ def _learner(
 def print_findings(findings: Sequence[Finding], false_alarm: float) -> None:
     """The table of findings."""
     from tacit.accounting.wording import shown_up
-    from tacit.checks.attack import shown_down
+    from tacit.audit.attack import shown_down
 
     head = ["attacked", "calibration", "seen", "δ", "claimed", "certified", "attacked", "trials", "verdict"]
     rows = [

@@ -16,9 +16,9 @@ from tacit.errors import require, require_count, require_epsilon, require_real
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import Trust
-    from tacit.privatizers.contract import CountPrivatizer
-    from tacit.privatizers.request import PrivacyRequest
     from tacit.protocol import Calibration
+    from tacit.release.counts_contract import CountPrivatizer
+    from tacit.release.request import PrivacyRequest
 
 __all__ = ["certification", "register"]
 
@@ -62,7 +62,7 @@ def _certify(
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
     from tacit.accounting.claims import PrivacyUnit
-    from tacit.privatizers.request import PrivacyRequest
+    from tacit.release.request import PrivacyRequest
     from tacit.released.counts import CountShape
     from tacit.runs.config import DEFAULT_BATCH
 
@@ -102,7 +102,7 @@ def _certify(
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
     """The same question about adversarial losses."""
     from tacit.cli.certify_losses import LossQuestion, certify_losses
-    from tacit.privatizers.request import make_claim
+    from tacit.release.request import make_claim
 
     shape, trusts = request.shape, ("central", "local")
     require(request.trust in trusts, "adversarial losses are released under trust central or local", request.trust)
@@ -173,9 +173,9 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     """The configuration as printed: none for what no paper prints, two for shuffling, which was printed twice."""
     from dataclasses import replace
 
-    from tacit.mechanisms.table import mechanism_row
-    from tacit.privatizers.shuffle.privatizer import Shuffled
-    from tacit.privatizers.table import is_foreign
+    from tacit.noise.table import mechanism_row
+    from tacit.release.shuffle.privatizer import Shuffled
+    from tacit.release.table import is_foreign
 
     if not request.unit.one:
         return {}, PRINTED_FOR_ONE
@@ -194,7 +194,7 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
 
 def _made(request: PrivacyRequest) -> CountPrivatizer:
     """The privatizer of counts that is asked for."""
-    from tacit.privatizers.table import make_privatizer
+    from tacit.release.table import make_privatizer
 
     made: Any = make_privatizer(request)
     found: CountPrivatizer = made
@@ -212,8 +212,8 @@ def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest) -> Certif
 
 def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
-    from tacit.privatizers.local import Local
-    from tacit.privatizers.shuffle.privatizer import Shuffled
+    from tacit.release.local import Local
+    from tacit.release.shuffle.privatizer import Shuffled
 
     certificate = _certificate(privatizer, request)
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}

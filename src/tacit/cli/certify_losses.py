@@ -14,9 +14,9 @@ from tacit.errors import NotSupported, UnknownName, require
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import PrivacyClaim
-    from tacit.privatizers.loss_noise import Feedback
-    from tacit.privatizers.losses import AdversarialPrivatizer
     from tacit.protocol import Calibration
+    from tacit.release.loss_noise import Feedback
+    from tacit.release.losses import AdversarialPrivatizer
 
 __all__ = ["LossQuestion", "certify_losses", "loss_certification"]
 
@@ -103,7 +103,7 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
 
 def _built(question: LossQuestion, calibration: str) -> AdversarialPrivatizer:
     from tacit.planning.layered import layered_geometry, layered_shape
-    from tacit.privatizers.losses import make_adversarial
+    from tacit.release.losses import make_adversarial
 
     if question.feedback not in ("full", "bandit"):
         raise UnknownName("feedback", question.feedback, ("full", "bandit"))

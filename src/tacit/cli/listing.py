@@ -70,7 +70,7 @@ def _learners() -> list[dict[str, Any]]:
 
 
 def _mechanisms() -> list[dict[str, Any]]:
-    from tacit.mechanisms.table import known_names, mechanism_row
+    from tacit.noise.table import known_names, mechanism_row
 
     return [
         {"name": name, "trust": trust, "default": place == 0, "pure": mechanism_row(trust, name).pure}
@@ -80,9 +80,9 @@ def _mechanisms() -> list[dict[str, Any]]:
 
 
 def _privatizers() -> list[dict[str, Any]]:
-    from tacit.mechanisms.table import known_names
-    from tacit.privatizers.table import FOREIGN, PRIVATIZERS
+    from tacit.noise.table import known_names
     from tacit.protocol import Totals
+    from tacit.release.table import FOREIGN, PRIVATIZERS
 
     built_in = [
         {

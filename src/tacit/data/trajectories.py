@@ -10,9 +10,10 @@ A `LayeredWorld` is a layered MDP prepared for one user after the other, drawn s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.arrays import Floats, Ints
 from tacit.environments.layered import LayeredMDP
@@ -26,6 +27,8 @@ __all__ = [
     "LayeredWorld",
     "LossUser",
     "Trajectories",
+    "Trajectory",
+    "TrajectoryLike",
     "Walked",
     "World",
     "alias_draw",
@@ -292,3 +295,25 @@ def walk_layered(
         pairs[h] = pair
         triples[h] = triple
         x = world.first_state[pair] + triple - world.first_triple[pair]
+
+
+class TrajectoryLike(Protocol):
+    """One user's episode: states [H] or [H+1], actions [H], rewards [H] in [0, 1]."""
+
+    @property
+    def states(self) -> NDArray[np.integer]: ...  # noqa: D102
+    @property
+    def actions(self) -> NDArray[np.integer]: ...  # noqa: D102
+    @property
+    def rewards(self) -> NDArray[np.floating]: ...  # noqa: D102
+
+
+class Trajectory(NamedTuple):
+    """The simplest such episode."""
+
+    states: NDArray[np.integer]
+    actions: NDArray[np.integer]
+    rewards: NDArray[np.floating]
+
+    def __repr__(self) -> str:
+        return f"Trajectory({len(self.actions)} steps)"  # never its contents

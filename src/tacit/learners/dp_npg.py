@@ -7,7 +7,7 @@ is post-processing of exactly the release that DP-PG uses, with the same claim, 
 users. (The Fisher matrix of the paper's Assumption 2, under the users' own distribution of states, would be data and
 would cost budget.) The damping κ bounds how much the noise in rarely taken actions is magnified.
 
-The paper's Remark 1 asks for this; the guarantee is that of `tacit.privatizers.gradient`.
+The paper's Remark 1 asks for this; the guarantee is that of `tacit.release.gradient`.
 """
 
 from __future__ import annotations

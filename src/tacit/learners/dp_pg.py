@@ -9,7 +9,7 @@ B(θ) = (1/|S||A|) Σ_{s,a} log π_θ(a|s), averaged over *all* states and there
 barrier)). The baseline, if there is one, is the precision-weighted mean of earlier released mean rewards, so it is
 public when it is used.
 
-Guarantees: `tacit.privatizers.gradient`; sample complexity: Theorems 2 (stationary points), 3 and 4 (global optima).
+Guarantees: `tacit.release.gradient`; sample complexity: Theorems 2 (stationary points), 3 and 4 (global optima).
 """
 
 from __future__ import annotations

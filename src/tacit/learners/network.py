@@ -7,7 +7,7 @@
     dp-ppo    the first one, several times for each batch
 
 One network serves all steps of an episode. Everything is post-processing of the released gradients; the guarantee is
-that of `tacit.privatizers.gradient` in dimension d, the number of weights, with every user's gradient clipped.
+that of `tacit.release.gradient` in dimension d, the number of weights, with every user's gradient clipped.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from tacit.errors import require, require_real
-from tacit.mechanisms.upper_law import UpperLaw, binomial_above
+from tacit.noise.upper_law import UpperLaw, binomial_above
 from tacit.released.arms import ArmNoise, ArmStatistics
 
 __all__ = ["ArmInterval", "Verdict", "interval_of", "mean_set", "power_of", "verdict_of", "wrong_verdict"]

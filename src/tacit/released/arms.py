@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.mechanisms.upper_law import UpperLaw, gaussian_law, half_bits_laws
+from tacit.noise.upper_law import UpperLaw, gaussian_law, half_bits_laws
 
 __all__ = ["ArmNoise", "ArmStatistics", "BitNoiseSum", "FlippedBits", "GaussianSum", "NoNoise", "noise_from_dict"]
 

@@ -20,10 +20,10 @@ from scipy.special import stdtrit
 
 from tacit.environments.seen import SeenMDP
 from tacit.environments.tabular import TabularMDP
-from tacit.loop.judges.live import Z95, ReturnMeasures
 from tacit.planning.dynamic import value_of
 from tacit.policies import Policy, tabular
 from tacit.runs.assemble import assemble
+from tacit.simulation.judges.live import Z95, ReturnMeasures
 
 if TYPE_CHECKING:
     from tacit.runs.result import Result

@@ -13,8 +13,6 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, TacitError
-from tacit.loop.judges.games import LossMeasures
-from tacit.loop.judges.softmax import Objective
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -22,6 +20,8 @@ from tacit.runs.places import json_bytes, place_of
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory, complete_files
 from tacit.runs.verify import doubts_about_run, kept_config
+from tacit.simulation.judges.games import LossMeasures
+from tacit.simulation.judges.softmax import Objective
 
 __all__ = ["PrivacyJSON", "make_header", "make_labels", "make_privacy", "read_result", "write_result"]
 

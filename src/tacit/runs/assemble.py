@@ -21,7 +21,6 @@ from tacit.environments.seen import SeenMDP
 from tacit.errors import NotSupported
 from tacit.learners.contract import require_over_support, require_widths
 from tacit.learners.table import learner_row
-from tacit.loop.worlds import world_of
 from tacit.policies import Policy
 from tacit.protocol import Learner, Privatizer, Query, Totals, World
 from tacit.released.batches import BatchQuery, BatchReport
@@ -34,6 +33,7 @@ from tacit.runs.gradient_kind import GradientKind
 from tacit.runs.kind import Chosen, Kind
 from tacit.runs.loss_kind import LossKind
 from tacit.runs.return_kind import ReturnKind
+from tacit.simulation.worlds import world_of
 
 __all__ = ["KINDS", "Assembled", "assemble"]
 

@@ -14,10 +14,10 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
 from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
-from tacit.privatizers.contract import count_precision, sampling_of, sum_precision
-from tacit.privatizers.printed_radii import printed_radii
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Learner, Privatizer, Totals
+from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
+from tacit.release.printed_radii import printed_radii
+from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.runs.kind import Chosen, Countable, count_shape, privacy_request, tabular_environment
 

@@ -11,12 +11,12 @@ import numpy as np
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.loop.simulate import SeedRun
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.estimate import memory_of
 from tacit.runs.result import Resolved, Result, resolve, world_json
+from tacit.simulation.simulate import SeedRun
 
 __all__ = ["Derived", "derive", "result_of"]
 

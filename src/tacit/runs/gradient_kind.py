@@ -21,11 +21,11 @@ from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.learners.network import make_network
 from tacit.policies.network import network_dimension
 from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
-from tacit.privatizers.gradient import GradientPrivatizer
-from tacit.privatizers.gradient_noise import GradientSpec
-from tacit.privatizers.request import PrivacyRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Constants, Learner, Privatizer
+from tacit.release.gradient import GradientPrivatizer
+from tacit.release.gradient_noise import GradientSpec
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.runs.config import RunConfig
 from tacit.runs.kind import Chosen, Countable, privacy_request, refuse_losses, tabular_environment

@@ -6,7 +6,7 @@ LossQuery      counts and losses     a layered world with an adversary
 SoftmaxQuery   gradients             a tabular or live environment, or a dose bandit
 ReturnQuery    bits about returns    any tabular or live environment
 
-Which trust models answer such queries stands in `tacit.privatizers.table`.
+Which trust models answer such queries stands in `tacit.release.table`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.table import LEARNERS, LearnerRow
 from tacit.policies import Policy
-from tacit.privatizers.request import PrivacyRequest
 from tacit.protocol import Learner, Privatizer, Query
+from tacit.release.request import PrivacyRequest
 from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig
 from tacit.support import Support

@@ -14,9 +14,9 @@ from tacit.environments.registry import make_layered
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
 from tacit.planning.layered import layered_geometry, layered_shape
-from tacit.privatizers.losses import AdversarialPrivatizer
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Privatizer
+from tacit.release.losses import AdversarialPrivatizer
+from tacit.release.table import make_privatizer
 from tacit.released.losses import LossQuery
 from tacit.runs.kind import Chosen, privacy_request
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.loop.judges.games import LossMeasures
+from tacit.simulation.judges.games import LossMeasures
 
 __all__ = ["adversarial_lines", "losses_json"]
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from tacit.loop.simulate import Progress
+from tacit.simulation.simulate import Progress
 
 __all__ = ["progress_bar", "quiet"]
 

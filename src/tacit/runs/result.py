@@ -21,13 +21,9 @@ from tacit.environments.live import LiveWorld
 from tacit.environments.seen import SeenMDP
 from tacit.errors import InvalidInput, require
 from tacit.learners.table import learner_row
-from tacit.loop.judges.games import LossMeasures
-from tacit.loop.judges.live import ReturnMeasures
-from tacit.loop.judges.softmax import Objective
-from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy
-from tacit.privatizers.gradient import both_claims
+from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
 from tacit.runs.against import Against, against_baseline
@@ -37,6 +33,10 @@ from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
+from tacit.simulation.judges.games import LossMeasures
+from tacit.simulation.judges.live import ReturnMeasures
+from tacit.simulation.judges.softmax import Objective
+from tacit.simulation.simulate import SeedRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,8 @@ from typing import Any
 
 from tacit.errors import InvalidInput
 from tacit.learners.ldp_rts import ReturnRequest
-from tacit.privatizers.table import make_privatizer
 from tacit.protocol import Learner, Privatizer
+from tacit.release.table import make_privatizer
 from tacit.released.returns import ReturnQuery
 from tacit.runs.kind import Chosen, Countable, count_shape, privacy_request, tabular_environment
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.loop.judges.live import Estimate, ReturnMeasures
 from tacit.runs.against import interval_over, mean_return
+from tacit.simulation.judges.live import Estimate, ReturnMeasures
 
 __all__ = ["RETURN_HEAD", "return_cells", "return_lines", "returns_json"]
 

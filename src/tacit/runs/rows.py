@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tacit.errors import InvalidInput
-from tacit.loop.simulate import SeedRun
 from tacit.policies import policy_to_dict
 from tacit.runs.places import is_local
+from tacit.simulation.simulate import SeedRun
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,6 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, naming, require, require_count
-from tacit.loop.simulate import SeedRun
 from tacit.runs.archive import PrivacyJSON, make_header, make_labels, read_result
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.derived import Derived, derive, result_of
@@ -33,6 +32,7 @@ from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.sizes import sized
 from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.trial_arms import check_arms
+from tacit.simulation.simulate import SeedRun
 
 __all__ = ["Cell", "Checked", "Notify", "check_cells", "run", "run_cells", "silent"]
 

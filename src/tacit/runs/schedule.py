@@ -31,11 +31,11 @@ from tacit.engines import TaskFailed, default_workers, scatter
 from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
 from tacit.learners.contract import KernelLearner
-from tacit.loop.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.progress import quiet
 from tacit.runs.trial_arms import release_of_run
+from tacit.simulation.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event

@@ -26,7 +26,7 @@ from typing import Final
 from tacit.environments.registry import make_environment
 from tacit.learners.auto import LARGE
 from tacit.learners.table import learner_row
-from tacit.mechanisms.table import MECHANISMS
+from tacit.noise.table import MECHANISMS
 from tacit.protocol import Totals
 from tacit.runs.config import RunConfig, parse_learner
 

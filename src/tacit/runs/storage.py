@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
-from tacit.loop.judges.live import ReturnMeasures
-from tacit.loop.simulate import SeedRun
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.released.arms import ArmStatistics
@@ -52,6 +50,8 @@ from tacit.runs.places import (
     writing_to,
 )
 from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
+from tacit.simulation.judges.live import ReturnMeasures
+from tacit.simulation.simulate import SeedRun
 from tacit.support import Support
 
 __all__ = [

@@ -20,10 +20,9 @@ from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
-from tacit.loop.arms import Lived, release_arms, trial_world
 from tacit.planning.arms import require_alpha
 from tacit.policies import Policy
-from tacit.privatizers.arms import ArmRelease, composed, make_arms
+from tacit.release.arms import ArmRelease, composed, make_arms
 from tacit.released.arms import ArmStatistics
 from tacit.runs.assemble import assemble
 from tacit.runs.bundle import Bundle
@@ -31,6 +30,7 @@ from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
 from tacit.runs.trial_arms import baseline_name, claim_of, run_policies, truth_of
 from tacit.runs.trial_result import People, TrialResult
+from tacit.simulation.arms import Lived, release_arms, trial_world
 from tacit.types import Trust
 
 __all__ = ["trial"]

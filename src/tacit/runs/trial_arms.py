@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from tacit.environments.seen import SeenMDP
 from tacit.errors import InvalidInput, NotSupported, require
-from tacit.loop.arms import Lived, release_arms, trial_world, true_value
 from tacit.policies import AnyPolicy, Policy, tabular
-from tacit.privatizers.arms import ArmRelease, make_arms
+from tacit.release.arms import ArmRelease, make_arms
 from tacit.released.arms import ArmStatistics
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.trial_result import TrialResult
+from tacit.simulation.arms import Lived, release_arms, trial_world, true_value
 from tacit.types import Trust
 
 __all__ = [

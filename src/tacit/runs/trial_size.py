@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from tacit.data.arms import require_bounds
 from tacit.errors import NotSupported, require, require_real
 from tacit.planning.arms import power_of, require_alpha
-from tacit.privatizers.arms import make_arms
+from tacit.release.arms import make_arms
 from tacit.types import Trust
 
 __all__ = ["TrialSize", "trial_size"]

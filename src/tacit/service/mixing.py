@@ -37,12 +37,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.errors import InvalidInput, require, require_count
+from tacit.release.contract import Channel
 from tacit.runs.signature import canonical, examine, sign
 from tacit.runs.storage import writing_to
 from tacit.service.batches.engines import engine
 from tacit.service.batches.opening import mix_batch
 from tacit.service.sealing.keyring import Keyring
-from tacit.study.contract import Channel
 from tacit.study.parts import Design, channels_of
 from tacit.study.permuted import MEMORY, TEMPORARY, fsync_directory
 from tacit.study.sealed import LAYER, NO_TOKENS, Manifest, require_layers

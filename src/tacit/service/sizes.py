@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tacit.release.contract import Channel
+from tacit.release.shuffle_release import ShuffleChannel
 from tacit.service.sealing.envelope import envelope_size
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.contract import Channel
 from tacit.study.sealed import message_size
 from tacit.study.wire import Report
 

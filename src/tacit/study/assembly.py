@@ -27,9 +27,17 @@ from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
-from tacit.privatizers.request import PrivacyRequest, make_claim
-from tacit.privatizers.table import OVER_SUPPORT
 from tacit.protocol import Constants, Learner, Query, Totals
+from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.contract import Basis, Channel, StageSize
+from tacit.release.gradient_plan import GradientBasis
+from tacit.release.local_plan import LocalBasis
+from tacit.release.request import PrivacyRequest, make_claim
+from tacit.release.return_plan import ReturnBasis
+from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.staged import Channeled
+from tacit.release.table import OVER_SUPPORT
+from tacit.release.totals_plan import CentralBasis
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.returns import ReturnQuery
@@ -38,14 +46,6 @@ from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_kind import GradientKind
 from tacit.runs.kind import Chosen, count_shape, privacy_request
 from tacit.study import lots
-from tacit.study.channeled import Channeled
-from tacit.study.channels.batch_basis import CentralBatchBasis
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.channels.gradient_basis import GradientBasis
-from tacit.study.channels.local_basis import LocalBasis
-from tacit.study.channels.return_basis import ReturnBasis
-from tacit.study.channels.shuffle_basis import ShuffleBasis
-from tacit.study.contract import Basis, Channel, StageSize
 from tacit.study.declared import Features, declared_words, seen_support
 from tacit.support import Support
 

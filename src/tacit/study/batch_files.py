@@ -23,8 +23,8 @@ from typing import Final
 
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
+from tacit.release.contract import Channel
 from tacit.runs.storage import writing_to
-from tacit.study.contract import Channel
 from tacit.study.parts import Head
 from tacit.study.permuted import MEMORY, TEMPORARY, fsync_directory, write_permuted
 from tacit.study.sealed import Manifest, check_sealed, message_size

@@ -36,11 +36,11 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.release.contract import Channel
+from tacit.release.kinds import channel_from_dict
 from tacit.released.counts import CountShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import Signed, canonical, digest, examine, sign
-from tacit.study.channels import channel_from_dict
-from tacit.study.contract import Channel
 from tacit.study.declared import Features, declared_features
 from tacit.study.parts import Head
 from tacit.study.queries import query_from_dict

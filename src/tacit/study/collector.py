@@ -40,12 +40,12 @@ from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import Channel
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.admission import begin_stage, believed, last_stage, require_next_question
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
-from tacit.study.contract import Channel
 from tacit.study.databases import database_at
 from tacit.study.heads import HeadFile, UnknownHead, require_latest, require_seen, stopped_by
 from tacit.study.inspection import require_outbox, status_of

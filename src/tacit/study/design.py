@@ -24,11 +24,11 @@ from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
 from tacit.protocol import Constants
+from tacit.release.contract import Channel
+from tacit.release.kinds import channel_from_dict
 from tacit.runs.config import parse_learner
 from tacit.runs.signature import canonical
 from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
-from tacit.study.channels import channel_from_dict
-from tacit.study.contract import Channel
 from tacit.study.declared import Features, declared_features, declared_support, declared_words, seen_support
 from tacit.study.ladder import require_ladder
 from tacit.support import Support

@@ -34,15 +34,15 @@ import numpy as np
 from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
+from tacit.data.trajectories import Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
 from tacit.policies.named import NamedPolicy
-from tacit.privatizers.shuffle.roles import Trajectory
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
+from tacit.release.return_release import ReturnChannel
 from tacit.runs.places import check_writable, locked
 from tacit.study.bundle import Bundle
-from tacit.study.channels.returns import ReturnChannel
 from tacit.study.device_state import DRAWN, DeviceState, keep, recall
 from tacit.study.parts import Head
 from tacit.study.wire import ID, Report

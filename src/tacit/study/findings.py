@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tacit.arrays import Floats, Ints
-from tacit.data.trajectories import Trajectories
-from tacit.privatizers.shuffle.roles import Trajectory
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.study.mapping import EpisodeMapping
 
 __all__ = ["NOTES", "REASONS", "DataCheck", "Episodes"]

@@ -8,7 +8,7 @@ from typing import Any
 from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import require
-from tacit.study.contract import Channel
+from tacit.release.contract import Channel
 from tacit.study.heads import stopped_by
 from tacit.study.parts import Design, Head
 from tacit.study.wire import Release, sha256

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
+from tacit.release.contract import Channel
 from tacit.runs.storage import writing_to
-from tacit.study.contract import Channel
 from tacit.study.sealed import check_sealed
 from tacit.study.wire import Report
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tacit.errors import require, require_count
-from tacit.mechanisms.exact import permutation
+from tacit.noise.exact import permutation
 from tacit.protocol import Noise
 from tacit.randomness import SimulationNoise
 

@@ -36,17 +36,17 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count, require_epsilon
-from tacit.mechanisms.exact import permutation
+from tacit.noise.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
+from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import CentralChannel
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.study.channels.central import CentralChannel
-from tacit.study.channels.central_basis import CentralBasis
-from tacit.study.contract import StageSize
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
 from tacit.study.mapping import EpisodeMapping
 

@@ -24,9 +24,9 @@ import numpy as np
 from tacit.errors import InvalidInput, Unsupportable, require
 from tacit.policies import Policy, tabular
 from tacit.randomness import SecureNoise
+from tacit.release.contract import Channel
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.contract import Channel
 from tacit.study.declared import support_of
 from tacit.study.episodes import Episodes, as_mapping, read_people
 from tacit.study.intake import LONGEST_NAME

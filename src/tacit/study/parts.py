@@ -15,9 +15,9 @@ from tacit.accounting.journal import Receipt
 from tacit.errors import InvalidInput, require, require_count
 from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
+from tacit.release.contract import Channel
+from tacit.release.kinds import channel_from_dict
 from tacit.runs.signature import canonical, sign
-from tacit.study.channels import channel_from_dict
-from tacit.study.contract import Channel
 from tacit.study.declared import Features
 
 __all__ = [

@@ -26,7 +26,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from tacit.errors import require, require_count
-from tacit.mechanisms.exact import permutation, uniform_integers
+from tacit.noise.exact import permutation, uniform_integers
 from tacit.randomness import SecureNoise
 from tacit.runs.storage import writing_to
 

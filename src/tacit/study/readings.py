@@ -22,15 +22,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from tacit.errors import InvalidInput
-from tacit.mechanisms.noise.places import places_of
+from tacit.noise.places import places_of
 from tacit.protocol import Totals
+from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.local_release import LocalChannel
+from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.toeplitz import prefix_weights
+from tacit.release.totals_release import CentralChannel
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
-from tacit.study.channels.batches import CentralBatchChannel
-from tacit.study.channels.central import CentralChannel
-from tacit.study.channels.local import LocalChannel
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.channels.toeplitz import prefix_weights
 from tacit.study.declared import support_of
 from tacit.study.flow import FlowScore, flow_scores
 from tacit.study.parts import Design

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tacit.errors import NotSupported, require
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.contract import Channel
+from tacit.release.contract import Channel
+from tacit.release.shuffle_release import ShuffleChannel
 
 __all__ = [
     "LAYER",

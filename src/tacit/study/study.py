@@ -33,11 +33,11 @@ from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
+from tacit.release.contract import Channel
+from tacit.release.return_release import ReturnChannel
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
-from tacit.study.channels.returns import ReturnChannel
-from tacit.study.contract import Channel
 from tacit.study.databases import database_at
 from tacit.study.declared import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tacit.accounting.database import Connection
 from tacit.errors import require
-from tacit.study.contract import Channel
+from tacit.release.contract import Channel
 from tacit.study.issuing import kept_bundle, last_head
 from tacit.study.ladder import rung_of
 from tacit.study.parts import Design

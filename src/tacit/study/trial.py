@@ -24,19 +24,19 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.data.arms import require_bounds
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
-from tacit.mechanisms.exact import bernoulli_each
+from tacit.noise.exact import bernoulli_each
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
 from tacit.randomness import SecureNoise
+from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.contract import Channel
+from tacit.release.fixed_point import total_variation
+from tacit.release.return_release import ReturnChannel
+from tacit.release.shuffle_release import ShuffleChannel
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 from tacit.released.returns import ReturnStatistics
 from tacit.study import lots
-from tacit.study.channels.batches import CentralBatchChannel
-from tacit.study.channels.fixed_point import total_variation
-from tacit.study.channels.returns import ReturnChannel
-from tacit.study.channels.shuffle import ShuffleChannel
-from tacit.study.contract import Channel
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.followed import followed
 from tacit.study.study import Study

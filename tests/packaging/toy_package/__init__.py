@@ -12,9 +12,9 @@ from tacit.learners.contract import CountRequest, PlanningLearner
 from tacit.learners.table import LearnerRow
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.privatizers.request import PrivacyRequest, make_claim
-from tacit.privatizers.table import PrivatizerRow, make_privatizer
 from tacit.protocol import TOTALS, Constants, Plan, Private, Privatizer, Totals
+from tacit.release.request import PrivacyRequest, make_claim
+from tacit.release.table import PrivatizerRow, make_privatizer
 from tacit.released.counts import CountShape, CountStatistics
 
 

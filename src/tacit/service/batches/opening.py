@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tacit.errors import require
+from tacit.release.contract import Channel
 from tacit.service.batches.duplicates import Copies
 from tacit.service.batches.engines import Engine, engine
 from tacit.service.batches.work import Layer, Task, count, peel
 from tacit.service.sealing.hpke import SecretKey
-from tacit.study.contract import Channel
 from tacit.study.permuted import MEMORY, Written, pieces_of, write_permuted
 from tacit.study.sealed import LAYER, Manifest, message_size, sealable
 

@@ -16,10 +16,10 @@ mixer it seals two layers. A shuffler sees from the length whether they are as m
 
 from __future__ import annotations
 
-from tacit.mechanisms.exact import permutation
+from tacit.noise.exact import permutation
 from tacit.randomness import SecureNoise
+from tacit.release.contract import Channel
 from tacit.service.sealing.hpke import PublicKey, inner_info, mixer_info
-from tacit.study.contract import Channel
 from tacit.study.sealed import body_size, check_sealed, message_size, sealable
 
 __all__ = ["body_size", "check_sealed", "message_size", "seal_body"]

@@ -1,1 +1,0 @@
-"""Noise for one release: laplace, gaussian, bounded, randomized response, one slot in two codes, noise bits."""

@@ -1,0 +1,358 @@
+"""Messages of local trust as bytes: what a device puts into them, what a reader makes of them, and what it refuses.
+
+    SlotWire       subset, oue       slot u8 (u16) | bits of its vector, 8 per byte, zeros up to the longest slot
+    BitsWire       rr                all bits of all slots, 8 per byte
+    IntegersWire   laplace, gaussian one integer per counter, i16 (i32, i64 where the noise is wider), within a limit
+
+Each has one length. A body is drawn by the mechanism's own exact sampler (`secure`) from secure noise, and by its twin
+here from seeded noise, with the same law. A reader adds integers up before it de-biases anything: the sum does not
+depend on the order of the bodies, bit for bit.
+
+A cover report is the message of nobody: additive noise and bits of an empty vector (`laplace`, `gaussian`, `rr`, `oue`)
+estimate zero in every counter. A subset has a fixed size, so nobody can be represented as nothing: a cover report
+draws the true cell uniformly. A cell is then sent with probability k/d = q + (p - q)/d, so that in the estimates the
+report is a person who is spread evenly over the d cells of every slot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from tacit.arrays import Floats, Ints
+from tacit.errors import NotSupported, require
+from tacit.noise.additive import Additive
+from tacit.noise.exact import bernoulli_logistic, uniform_integers
+from tacit.noise.layout import exact_vector, hot_cells, slot_bits, slot_cells, transition_cells
+from tacit.noise.one_slot import OneSlot
+from tacit.noise.places import places_of, slots_of, taken
+from tacit.noise.randomized_response import RandomizedResponse
+from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.unary_encoding import UnaryEncoding
+from tacit.protocol import Noise
+from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.local import Local
+from tacit.release.shuffle.roles import rounded_rewards
+from tacit.statistics.count_vectors import dimension_of
+
+__all__ = ["BitsWire", "IntegersWire", "SlotWire", "Wire", "wire_of"]
+
+User = tuple[Ints, Ints, Floats]
+SCALES: Final = 64
+"""A device clips its integers, noise included, at so many scales: more than that has a probability below e^-63."""
+NO_CELL: Final = -1
+
+
+class Wire(Protocol):
+    """The bytes of one mechanism."""
+
+    @property
+    def size(self) -> int:
+        """The length of a body."""
+        ...
+
+    def encode(self, user: User | None, noise: Noise) -> bytes:
+        """One body; None is a cover report."""
+        ...
+
+    def check(self, body: bytes) -> None:
+        """Raise unless some device could have sent this."""
+        ...
+
+    def total(self, bodies: Sequence[bytes]) -> Floats:
+        """The sum of the unbiased messages that these bodies stand for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWire:
+    """One slot: its number and the bits of its vector."""
+
+    local: Local
+    outcome: OneSlot
+    transition: OneSlot
+
+    @property
+    def slots(self) -> Ints:
+        """The numbers of all slots: outcomes 0, 2, ..., transitions 1, 3, ..."""
+        return slots_of(self.local.shape)
+
+    @property
+    def _head(self) -> int:
+        return 1 if 2 * self.local.shape.horizon - 1 <= 256 else 2
+
+    @property
+    def _cells(self) -> tuple[int, int]:
+        """The cells of a slot of outcomes and of transitions."""
+        shape, encoding = self.local.shape, self.local.encoding
+        outcome, moved = (slot_bits(encoding, shape, slot)[0] for slot in (0, 1))
+        return outcome, moved
+
+    @property
+    def _longest(self) -> int:
+        return max(self._cells) if len(self.slots) > 1 else self._cells[0]
+
+    @property
+    def size(self) -> int:
+        """The length of a body."""
+        return self._head + -(-self._longest // 8)
+
+    def encode(self, user: User | None, noise: Noise) -> bytes:
+        """The slot, drawn without looking at the data, and its bits."""
+        if user is not None and isinstance(noise, SecureNoise):
+            sent = self.local.device(*user, noise)
+            slot, bits = int(sent[0]), sent[1:]
+        else:
+            slot = int(self.slots[_below(len(self.slots), noise)])
+            bits = self._bits(slot, self._hot(slot, user, noise), noise)
+        padded = np.zeros(8 * (self.size - self._head), dtype=np.uint8)
+        padded[: len(bits)] = bits
+        return slot.to_bytes(self._head, "little") + np.packbits(padded, bitorder="little").tobytes()
+
+    def _mechanism(self, slot: int) -> OneSlot:
+        return self.transition if slot % 2 else self.outcome
+
+    def _hot(self, slot: int, user: User | None, noise: Noise) -> int:
+        """The true cell; of nobody none, or any where there must be one."""
+        if user is None:
+            return _below(self._cells[slot % 2], noise) if isinstance(self.outcome, SubsetSelection) else NO_CELL
+        states, actions, rewards = user
+        ones = rounded_rewards(rewards, noise).astype(np.int64)
+        return hot_cells(self.local.encoding, self.local.shape, slot, states, actions, ones)[0]
+
+    def _bits(self, slot: int, hot: int, noise: Noise) -> Ints:
+        """The randomized vector of a slot whose true cell this is."""
+        mechanism, cells = self._mechanism(slot), self._cells[slot % 2]
+        if isinstance(noise, SecureNoise):
+            if hot >= 0:
+                return mechanism.sent_bits(cells, hot, noise)
+            # An extra cell holds the one of an empty vector and stays at home.
+            return mechanism.sent_bits(cells + 1, cells, noise)[:-1]
+        if isinstance(mechanism, SubsetSelection):
+            return np.asarray(mechanism.randomize(np.array([hot]), noise)[0])
+        if isinstance(mechanism, UnaryEncoding):
+            return mechanism.randomize((np.arange(cells) == hot).astype(np.int64), noise)
+        raise NotSupported(f"{type(mechanism).__name__} has no message form of its own yet")
+
+    def check(self, body: bytes) -> None:
+        """A slot that exists, no bits beyond its cells, and, of a subset, as many as it has."""
+        require(len(body) == self.size, f"a message must have {self.size} bytes", len(body))
+        slots, bits = self._unpacked([body])
+        slot = int(slots[0])
+        require(slot in self.slots, f"the slot of a message must be one of {len(self.slots)}", "another")
+        beyond = bool(bits[0, self._cells[slot % 2] :].any())
+        require(not beyond, "a message must have no bits beyond the cells of its slot", "some")
+        mechanism = self._mechanism(slot)
+        if isinstance(mechanism, SubsetSelection):
+            sized = int(bits[0].sum()) == mechanism.size
+            require(sized, f"a subset of this slot must have {mechanism.size} cells", "another number")
+
+    def total(self, bodies: Sequence[bytes]) -> Floats:
+        """De-biased sums of every slot, in its cells; where steps are pooled, slots add up in their order."""
+        shape, encoding = self.local.shape, self.local.encoding
+        message = np.zeros(dimension_of(shape))
+        slots, bits = self._unpacked(bodies)
+        for slot in map(int, self.slots):
+            own = slots == slot
+            [cells] = slot_cells(encoding, shape, slot)
+            ones = bits[own, : len(cells)].sum(axis=0, dtype=np.int64)
+            message[cells] += self._mechanism(slot).debias(ones, int(own.sum()))
+        return message
+
+    def _unpacked(self, bodies: Sequence[bytes]) -> tuple[Ints, Any]:
+        raw = np.frombuffer(b"".join(bodies), dtype=np.uint8).reshape(len(bodies), self.size)
+        heads = raw[:, : self._head].astype(np.int64) @ (256 ** np.arange(self._head))
+        return heads, np.unpackbits(raw[:, self._head :], axis=1, bitorder="little")
+
+
+@dataclass(frozen=True, slots=True)
+class BitsWire:
+    """All bits of all slots, in the order of `RandomizedResponse.secure`."""
+
+    local: Local
+    outcome: RandomizedResponse
+    transition: RandomizedResponse
+
+    @property
+    def bits(self) -> int:
+        """How many bits a message has."""
+        return sum(count for _, _, count in self._vectors)
+
+    @property
+    def _vectors(self) -> list[tuple[RandomizedResponse, Ints, int]]:
+        return _vectors(self)
+
+    @property
+    def size(self) -> int:
+        """The length of a body."""
+        return -(-self.bits // 8)
+
+    def encode(self, user: User | None, noise: Noise) -> bytes:
+        """Every bit, kept or flipped."""
+        if user is not None and isinstance(noise, SecureNoise):
+            sent = self.local.device(*user, noise)
+        else:
+            exact = self._exact(user, noise)
+            sent, used = np.zeros(len(exact), dtype=np.int64), 0
+            for own, _, count in self._vectors:
+                part = slice(used, used + count)
+                sent[part] = _flipped(own, exact[part], noise)
+                used += count
+        return np.packbits(sent.astype(np.uint8), bitorder="little").tobytes()
+
+    def _exact(self, user: User | None, noise: Noise) -> Ints:
+        exact = np.zeros(self.bits, dtype=np.int64)
+        if user is None:
+            return exact
+        states, actions, rewards = user
+        ones, used = rounded_rewards(rewards, noise).astype(np.int64), 0
+        shape, encoding = self.local.shape, self.local.encoding
+        for slot in map(int, slots_of(shape)):
+            hot = hot_cells(encoding, shape, slot, states, actions, ones)
+            for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
+                if true >= 0:
+                    exact[used + true] = 1
+                used += count
+        return exact
+
+    def check(self, body: bytes) -> None:
+        """The right length, and zeros behind the last bit."""
+        require(len(body) == self.size, f"a message must have {self.size} bytes", len(body))
+        left = 8 * self.size - self.bits
+        require(left == 0 or body[-1] >> (8 - left) == 0, "a message must end with zeros", "others")
+
+    def total(self, bodies: Sequence[bytes]) -> Floats:
+        """De-biased sums, added up where steps are pooled."""
+        raw = np.frombuffer(b"".join(bodies), dtype=np.uint8).reshape(len(bodies), self.size)
+        ones = np.zeros(8 * self.size, dtype=np.int64)
+        for start in range(0, len(raw), 4096):  # bits take eight times the room
+            ones += np.unpackbits(raw[start : start + 4096], axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
+        message, used = np.zeros(dimension_of(self.local.shape)), 0
+        for own, cells, count in self._vectors:
+            # Categories that nobody reads come behind those of the counters.
+            message[cells] += own.debias(ones[used : used + len(cells)], len(bodies))
+            used += count
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class IntegersWire:
+    """One integer per counter."""
+
+    local: Local
+    outcome: Additive
+    transition: Additive
+
+    @property
+    def limit(self) -> int:
+        """What no integer exceeds: clipping is post-processing, and a forged report cannot move a sum any further."""
+        scale = max(self.outcome.parameters.scale, self.transition.parameters.scale)
+        return self.local.shape.horizon + math.ceil(SCALES * scale)
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        return np.dtype(next(f"<i{size}" for size in (2, 4, 8) if self.limit < 256**size // 2))
+
+    @property
+    def counters(self) -> int:
+        """How many there are."""
+        return self.local.dimension
+
+    @property
+    def size(self) -> int:
+        """The length of a body."""
+        return self.counters * self._type.itemsize
+
+    def encode(self, user: User | None, noise: Noise) -> bytes:
+        """Whole counts plus whole noise."""
+        if user is not None and isinstance(noise, SecureNoise):
+            sent = self.local.device(*user, noise)
+        else:
+            sent = self._exact(user, noise) + self._noise(noise)
+        return np.clip(sent, -self.limit, self.limit).astype(self._type).tobytes()
+
+    def _noise(self, noise: Noise) -> Ints:
+        shape = self.local.shape
+        first = int(transition_cells(shape.horizon, shape.stages, shape.num_states, shape.num_actions))
+        if shape.support is not None:
+            first = len(places_of(shape).moves)
+        parts = ((self.transition, first), (self.outcome, self.counters - first))
+        if isinstance(noise, SecureNoise):
+            return np.concatenate([own.integers(size, noise) for own, size in parts])
+        return np.concatenate([_sampled(own, size, noise) for own, size in parts])
+
+    def _exact(self, user: User | None, noise: Noise) -> Ints:
+        shape, encoding = self.local.shape, self.local.encoding
+        every = dimension_of(replace(shape, support=None), squares=encoding == "squares")
+        vector = np.zeros(every)
+        if user is not None:
+            states, actions, rewards = user
+            sizes, complement = (shape.stages, shape.num_states, shape.num_actions), encoding == "complement"
+            ones = rounded_rewards(rewards, noise).astype(np.float64)
+            exact_vector(vector, *sizes, complement, states, actions, ones)
+        return taken(shape, encoding, vector).astype(np.int64)
+
+    def check(self, body: bytes) -> None:
+        """The right length, and nothing beyond the limit."""
+        require(len(body) == self.size, f"a message must have {self.size} bytes", len(body))
+        sent = np.frombuffer(body, dtype=self._type)
+        inside = bool((sent >= -self.limit).all() and (sent <= self.limit).all())
+        require(inside, f"the integers of a message must lie within {self.limit} of zero", "another")
+
+    def total(self, bodies: Sequence[bytes]) -> Floats:
+        """Sums of integers."""
+        raw = np.frombuffer(b"".join(bodies), dtype=self._type).reshape(len(bodies), self.counters)
+        return np.asarray(raw.sum(axis=0, dtype=np.int64), dtype=np.float64)
+
+
+def wire_of(local: Local) -> Wire:
+    """The bytes of a mechanism, or a refusal where it has no exact integer form."""
+    return _wire(local)
+
+
+@lru_cache(maxsize=64)  # every device of a stage asks
+def _wire(local: Local) -> Wire:
+    outcome, transition = local.mechanism, local.transition_mechanism
+    if isinstance(outcome, OneSlot) and isinstance(transition, OneSlot):
+        return SlotWire(local, outcome, transition)
+    if isinstance(outcome, RandomizedResponse) and isinstance(transition, RandomizedResponse):
+        return BitsWire(local, outcome, transition)
+    if isinstance(outcome, Additive) and isinstance(transition, Additive) and outcome.whole and transition.whole:
+        return IntegersWire(local, outcome, transition)
+    raise NotSupported(
+        f"{local.mechanism.NAME} noise has no exact integer form that a device could send; use subset, oue, rr, "
+        "laplace or gaussian"
+    )
+
+
+@lru_cache(maxsize=64)
+def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints, int]]:
+    """Of every vector: its noise, the counters of its first bits, and how many bits it has."""
+    shape, encoding = wire.local.shape, wire.local.encoding
+    return [
+        (wire.transition if slot % 2 else wire.outcome, cells, count)
+        for slot in map(int, slots_of(shape))
+        for cells, count in zip(slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot), strict=True)
+    ]
+
+
+def _below(limit: int, noise: Noise) -> int:
+    """A uniform number below `limit`."""
+    if isinstance(noise, SimulationNoise):
+        return int(noise.generator.integers(limit))
+    return int(uniform_integers(1, noise, below=limit)[0])
+
+
+def _sampled(own: Any, size: int, noise: SimulationNoise) -> Ints:
+    return np.asarray(own.sample(size, noise), dtype=np.int64)
+
+
+def _flipped(own: RandomizedResponse, bits: Ints, noise: Noise) -> Ints:
+    if isinstance(noise, SimulationNoise):
+        return own.randomize(bits, noise)
+    return bits ^ bernoulli_logistic(len(bits), noise, gamma=own.epsilon).astype(np.int64)

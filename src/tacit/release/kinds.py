@@ -1,0 +1,37 @@
+"""The channels by name: one table from what stands in a study file to the class that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tacit.errors import UnknownName
+from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.contract import Channel
+from tacit.release.gradient_release import GradientChannel
+from tacit.release.local_release import LocalChannel
+from tacit.release.loss_release import LossChannel
+from tacit.release.return_release import ReturnChannel
+from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.totals_release import CentralChannel
+
+__all__ = ["CHANNELS", "channel_from_dict"]
+
+CHANNELS: Final[Mapping[str, type[Channel]]] = {
+    "central-batch": CentralBatchChannel,
+    "central-gradient": GradientChannel,
+    "central-losses": LossChannel,
+    "central-totals": CentralChannel,
+    "local": LocalChannel,
+    "local-returns": ReturnChannel,
+    "shuffle": ShuffleChannel,
+}
+"""Channels by kind."""
+
+
+def channel_from_dict(plain: Mapping[str, Any]) -> Channel:
+    """The channel that `to_dict` wrote."""
+    kind = str(plain.get("kind"))
+    if kind not in CHANNELS:
+        raise UnknownName("kind of channel", kind, CHANNELS)
+    return CHANNELS[kind].from_dict(plain)

@@ -1,0 +1,225 @@
+"""Channels as a privatizer: a simulation that runs the very stages of a study.
+
+    Trajectories    every device encodes, the collector releases, anybody reads
+    ExactCounts     the channel draws the payload at once (`Channel.simulate`), anybody reads
+
+Stages come in the order of the channels, and a channel is asked as many `questions` about the same people as it says:
+their bodies are encoded once. So `tacit.simulate(world, learner, Channeled(...), ...)` shows what a study
+would learn, with noise from the same law and statistics read by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tacit.accounting.certificate import CURVE_DELTAS, Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events import Events
+from tacit.accounting.families import Family
+from tacit.accounting.units import other_exposures
+from tacit.data.counts import ExactCounts
+from tacit.data.gradients import Dosed
+from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.errors import BudgetSpent, InvalidInput, require
+from tacit.protocol import Calibration, Noise, Private, Query
+from tacit.randomness import SimulationNoise
+from tacit.release.common import reports_of
+from tacit.release.contract import Basis, Channel
+from tacit.release.counts_contract import require_answer
+from tacit.release.return_release import ReturnChannel, groups_of
+from tacit.release.shuffle_release import ShuffleChannel
+from tacit.released.precision import CountPrecision, Sampling, SumPrecision
+from tacit.released.returns import BitNoise, ReturnQuery
+
+__all__ = ["Channeled", "ChanneledState"]
+
+
+class ChanneledState(NamedTuple):
+    """The collector's secret, the public memory, the last release, and how many releases are done."""
+
+    secret: Any
+    memory: Any
+    released: Any
+    done: int
+    bodies: tuple[bytes, ...] = ()
+    """Of the present stage, as long as it has questions left: sensitive."""
+
+    def __repr__(self) -> str:
+        return f"ChanneledState({self.done} releases)"  # never what people did
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channeled:
+    """The privatizer that runs these channels, one stage after the other."""
+
+    channels: tuple[Channel, ...]
+    basis: Basis
+
+    calibration: ClassVar[Calibration] = "tight"
+    kernel: ClassVar[None] = None
+    parameters: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        require(len(self.channels) > 0, "a study must have at least one stage that reports", 0)
+        first = self.channels[0]
+        alike = {(channel.KIND, channel.name, channel.claim, type(channel.query)) for channel in self.channels}
+        require(len(alike) == 1, f"all stages must be of one kind, as the first one ({first.name})", len(alike))
+
+    @property
+    def name(self) -> str:
+        """Trust model and mechanism."""
+        return self.channels[0].name
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised to a person."""
+        return self.channels[0].claim
+
+    @property
+    def shape(self) -> Any:
+        """The public shape of the statistics."""
+        return self.basis.shape
+
+    @property
+    def honest_fraction(self) -> float:
+        """Trust shuffle: the least share of a stage's devices whose noise is counted on."""
+        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleChannel)]
+        require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
+        return min(channel.honest / channel.least for channel in shuffled)
+
+    @property
+    def answers(self) -> type[Query]:
+        """The queries of the channels."""
+        return type(self.channels[0].query)
+
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change, in the worst stage."""
+        return self._worst().families()
+
+    def events(self) -> Events:
+        """Everything that a person is exposed to, at the worst."""
+        return self.basis.exposure(self.channels, reports_of(self.claim))
+
+    def noise_std(self) -> dict[str, float]:
+        """The deviation of the noise in each family, at its largest."""
+        stds = [channel.noise_std() for channel in self.channels]
+        return {name: max(std[name] for std in stds) for name in stds[0]}
+
+    def precision(self) -> SumPrecision | None:
+        """What the basis states about sums over people."""
+        return _stated(self.basis, "precision")  # type: ignore[no-any-return]
+
+    def count_precision(self) -> CountPrecision:
+        """What the basis states about released counts."""
+        return _stated(self.basis, "count_precision")  # type: ignore[no-any-return]
+
+    def sampling(self) -> Sampling:
+        """What the basis states about people who send a part only."""
+        return _stated(self.basis, "sampling")  # type: ignore[no-any-return]
+
+    def bit_noise(self) -> BitNoise:
+        """What the basis states about one bit of a return."""
+        return _stated(self.basis, "bit_noise")  # type: ignore[no-any-return]
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds for a person with all reports of the claim's unit."""
+        std = self.noise_std()
+        largest = max(std.values())
+        noise = self.name.partition("/")[2]
+        families = [
+            CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std.get("rewards", largest)))
+            for family in self.families()
+        ]
+        return certify(self.events(), families, self.claim, calibration=self.calibration, others=self._others())
+
+    def _others(self) -> tuple[Events, ...]:
+        """What people in stages of other kinds are exposed to, where that costs more at some delta of a curve."""
+        schedule = [channel.events() for channel in self.channels]
+        if len({frozenset(events) for events in schedule}) == 1:
+            return ()
+        return other_exposures(schedule, reports_of(self.claim), self.claim.delta, CURVE_DELTAS)
+
+    def begin(self) -> ChanneledState:
+        """Before the first stage."""
+        first = self.channels[0]
+        memory = first.begin_memory()
+        return ChanneledState(secret=first.begin_secret(), memory=memory, released=_released(memory), done=0)
+
+    def release(
+        self, state: ChanneledState, users: Any, query: Query, noise: Noise
+    ) -> tuple[ChanneledState, Private[Any]]:
+        """One release of the stage whose turn it is."""
+        require_answer(self, query)
+        channel, question = self._turn(state.done)
+        bodies: tuple[bytes, ...] = ()
+        if isinstance(users, ExactCounts):
+            if not isinstance(noise, SimulationNoise):
+                raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
+            require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)
+            people = users.users
+            secret, payload = channel.simulate(state.secret, users, query, noise)
+        else:
+            bodies = state.bodies if question else tuple(_encoded(channel, query, users, noise))
+            people = len(bodies)
+            secret, payload = channel.release(state.secret, bodies, query, noise)
+        memory, private = channel.read(state.memory, payload, people)
+        kept = bodies if question + 1 < channel.questions else ()
+        after = ChanneledState(
+            secret=secret, memory=memory, released=private.statistics, done=state.done + 1, bodies=kept
+        )
+        return after, private
+
+    def _turn(self, done: int) -> tuple[Channel, int]:
+        """The channel whose turn it is after so many releases, and which of its questions."""
+        for channel in self.channels:
+            if done < channel.questions:
+                return channel, done
+            done -= channel.questions
+        raise BudgetSpent(f"all {len(self.channels)} stages of the study are released; plan a longer one")
+
+    def _worst(self) -> Channel:
+        delta = self.claim.delta
+        costs = {id(channel): epsilon_of(channel.events(), delta) for channel in self.channels}
+        return max(self.channels, key=lambda channel: costs[id(channel)])
+
+
+def _released(memory: Any) -> Any:
+    """What is public before anybody reported."""
+    if not hasattr(memory, "released"):
+        raise InvalidInput(f"the memory of a channel must have a field `released`, got {type(memory).__name__}")
+    return memory.released
+
+
+def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
+    """What the devices of a batch send; bits about returns come one group after the other."""
+    if not isinstance(channel, ReturnChannel) or not isinstance(query, ReturnQuery):
+        yield from (channel.encode(one, noise) for one in _people(users))
+        return
+    require(len(users) == query.users, f"the groups of the query have {query.users} users", len(users))
+    for group, one in zip(groups_of(query), _people(users), strict=True):
+        yield channel.told(query, group).encode(one, noise)
+
+
+def _people(users: Any) -> Iterator[Trajectory]:
+    """One person after the other."""
+    if isinstance(users, Trajectories):
+        rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))
+        for row in rows:
+            yield Trajectory(*row)
+    elif isinstance(users, Dosed):
+        for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
+            yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    else:
+        raise TypeError(f"a channel takes trajectories or counts, got {type(users).__name__}")
+
+
+def _stated(basis: Any, member: str) -> Any:
+    found = getattr(basis, member, None)
+    if not callable(found):
+        raise InvalidInput(f"a basis must state how precise its statistics are, got one without {member}()")
+    return found()

@@ -1,0 +1,456 @@
+"""The one table of privatizers: who answers which query under which trust model.
+
+    trust     mechanisms (the default of `tight` first)               calibration `paper`: three families, and
+    central   factorization, kary-tree, laplace-tree                  laplace-tree of scale 3H⌈log₂K⌉/ε
+              batched, batched-factorization
+    shuffle   binomial, mirrored-binomial (both: the less noisy)      τ = 96 ln(2/β)/ε'² noise bits
+    local     subset, oue, laplace, gaussian, rr, bounded             as printed in [garcelon2021local]
+
+Without a mechanism, `tight` takes the first one that can give the requested delta: with delta = 0 (pure differential
+privacy) central trust uses the k-ary tree, since no Gaussian noise is ever pure. Local trust takes the one of subset,
+laplace, rr and gaussian whose transitions vary least where a pair (s,a) has its even share of the users: at a large
+epsilon that is rr, which sends every slot, because leaving slots out costs more than noise does.
+
+Other packages add privatizers through the entry point group `tacit.privatizers`, which names a `PrivatizerRow`; a run
+chooses it by `mechanism=NAME`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar, cast
+
+from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
+from tacit.accounting.units import largest_report_epsilon
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
+from tacit.noise.continual.counter import ContinualCounter
+from tacit.noise.continual.tree import LaplaceTree, tree_levels
+from tacit.noise.randomized_response import RandomizedResponse
+from tacit.noise.table import MECHANISMS as TABLE
+from tacit.noise.table import counter_named, mechanism_row, names_of, randomizer_named, read_mechanism
+from tacit.plugins import named
+from tacit.protocol import Calibration, Privatizer, Query, Totals
+from tacit.release.central import Central, geometric_ends
+from tacit.release.central_batches import CentralBatches, Correlation
+from tacit.release.gradient import DoseGradients, SoftmaxGradients, make_gradients
+from tacit.release.local import Local
+from tacit.release.losses import AdversarialPrivatizer, make_adversarial
+from tacit.release.none import Unprotected
+from tacit.release.request import PrivacyRequest, make_claim
+from tacit.release.returns import OneBitReturns
+from tacit.release.shuffle.batches import batch_spec
+from tacit.release.shuffle.noise import BitKind
+from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle.protocol import Shuffle
+from tacit.released.batches import BatchQuery
+from tacit.released.counts import CountShape
+from tacit.released.gradients import DoseQuery, SoftmaxQuery
+from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
+from tacit.statistics.count_spec import ReleaseSpec
+from tacit.statistics.count_vectors import Encoding, count_families
+
+__all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
+
+P = TypeVar("P", bound=Privatizer[Any, Any, Any])
+Factory = Callable[[PrivacyRequest], Privatizer[Any, Any, Any]]
+
+MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
+    trust: names_of(trust) for trust in ("none", "central", "shuffle", "local")
+}
+"""The built-in mechanisms of each trust model, the default of `tight` first."""
+
+NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
+"""Built-in mechanisms that need a delta above zero."""
+
+FIRST_BATCH: Final = 64
+"""Counters over batches: the users of the first batch of the public schedule."""
+
+MOST_NOISE_BITS: Final = 4096
+"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivatizerRow:
+    """A privatizer of another package: what its entry point in the group `tacit.privatizers` names."""
+
+    name: str
+    """What a run calls it: `mechanism=NAME`."""
+    trust: Trust
+    answers: type[Query]
+    build: Factory
+    """From the request to the privatizer, calibrated."""
+    summary: str
+
+
+FOREIGN: Final[Mapping[str, PrivatizerRow]] = named("tacit.privatizers", {})
+"""The privatizers of other packages, by name."""
+
+
+def is_foreign(name: str | None) -> bool:
+    """Whether this names a privatizer of another package, not a mechanism.
+
+    >>> is_foreign(None), is_foreign("laplace")
+    (False, False)
+    """
+    return name is not None and name not in TABLE and name in FOREIGN
+
+
+def make_privatizer(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
+    """Build the privatizer that answers the queries of a request, calibrated to it; equal requests share one.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> request = PrivacyRequest(trust="local", shape=shape, episodes=1000, epsilon=1.0, delta=0.0, calibration=None,
+    ...                          mechanism=None, users_per_batch=1)
+    >>> make_privatizer(request).name
+    'local/subset'
+    """
+    return _made(request)
+
+
+@lru_cache(maxsize=256)  # calibrations are remembered
+def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
+    if request.trust not in MECHANISMS:
+        raise UnknownName("trust model", str(request.trust), MECHANISMS)
+    require_count("episodes", request.episodes)
+    require_count("users_per_batch", request.users_per_batch)
+    _require_support(request)
+    if request.mechanism is not None and is_foreign(request.mechanism):
+        return _foreign(request, request.mechanism)
+    if (request.asks, request.trust) not in PRIVATIZERS:
+        *able, last = [trust for asked, trust in PRIVATIZERS if asked is request.asks]
+        raise NotSupported(
+            f"{request.asks.words()}: released under trust {', '.join(able)} or {last}, not {request.trust}; "
+            "choose one of these, or another learner"
+        )
+    return PRIVATIZERS[request.asks, request.trust](request)
+
+
+def _require_support(request: PrivacyRequest) -> None:
+    """Raise where a support is declared to a privatizer that would release counters which cannot move."""
+    if getattr(request.shape, "support", None) is None:
+        return
+    foreign = request.mechanism is not None and is_foreign(request.mechanism)
+    if foreign or request.calibrated == "paper" or request.asks not in OVER_SUPPORT:
+        able = " and ".join(asks.words() for asks in OVER_SUPPORT)
+        raise NotSupported(
+            f"a declared support is used for {able}, with built-in noise of the calibration 'tight', not for "
+            f"{request.asks.words()} as asked; leave the support out, or use another learner, 'tight' or no mechanism"
+        )
+
+
+def _foreign(request: PrivacyRequest, name: str) -> Privatizer[Any, Any, Any]:
+    """The privatizer of another package, if it is what its row says and what is asked for."""
+    row = FOREIGN[name]
+    if not isinstance(row, PrivatizerRow) or row.name != name:
+        raise InvalidInput(
+            f"the entry point '{name}' of tacit.release must be a PrivatizerRow of this name, got {row!r}"
+        )
+    if row.trust != request.trust or not issubclass(request.asks, row.answers):
+        raise NotSupported(
+            f"privatizer '{name}' answers {row.answers.words()} under trust '{row.trust}'; "
+            f"it was asked for {request.asks.words()} under trust '{request.trust}'"
+        )
+    if not request.unit.one:
+        raise NotSupported(f"privatizer '{name}' of another package describes one report per person; leave several out")
+    made = row.build(request)
+    kept = made.claim.trust == row.trust and issubclass(request.asks, made.answers)
+    require(kept, f"privatizer '{name}' must claim the trust and answer the queries of its row", made.name)
+    return made
+
+
+def _claimed(request: PrivacyRequest) -> tuple[CountShape, PrivacyClaim, Calibration, str]:
+    """Shape, claim, calibration and mechanism of a request for counts."""
+    shape: CountShape = _sized(request)
+    calibration, claim = request.calibrated, make_claim(request)
+    return shape, claim, calibration, _mechanism(request, calibration)
+
+
+def _sized(request: PrivacyRequest) -> CountShape:
+    shape: CountShape = request.shape
+    for size in ("horizon", "num_states", "num_actions"):
+        require_count(size, getattr(shape, size))
+    return shape
+
+
+def _open(request: PrivacyRequest) -> PrivacyClaim:
+    """The claim of whoever protects nobody: nothing may be asked of it."""
+    require(request.unit.one, "reports per person make no sense with trust 'none', which protects nobody", request.unit)
+    for option in ("epsilon", "delta", "mechanism"):
+        require(
+            getattr(request, option) is None,
+            f"{option} makes no sense with trust 'none', which protects nobody",
+            getattr(request, option),
+            "choose trust central, shuffle or local, or leave it out",
+        )
+    return no_privacy()
+
+
+def _mechanism(request: PrivacyRequest, calibration: Calibration) -> str:
+    """The named mechanism, or the best one that can give the requested delta."""
+    pure = not request.delta
+    able = [name for name in MECHANISMS[request.trust] if TABLE[name].pure or not pure]
+    if request.mechanism is None:
+        if not able:
+            raise NotSupported(
+                f"trust '{request.trust}' cannot give pure differential privacy (delta 0); "
+                "give a delta such as 1e-6, or choose trust central or local"
+            )
+        if calibration == "paper":
+            return next(name for name in able if TABLE[name].printed)
+        candidates = [name for name in able if TABLE[name].candidate]
+        return _quietest(request, candidates) if candidates else able[0]
+    row = mechanism_row(request.trust, request.mechanism)
+    if pure and not row.pure:
+        raise NotSupported(
+            f"{request.mechanism} noise is never pure (delta 0); give a delta such as 1e-6"
+            + (f", or use {able[0]}" if able else ", or choose trust central or local")
+        )
+    return request.mechanism
+
+
+def _quietest(request: PrivacyRequest, candidates: list[str]) -> str:
+    """The local mechanism whose transitions vary least where a pair (s,a) has its even share of the users."""
+    claim, shape = make_claim(request), request.shape
+    encoding = _encoding(request, "tight")
+    pairs, steps = shape.num_states * shape.num_actions, 1 if shape.staged else shape.horizon
+
+    def noise(name: str) -> tuple[float, float]:
+        made = _randomized(request, claim, "tight", name)
+        moved = made.transition_mechanism.typical_variance(pairs, max(1, steps - 1))
+        # A single step has no transitions; who sends one slot of several must not gain by that.
+        alone = shape.horizon == 1 and made.transition_mechanism.weight == 1.0
+        return 0.0 if alone else moved, made.mechanism.typical_variance(pairs, steps)
+
+    return min((name for name in candidates if encoding in randomizer_named(name).ENCODINGS), key=noise)
+
+
+def _encoding(request: PrivacyRequest, calibration: Calibration) -> Encoding:
+    """What a device or a curator counts: as printed three families, else complements; squares if asked for."""
+    if request.squares:
+        return "squares"
+    return "families" if calibration == "paper" else "complement"
+
+
+def _unprotected(request: PrivacyRequest) -> Unprotected:
+    _sized(request)
+    _open(request)
+    return Unprotected(shape=request.shape, batches=() if request.asks is BatchQuery else None)
+
+
+def _central(request: PrivacyRequest) -> Central:
+    shape, claim, calibration, mechanism = _claimed(request)
+    row = mechanism_row("central", mechanism)
+    ends: tuple[int, ...] | None = None
+    encoding: Encoding = "families" if calibration == "paper" else "complement"
+    families = count_families(shape, encoding)
+    counter: ContinualCounter | None = None
+    steps = max(2, math.ceil(request.episodes / request.users_per_batch))
+    if row.growth is not None:
+        require(calibration == "tight", "no paper prints batched central counters", calibration, "use 'tight'")
+        episodes = max(2, request.episodes)
+        ends = geometric_ends(episodes, first=max(1, min(FIRST_BATCH, episodes // 16)), growth=row.growth)
+        releases = len(ends)
+    elif calibration == "paper":
+        require(row.printed, "the papers count with laplace-tree", mechanism, "leave the mechanism out")
+        # b = 3H ⌈log₂ K⌉ / ε in each family; the plain Binary Mechanism serves counts ([bai2024adversarial] Sec. 5.1)
+        scale = 3.0 * shape.horizon * tree_levels(steps) / claim.epsilon
+        counter = LaplaceTree(steps=steps, release_final=False, scale=scale, padded=False)
+    else:
+        # Prefixes 1..K-1 are released: the data of the last user are of use to nobody.
+        releases = steps - 1
+
+    def made(epsilon: float) -> Central:
+        return Central(
+            shape=shape,
+            claim=claim,
+            calibration=calibration,
+            encoding=encoding,
+            counter=counter or counter_named(mechanism).for_releases(families, epsilon, claim.delta, releases),
+            mechanism=mechanism,
+            ends=ends,
+        )
+
+    return _for_unit(claim, made)
+
+
+def _shuffled(request: PrivacyRequest) -> Shuffled:
+    shape, claim, calibration, _ = _claimed(request)
+    H, S, A, users = shape.horizon, shape.num_states, shape.num_actions, request.users_per_batch
+    require(users > 1, "shuffling needs batches of more than one user", users, "set a batch size such as 1000")
+    require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
+    protocol: Callable[..., Shuffle]
+    if calibration == "paper":
+        spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
+        protocol = partial(Shuffle.paper, spec, variant=request.variant)
+    else:
+        spec = batch_spec(shape, calibration, None)
+        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS, kind=_bit_kind(request))
+
+    def made(epsilon: float) -> Shuffled:
+        honest = request.honest_fraction
+        batch = protocol(epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
+        return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
+
+    return _for_unit(claim, made)
+
+
+def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
+    shape, claim, calibration, _ = _claimed(request)
+    return Shuffled(
+        shape=shape,
+        claim=claim,
+        calibration=calibration,
+        variant=request.variant,
+        kind=_bit_kind(request),
+        honest=request.honest_fraction,
+    )
+
+
+def _bit_kind(request: PrivacyRequest) -> BitKind | None:
+    """The noise bits that are named; None: the least noise of all (`tight`), or what is printed."""
+    if request.mechanism is None:
+        return None
+    row, name = mechanism_row("shuffle", request.mechanism), cast("BitKind", request.mechanism)
+    if request.calibrated == "paper" and not row.printed:
+        raise NotSupported(f"no paper prints {name} noise; use the calibration 'tight', or leave the mechanism out")
+    return name
+
+
+def _central_batches(request: PrivacyRequest) -> CentralBatches:
+    shape, calibration, claim = _sized(request), request.calibrated, make_claim(request)
+    require(calibration == "tight", "no paper prints central batches", calibration, "use 'tight'")
+    if claim.pure:
+        raise NotSupported("central batches carry Gaussian noise, which is never pure (delta 0); give a delta")
+    best: Correlation = "correlated" if request.unit.one else "fresh"
+    known: Mapping[str | None, Correlation] = {None: best, "correlated": "correlated", "batched": "fresh"}
+    if request.mechanism not in known:
+        raise UnknownName("mechanism of central batches", str(request.mechanism), ("correlated", "batched"))
+    return CentralBatches.calibrated(shape, claim, known[request.mechanism])
+
+
+def _local(request: PrivacyRequest) -> Local:
+    _, claim, calibration, mechanism = _claimed(request)
+    return _randomized(request, claim, calibration, mechanism)
+
+
+@lru_cache(maxsize=256)  # the quietest mechanism is sought and then built
+def _randomized(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calibration, mechanism: str) -> Local:
+    encoding = _encoding(request, calibration)
+    kind, shape, delta = randomizer_named(mechanism), request.shape, claim.delta
+    choice, (name, chosen) = mechanism_row("local", mechanism).choice, read_mechanism(mechanism)
+    if chosen is not None:
+        require(calibration == "paper", f"'{mechanism}' chooses among printed noises", calibration, "use 'paper'")
+        require(not request.squares, f"{name} is not printed for squares of rewards", request.squares)
+
+    def made(epsilon: float) -> Local:
+        if chosen is not None and choice is not None:
+            outcome, transition = choice.build(shape, epsilon, delta, chosen)
+        elif calibration == "paper":
+            outcome, transition = kind.paper(shape, epsilon, delta, squares=request.squares)
+        else:
+            outcome, transition = kind.tight(shape, count_families(shape, encoding), epsilon, delta)
+        return Local(
+            shape=shape,
+            claim=claim,
+            calibration=calibration,
+            encoding=encoding,
+            mechanism=outcome,
+            transition_mechanism=transition,
+        )
+
+    return _for_unit(claim, made)
+
+
+def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:
+    """The privatizer with this claim and the least noise for its unit; `made(ε₁)` has the noise of one report at ε₁."""
+    if claim.unit.one:
+        return made(claim.epsilon)
+    return largest_report_epsilon(made, lambda found: found.events(), claim.epsilon, claim.delta)
+
+
+def _losses(request: PrivacyRequest) -> AdversarialPrivatizer:
+    return _with_losses(request, make_claim(request))
+
+
+def _open_losses(request: PrivacyRequest) -> AdversarialPrivatizer:
+    return _with_losses(request, _open(request))
+
+
+def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPrivatizer:
+    if request.mechanism is not None:
+        raise NotSupported(f"counts and losses have one mechanism per trust model; leave {request.mechanism} out")
+    if request.users_per_batch != 1:
+        raise NotSupported("users come one by one where losses are released; leave the batch out")
+    if request.feedback is None:
+        raise InvalidInput("a request for losses must say their feedback, 'full' or 'bandit'")
+    return make_adversarial(
+        shape=request.shape,
+        claim=claim,
+        episodes=request.episodes,
+        feedback=request.feedback,
+        calibration=request.calibrated,
+        public_losses=request.public_losses,
+        known_transitions=request.known_transitions,
+    )
+
+
+def _gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
+    if request.mechanism not in (None, "gaussian"):
+        raise NotSupported(f"gradients are released with gaussian noise, not with {request.mechanism}")
+    if request.gradient is None:
+        raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
+    if request.epsilon is None or not request.delta:
+        raise InvalidInput("a private gradient needs an epsilon and a delta above 0 (Gaussian noise is never pure)")
+    # DP of the final policy, which comes with joint DP of the online run.
+    claim = make_claim(request, output="final-policy")
+    return make_gradients(request.shape, claim, request.calibrated, request.users_per_batch, request.gradient)
+
+
+def _open_gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
+    if request.gradient is None:
+        raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
+    return make_gradients(request.shape, _open(request), "none", request.users_per_batch, request.gradient)
+
+
+def _returns(request: PrivacyRequest) -> OneBitReturns:
+    claim, shape = make_claim(request), _sized(request)
+    require(request.calibrated == "tight", "no paper prints one-bit returns", request.calibrated, "use 'tight'")
+    if request.mechanism not in (None, RandomizedResponse.NAME):
+        raise NotSupported(f"bits about returns are sent by randomized response (rr), not with {request.mechanism}")
+
+    def made(epsilon: float) -> OneBitReturns:
+        return OneBitReturns(shape=shape, claim=claim, mechanism=RandomizedResponse(epsilon=epsilon))
+
+    return _for_unit(claim, made)
+
+
+def _open_returns(request: PrivacyRequest) -> OneBitReturns:
+    return OneBitReturns(shape=_sized(request), claim=_open(request), mechanism=None)
+
+
+PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
+    (Totals, "none"): _unprotected,
+    (Totals, "central"): _central,
+    (Totals, "shuffle"): _shuffled,
+    (Totals, "local"): _local,
+    (BatchQuery, "none"): _unprotected,
+    (BatchQuery, "central"): _central_batches,
+    (BatchQuery, "shuffle"): _shuffled_batches,
+    (LossQuery, "none"): _open_losses,
+    (LossQuery, "central"): _losses,
+    (LossQuery, "local"): _losses,
+    (SoftmaxQuery, "none"): _open_gradients,
+    (SoftmaxQuery, "central"): _gradients,
+    (DoseQuery, "none"): _open_gradients,
+    (DoseQuery, "central"): _gradients,
+    (ReturnQuery, "none"): _open_returns,
+    (ReturnQuery, "local"): _returns,
+}
+"""Who answers which query under which trust model."""
+
+OVER_SUPPORT: Final[tuple[type[Query], ...]] = (Totals, BatchQuery)
+"""What is released over the counters that can move only, where a support is declared; everything else refuses."""

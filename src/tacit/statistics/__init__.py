@@ -1,0 +1,1 @@
+"""Statistics: what one person adds to a release, as a bounded vector of whole numbers."""
