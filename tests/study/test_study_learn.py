@@ -20,7 +20,7 @@ from tacit.errors import InvalidInput, Unsupportable
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.kinds import central
+from tacit.release import totals_release as central
 from tacit.study import learning
 from tacit.study.episodes import read_episodes
 from tacit.study.learned import save_learned, verify_learned

@@ -46,7 +46,12 @@ from tacit.learners.table import LEARNERS
 from tacit.noise import exact
 from tacit.policies import tabular
 from tacit.randomness import SecureNoise
-from tacit.release.kinds import batches, central, gradient, losses, returns, wires
+from tacit.release import batch_release as batches
+from tacit.release import codecs as wires
+from tacit.release import gradient_release as gradient
+from tacit.release import loss_release as losses
+from tacit.release import return_release as returns
+from tacit.release import totals_release as central
 from tacit.release.kinds import shuffle as shuffle_module
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
