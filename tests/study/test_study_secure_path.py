@@ -51,8 +51,8 @@ from tacit.release import codecs as wires
 from tacit.release import gradient_release as gradient
 from tacit.release import loss_release as losses
 from tacit.release import return_release as returns
+from tacit.release import shuffle_release as shuffle_module
 from tacit.release import totals_release as central
-from tacit.release.kinds import shuffle as shuffle_module
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
