@@ -62,7 +62,7 @@ class Served:
         return httpx.get(self.addresses["internal"] + "/v1/status", headers=AUTHORISED, timeout=PATIENCE).json()
 
     def envelope(self, person):
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(self.bundle)
         return self.place.envelope(device.cover(), person)
 

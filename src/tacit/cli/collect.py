@@ -122,9 +122,7 @@ def _release(
     directory: Directory,
     head: Annotated[
         str,
-        typer.Option(
-            help="What 'tacit study status' of the learner prints; an unknown head stops the collector for good."
-        ),
+        typer.Option(help="What 'tacit study status' of the learner prints."),
     ],
     out: OutFile = None,
     key: Key = None,
@@ -137,7 +135,10 @@ def _release(
 
     collector = Collector(directory, key=key)
     check_out(out, collector.stored())
-    data = collector.release(Head.from_text(head))
+    shown = Head.from_text(head)
+    hint = "check for a typing error; if it is right, this is an older copy of the database: put the newest one back"
+    require(collector.holds(shown), "head must be in the ledger of this collector", f"record {shown.number}", hint)
+    data = collector.release(shown)
     made = Release.parse(data)
     target = out or directory / f"release-{made.stage}-{made.question}.tcl"
     write_bytes(target, data)

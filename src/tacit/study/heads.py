@@ -28,7 +28,7 @@ from tacit.study.parts import NOWHERE, Head
 from tacit.study.permuted import fsync_directory
 from tacit.study.store import Store
 
-__all__ = ["HeadFile", "UnknownHead", "require_latest", "require_seen", "stopped_by"]
+__all__ = ["HeadFile", "UnknownHead", "holds", "require_latest", "require_seen", "stopped_by"]
 
 NAME: Final = "last-head"
 STOPPED: Final = "stopped"
@@ -41,7 +41,7 @@ class UnknownHead(InvalidInput):
         self.head = head
         super().__init__(
             f"this collector is stopped: its ledger must hold record {head.number} as it was seen before, got an older "
-            "copy of the database; put the newest copy back, or end the study with 'tacit study kill'"
+            "copy of the database; put back the copy that holds it or, if none does, end the study ('tacit study kill')"
         )
 
 
@@ -79,7 +79,7 @@ class HeadFile:
         if met is not None:
             raise UnknownHead(met)
         for head in known:
-            if not _holds(connection, head):
+            if not holds(connection, head):
                 raise UnknownHead(head)
 
     def keep(self, store: Store) -> None:
@@ -119,7 +119,7 @@ def stopped_by(connection: Connection) -> Head | None:
 
 def require_seen(connection: Connection, head: Head) -> None:
     """Raise `UnknownHead` unless the commit that the learner has seen last is in this ledger."""
-    if head != NOWHERE and not _holds(connection, head, "AND kind = 'commit'"):
+    if head != NOWHERE and not holds(connection, head, "AND kind = 'commit'"):
         raise UnknownHead(head)
 
 
@@ -138,7 +138,8 @@ def _last(connection: Connection) -> Head:
     return Head(number=number, digest=bytes.fromhex(digest))
 
 
-def _holds(connection: Connection, head: Head, more: str = "") -> bool:
+def holds(connection: Connection, head: Head, more: str = "") -> bool:
+    """Whether a record of the ledger is this head."""
     row = connection.execute(
         f"SELECT 1 FROM records WHERE number = ? AND digest = ? {more}",  # noqa: S608 - one of two constants
         (head.number, head.digest.hex()),
