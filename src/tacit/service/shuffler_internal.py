@@ -141,14 +141,17 @@ def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any
     """The collector's status, with counts of an open stage as they were up to a minute ago, in steps (D2)."""
     found = collector.status()
     rows, state = found["stages"], found["state"]
-    if state != "open":
+    if state not in ("open", "void"):
         return found
     step = max(LEAST_STEP, collector.channels[rows[-1]["slot"]].least // STEPS)
 
     def counts() -> dict[str, Any]:
         refused = {word: number - number % step for word, number in found["refused"].items()}
-        last = {**rows[-1], "reports": rows[-1]["reports"] - rows[-1]["reports"] % step}
-        return {"people": found["people"] - found["people"] % step, "refused": refused, "stages": [*rows[:-1], last]}
+        stages = [
+            {**row, "reports": row["reports"] - row["reports"] % step} if row["state"] in ("open", "void") else row
+            for row in rows
+        ]
+        return {"people": found["people"] - found["people"] % step, "refused": refused, "stages": stages}
 
     return {**found, **still((len(rows), state), counts)}
 

@@ -47,7 +47,7 @@ from tacit.study.admission import begin_stage, believed, last_stage, require_nex
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
 from tacit.study.databases import database_at
-from tacit.study.heads import HeadFile, UnknownHead, holds, require_latest, require_seen, stopped_by
+from tacit.study.heads import HeadFile, UnknownHead, require_latest, require_seen, stopped_by
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.ladder import left_out, rung_of
@@ -243,11 +243,6 @@ class Collector:
         return n
 
     # closed -> released | void
-
-    def holds(self, head: Head) -> bool:
-        """Whether the ledger of this copy holds a head; nothing is changed."""
-        with self.store.reading() as connection:
-            return head == NOWHERE or holds(connection, head)
 
     def release(self, head: Head) -> bytes:
         """Release the last question that was asked (C1, C2); `head` is the last place that the learner saw (C4)."""

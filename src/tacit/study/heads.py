@@ -28,7 +28,7 @@ from tacit.study.parts import NOWHERE, Head
 from tacit.study.permuted import fsync_directory
 from tacit.study.store import Store
 
-__all__ = ["HeadFile", "UnknownHead", "holds", "require_latest", "require_seen", "stopped_by"]
+__all__ = ["HeadFile", "UnknownHead", "require_latest", "require_seen", "stopped_by"]
 
 NAME: Final = "last-head"
 STOPPED: Final = "stopped"
@@ -79,7 +79,7 @@ class HeadFile:
         if met is not None:
             raise UnknownHead(met)
         for head in known:
-            if not holds(connection, head):
+            if not _holds(connection, head):
                 raise UnknownHead(head)
 
     def keep(self, store: Store) -> None:
@@ -119,7 +119,7 @@ def stopped_by(connection: Connection) -> Head | None:
 
 def require_seen(connection: Connection, head: Head) -> None:
     """Raise `UnknownHead` unless the commit that the learner has seen last is in this ledger."""
-    if head != NOWHERE and not holds(connection, head, "AND kind = 'commit'"):
+    if head != NOWHERE and not _holds(connection, head, "AND kind = 'commit'"):
         raise UnknownHead(head)
 
 
@@ -138,8 +138,7 @@ def _last(connection: Connection) -> Head:
     return Head(number=number, digest=bytes.fromhex(digest))
 
 
-def holds(connection: Connection, head: Head, more: str = "") -> bool:
-    """Whether a record of the ledger is this head."""
+def _holds(connection: Connection, head: Head, more: str = "") -> bool:
     row = connection.execute(
         f"SELECT 1 FROM records WHERE number = ? AND digest = ? {more}",  # noqa: S608 - one of two constants
         (head.number, head.digest.hex()),
