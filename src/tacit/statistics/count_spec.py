@@ -63,7 +63,7 @@ class _Block(NamedTuple):
     def label(self, cells: Ints) -> Ints:
         """The labels of cells in these layers; -1 for those that have no counter."""
         if isinstance(self.cells, slice):
-            return self.start + cells - self.cells.start
+            return cells + (self.start - int(self.cells.start))
         if len(self.cells) == 0:
             return np.full(cells.shape, -1)
         found = np.searchsorted(self.cells, cells, sorter=self.order)
