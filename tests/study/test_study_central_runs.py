@@ -23,7 +23,7 @@ from tacit.release.counts_contract import count_precision, sampling_of, sum_prec
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.request import PrivacyRequest, gradient_request, make_claim
-from tacit.release.staged import Channeled
+from tacit.release.staged import Staged
 from tacit.release.totals_plan import CentralBasis
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
@@ -129,7 +129,7 @@ def test_a_simulated_study_learns(name):
     """A fixed seed; a tenth of the way from the uniform policy to the best one, at the very least."""
     make, episodes = STUDIES[name]
     learner, basis, stages = make()
-    privatizer = Channeled(channels=basis.channels(stages), basis=basis)
+    privatizer = Staged(channels=basis.channels(stages), basis=basis)
     run = simulate(ENVIRONMENT, learner, privatizer, episodes=episodes, seed=1)
     best, uniform = world_of(ENVIRONMENT, learner.asks).values()
     assert value_of(run.policy) > uniform + 0.1 * (best - uniform)

@@ -11,9 +11,9 @@ G2  The noise does not depend on how many report; `least` is enforced all the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import numpy as np
 from scipy import special
@@ -23,19 +23,10 @@ from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.families import Family
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, TrajectoryLike
-from tacit.errors import InvalidInput, require, require_count, require_real
+from tacit.errors import require, require_real
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.common import CountMemory, NoSecret, require_people
 from tacit.release.contract import ChargedAt
-from tacit.release.documents import (
-    claim_from_plain,
-    count_query_from_plain,
-    count_query_to_plain,
-    require_entries,
-    shape_from_plain,
-    shape_to_plain,
-)
 from tacit.release.fixed_point import (
     draw_noise,
     from_payload,
@@ -44,9 +35,9 @@ from tacit.release.fixed_point import (
     spread,
     to_payload,
     total_variation,
-    whole_from_plain,
 )
 from tacit.release.shuffle.batches import batch_spec, batch_statistics
+from tacit.release.stage import CountMemory, NoSecret, StageRelease, require_people
 from tacit.release.totals_release import MOST, require_unit
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
@@ -61,7 +52,7 @@ STATISTICS: Final = ("transitions", "visits", "rewards")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CentralBatchChannel:
+class CentralBatchChannel(StageRelease):
     """One stage of its own under central trust; make them with `CentralBatchBasis`."""
 
     shape: CountShape
@@ -78,12 +69,11 @@ class CentralBatchChannel:
     KIND: ClassVar[str] = "central-batch"
     TRUST: ClassVar[Trust] = "central"
     CHARGED_AT: ClassVar[ChargedAt] = "release"
-    questions: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         require_unit(self.claim)
         require(self.shape.staged, "batches of their own keep the steps apart (staged)", self.shape.staged)
-        require(require_count("least", self.least) <= self.target, "least must be at most the target", self.least)
+        self.require_sizes()
         require_fixed_point(self.unit, self.variance)
         require(self.unit % self.body.levels == 0, f"levels must divide the unit {self.unit}", self.levels)
         require(self.target * self.unit < MOST, "the sums of a stage must fit into 62 bits", self.target * self.unit)
@@ -132,11 +122,6 @@ class CentralBatchChannel:
         gaussian = tuple((GaussianEvent(sigma=sigma, shift=f.shift), f.differing) for f in self.families())
         return (*gaussian, *slack(self.claim, self.spec.num_counters, self.variance))
 
-    def events_at(self, people: int) -> Events:
-        """The same, however many report (G2)."""
-        require_people(people, self.least, self.target)
-        return self.events()
-
     def precision(self, failure_prob: float) -> float:
         """E: every entry of every statistic is within E/4 of its exact count but for this probability (union bound)."""
         spec, cells = self.spec, self.shape.num_states * self.shape.num_actions
@@ -153,10 +138,6 @@ class CentralBatchChannel:
     def check(self, body: bytes) -> None:
         """Raise unless a device could have sent this."""
         self.body.check(body)
-
-    def begin_secret(self) -> NoSecret:
-        """Nothing is kept of anybody."""
-        return NoSecret()
 
     def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
         """The curator: count, draw the noise once, and hand out whole numbers."""
@@ -186,10 +167,6 @@ class CentralBatchChannel:
         found = batch_statistics(noisy, variance, people, self.query, spec, E)
         return CountMemory(found), Private(found, self.claim)
 
-    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
-        """Nothing is missed: stages stand alone."""
-        return memory
-
     def _open(self, query: Query) -> None:
         require(query == self.query, f"this stage releases {self.query}", query)
 
@@ -197,34 +174,6 @@ class CentralBatchChannel:
         sums = self.spec.counters(*counts) * (self.unit // self.levels)
         z = draw_noise(self.spec.num_counters, self.variance, noise)
         return secret, to_payload(sums + z)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; every number is exact."""
-        return {
-            "kind": self.KIND,
-            "shape": shape_to_plain(self.shape),
-            "claim": self.claim.to_dict(),
-            "query": count_query_to_plain(self.query),
-            "target": self.target,
-            "least": self.least,
-            "levels": self.levels,
-            "unit": self.unit,
-            "variance": self.variance,
-        }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The channel that `to_dict` wrote."""
-        require_entries(f"a channel '{cls.KIND}'", plain, ENTRIES)
-        query = count_query_from_plain(plain["query"])
-        if not isinstance(query, BatchQuery):
-            raise InvalidInput(f"a channel '{cls.KIND}' answers {BatchQuery.words()}, got {query.words()}")
-        return cls(
-            shape=shape_from_plain(plain["shape"]),
-            claim=claim_from_plain(plain["claim"], cls.TRUST),
-            query=query,
-            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
-        )
 
 
 def gaussian_radius(failure_prob: float, terms: int, variance: int) -> float:

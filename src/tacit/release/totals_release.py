@@ -39,7 +39,6 @@ from tacit.errors import BudgetSpent, InvalidInput, require, require_count
 from tacit.noise.places import places_of, taken
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.common import require_people
 from tacit.release.contract import ChargedAt
 from tacit.release.documents import (
     claim_from_plain,
@@ -48,6 +47,7 @@ from tacit.release.documents import (
     require_entries,
     shape_from_plain,
     shape_to_plain,
+    whole_from_plain,
 )
 from tacit.release.fixed_point import (
     draw_noise,
@@ -56,8 +56,8 @@ from tacit.release.fixed_point import (
     slack,
     spread,
     to_payload,
-    whole_from_plain,
 )
+from tacit.release.stage import require_people
 from tacit.release.toeplitz import IDENTITY, SQUARE_ROOT, column_square, integer_column, prefix_weights
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of

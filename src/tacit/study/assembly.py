@@ -35,7 +35,7 @@ from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.return_plan import ReturnBasis
 from tacit.release.shuffle_plan import ShuffleBasis
-from tacit.release.staged import Channeled
+from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT
 from tacit.release.totals_plan import CentralBasis
 from tacit.released.batches import BatchQuery
@@ -73,9 +73,9 @@ class StudyParts:
         return self.basis.shape
 
     @property
-    def privatizer(self) -> Channeled:
+    def privatizer(self) -> Staged:
         """The same channels for simulations."""
-        return Channeled(channels=self.channels, basis=self.basis)
+        return Staged(channels=self.channels, basis=self.basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def study_parts(choices: Choices) -> StudyParts:
     if choices.ladder and own:
         raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
-    privatizer = Channeled(channels=channels, basis=basis)
+    privatizer = Staged(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
