@@ -176,7 +176,10 @@ def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_
 
 def test_the_status_of_an_open_stage_counts_in_steps():
     """A tenth of the least number: a single report changes nothing that a learner reads."""
-    rows = [{"slot": 0, "reports": 90, "stage": 0}, {"slot": 0, "reports": 47, "stage": 1}]
+    rows = [
+        {"slot": 0, "reports": 90, "stage": 0, "state": "released"},
+        {"slot": 0, "reports": 47, "stage": 1, "state": "open"},
+    ]
     found = {"state": "open", "stages": rows, "people": 137, "refused": {"late": 3, "full": 12}}
     collector = SimpleNamespace(status=lambda: found, channels=[SimpleNamespace(least=100)])
     told = _status(collector, Still())
