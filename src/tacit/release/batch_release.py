@@ -110,7 +110,7 @@ class BatchRelease(CuratorRelease):
         """Nothing is known yet."""
         return CountMemory(empty_counts(self.shape))
 
-    def told(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+    def memory_after(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
         """The statistics of this stage."""
         spec = self.spec
         noisy = spec.arrays(self.noise.values(payload))

@@ -282,10 +282,10 @@ class CuratorRelease(StageRelease):
     def read(self, memory: Any, payload: bytes, people: int) -> tuple[Any, Private[Any]]:
         """Anybody: the statistics after this release."""
         require_people(people, self.least, self.target)
-        after = self.told(memory, payload, people)
+        after = self.memory_after(memory, payload, people)
         return after, Private(after.released, self.claim)
 
-    def told(self, memory: Any, payload: bytes, people: int) -> Any:
+    def memory_after(self, memory: Any, payload: bytes, people: int) -> Any:
         """The memory after this payload; its field `released` is what a learner takes."""
         raise NotImplementedError
 

@@ -132,7 +132,7 @@ class TotalsRelease(CuratorRelease):
         none = np.zeros(1, dtype=np.int64)
         return TotalsMemory(none, self.noise.begin_past(), none.copy(), empty_counts(self.shape))
 
-    def told(self, memory: TotalsMemory, payload: bytes, people: int) -> TotalsMemory:
+    def memory_after(self, memory: TotalsMemory, payload: bytes, people: int) -> TotalsMemory:
         """The totals after this release."""
         done, noise = int(memory.releases[0]), self.noise
         past, totals = noise.totals(memory.past, payload, done)
