@@ -406,7 +406,7 @@ def test_refusals_of_the_basis_and_of_the_order_of_stages() -> None:
         channel.read(memory, payload, 1)
     with pytest.raises(InvalidInput, match="bytes"):
         channel.read(channel.begin_memory(), payload + b"\0", 1)
-    with pytest.raises(InvalidInput, match="asked for"):
+    with pytest.raises(InvalidInput, match="asks for running totals"):
         channel.release(channel.begin_secret(), [body], BatchQuery(layer=None, failure_prob=None), SecureNoise())
     if not channel.noise.fresh:
         with pytest.raises(InvalidInput, match="secret"):

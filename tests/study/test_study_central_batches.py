@@ -161,7 +161,7 @@ def test_sizes_queries_and_files():
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], EVERYTHING, SecureNoise())
     for query in (QUERIES[1], TOTALS):
-        with pytest.raises(InvalidInput, match="releases"):
+        with pytest.raises(InvalidInput, match="asks for counts of single batches"):
             channel.release(channel.begin_secret(), bodies[:12], query, SecureNoise())
     with pytest.raises(InvalidInput, match="running totals"):
         basis_of().channels([StageSize(target=3, least=3, query=TOTALS)])

@@ -27,14 +27,13 @@ from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.protocol import Noise, Query
 from tacit.release.contract import Channel, StageSize
-from tacit.release.curator import LEVELS, CuratorPlan, CuratorRelease, FreshNoise, require_tight
+from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FreshNoise, require_tight
 from tacit.release.fixed_point import fixed_point, total_variation
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_spec, batch_statistics
 from tacit.release.stage import EVERYTHING, CountMemory
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, empty_counts
-from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_spec import ReleaseSpec
 from tacit.statistics.trajectory_body import LevelCounts
 
@@ -43,8 +42,35 @@ __all__ = ["BatchPlan", "BatchRelease", "gaussian_radius"]
 STATISTICS: Final = ("transitions", "visits", "rewards")
 
 
+class CountBatch(CuratorRelease):
+    """Counts of a batch of its own, whatever noise they carry."""
+
+    __slots__ = ()
+    shape: CountShape
+    query: BatchQuery
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """The counters of the payload."""
+        return batch_spec(self.shape, "tight", self.query.layer)
+
+    @property
+    def terms(self) -> list[int]:
+        """How many counters' noise transitions, visits and rewards carry."""
+        terms = self.spec.noisy_terms()
+        return [terms.get(name, 0) for name in STATISTICS]
+
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change."""
+        return self.spec.families()
+
+    def begin_memory(self) -> CountMemory:
+        """Nothing is known yet."""
+        return CountMemory(empty_counts(self.shape))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRelease(CuratorRelease):
+class BatchRelease(CountBatch):
     """One stage of its own under central trust; make them with `BatchPlan`."""
 
     shape: CountShape
@@ -66,11 +92,6 @@ class BatchRelease(CuratorRelease):
         self.require_release(self.target * self.unit)
 
     @property
-    def spec(self) -> ReleaseSpec:
-        """The counters of the payload."""
-        return batch_spec(self.shape, "tight", self.query.layer)
-
-    @property
     def noise(self) -> FreshNoise:
         """What the curator adds."""
         return FreshNoise(size=self.spec.num_counters, levels=self.levels, unit=self.unit, variance=self.variance)
@@ -80,14 +101,9 @@ class BatchRelease(CuratorRelease):
         """The standard deviation of the noise in one counter."""
         return self.noise.std
 
-    def families(self) -> tuple[Family, ...]:
-        """What one report can change."""
-        return self.spec.families()
-
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic."""
-        terms = self.spec.noisy_terms()
-        return {name: self.std * math.sqrt(terms.get(name, 0)) for name in STATISTICS}
+        return {name: self.std * math.sqrt(terms) for name, terms in zip(STATISTICS, self.terms, strict=True)}
 
     def precision(self, failure_prob: float) -> float:
         """E: every entry of every statistic is within E/4 of its exact count but for this probability (union bound)."""
@@ -98,17 +114,9 @@ class BatchRelease(CuratorRelease):
         most = max(spec.noisy_terms().values())
         return 4.0 * gaussian_radius(failure_prob / entries, most, self.variance) / self.unit
 
-    def require_asked(self, query: Query) -> None:
-        """Raise unless this batch is asked for."""
-        require(query == self.query, f"this stage releases {self.query}", query)
-
     def sums(self, people: LevelCounts, query: Query, noise: Noise) -> Ints:
         """The counters of these people."""
         return self.spec.counters(*people)
-
-    def begin_memory(self) -> CountMemory:
-        """Nothing is known yet."""
-        return CountMemory(empty_counts(self.shape))
 
     def memory_after(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
         """The statistics of this stage."""
@@ -134,7 +142,7 @@ def gaussian_radius(failure_prob: float, terms: int, variance: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPlan(CuratorPlan):
+class BatchPlan(CountPlan):
     """Single batches under central trust: what each would carry, before the learner has planned them.
 
     >>> from tacit.accounting.claims import PrivacyUnit
@@ -154,11 +162,11 @@ class BatchPlan(CuratorPlan):
     levels: int = LEVELS
 
     answers = BatchQuery
-    name: ClassVar[str] = BatchRelease.name
+    everything: ClassVar[BatchQuery] = EVERYTHING
 
     def __post_init__(self) -> None:
         self.require_plan()
-        _ = self._alone(EVERYTHING)  # its checks are ours
+        _ = self.alone  # its checks are ours
 
     @classmethod
     def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
@@ -195,25 +203,6 @@ class BatchPlan(CuratorPlan):
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
         return 0.0 if query.failure_prob is None else self._alone(query).precision(query.failure_prob)
-
-    def noise_std(self) -> dict[str, float]:
-        """The deviation of the noise in each statistic of a stage that releases everything."""
-        return self._alone(EVERYTHING).noise_std()
-
-    def families(self) -> tuple[Family, ...]:
-        """What one report can change in a stage that releases everything."""
-        return self._alone(EVERYTHING).families()
-
-    def precision(self) -> None:
-        """Noise is added to batches, not to the messages of single users."""
-
-    def count_precision(self) -> CountPrecision:
-        """Discrete Gaussian noise is sub-Gaussian: Lemma N3 (discrete twins)."""
-        return CountPrecision(scale=np.zeros(3))
-
-    def sampling(self) -> Sampling:
-        """Everything is sent."""
-        return everything_sent()
 
     def _alone(self, query: BatchQuery) -> BatchRelease:
         return self.release_of(StageSize(target=1, least=1, query=query))

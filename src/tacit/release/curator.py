@@ -33,15 +33,17 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import BudgetSpent, NotSupported, require, require_count
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import ChargedAt
+from tacit.release.contract import ChargedAt, StageSize
 from tacit.release.fixed_point import draw_noise, from_payload, require_fixed_point, slack, spread, to_payload
 from tacit.release.request import PrivacyRequest
 from tacit.release.stage import NoSecret, StagePlan, StageRelease, require_people
 from tacit.release.toeplitz import IDENTITY, column_square, integer_column, prefix_weights
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.trajectory_body import TrajectoryBody
 
 __all__ = [
     "LEVELS",
+    "CountPlan",
     "CuratorPlan",
     "CuratorRelease",
     "CuratorSecret",
@@ -201,6 +203,7 @@ class CuratorRelease(StageRelease):
     TRUST: ClassVar[Trust] = "central"
     CHARGED_AT: ClassVar[ChargedAt] = "release"
     shape: Any
+    query: Any
     levels: int
     unit: int
 
@@ -244,8 +247,8 @@ class CuratorRelease(StageRelease):
         self.body.check(body)
 
     def require_asked(self, query: Query) -> None:
-        """Raise unless the stage answers this."""
-        raise NotImplementedError
+        """Raise unless this is the question of the stage."""
+        self.require_query(query, self.query)
 
     def opened(self, bodies: Sequence[bytes]) -> Any:
         """What these people sent: sensitive."""
@@ -299,6 +302,42 @@ class CuratorPlan(StagePlan):
         """Raise unless the claim can be kept and `least` is a share."""
         require_unit(self.claim)
         require_share(self.least)
+
+
+class CountPlan(CuratorPlan):
+    """The same for counts: what learners ask about Gaussian noise in totals or batches."""
+
+    __slots__ = ()
+    everything: ClassVar[Query]
+
+    @property
+    def alone(self) -> Any:
+        """A stage of one person that releases everything."""
+        return self.release_of(StageSize(target=1, least=1, query=self.everything))
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return str(self.alone.name)
+
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change in such a stage."""
+        return tuple(self.alone.families())
+
+    def noise_std(self) -> dict[str, float]:
+        """The deviation of the noise in each statistic of such a stage, at its largest."""
+        return dict(self.alone.noise_std())
+
+    def precision(self) -> None:
+        """No sums of single users' messages are released."""
+
+    def count_precision(self) -> CountPrecision:
+        """Gaussian noise is sub-Gaussian, on whole numbers by Lemma N3 (discrete twins)."""
+        return CountPrecision(scale=np.zeros(3))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
 
 
 def numbered(payload: bytes, size: int, wanted: int, *, gaps: bool) -> Ints:

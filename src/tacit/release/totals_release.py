@@ -33,12 +33,11 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.noise.places import places_of, taken
 from tacit.protocol import TOTALS, Noise, Query, Totals
 from tacit.release.contract import Channel, StageSize
-from tacit.release.curator import LEVELS, CuratorPlan, CuratorRelease, FactorNoise, require_tight
+from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FactorNoise, require_tight
 from tacit.release.fixed_point import fixed_point
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.toeplitz import IDENTITY, SQUARE_ROOT, best_exponent, column_square, integer_column
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
 
 __all__ = ["MECHANISMS", "TotalsMemory", "TotalsPlan", "TotalsRelease", "totals_std"]
@@ -114,11 +113,6 @@ class TotalsRelease(CuratorRelease):
         """The largest standard deviation of any totals of the study: that of the last, a sum of the most squares."""
         return totals_std(self.shape, math.sqrt(self.noise.variance_at(self.releases)))
 
-    def require_asked(self, query: Query) -> None:
-        """Raise unless running totals are asked for."""
-        if not isinstance(query, Totals):
-            raise InvalidInput(f"{self.KIND} answers running totals; it was asked for {query.words()}")
-
     def sums(self, people: Any, query: Query, noise: Noise) -> Ints:
         """The vector [transitions | rewards | complements] of a stage, pooled over the steps unless staged."""
         parts = (people.transitions[:-1], people.rewards, people.visits - people.rewards)
@@ -178,7 +172,7 @@ def factor_name(exponent: Fraction) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TotalsPlan(CuratorPlan):
+class TotalsPlan(CountPlan):
     """Running totals over at most `releases` stages under central trust.
 
     >>> from tacit.accounting.claims import PrivacyUnit
@@ -204,13 +198,14 @@ class TotalsPlan(CuratorPlan):
     """None: the least noise, squared and summed over all totals, for a person with g reports."""
 
     answers = Totals
+    everything: ClassVar[Totals] = TOTALS
 
     def __post_init__(self) -> None:
         self.require_plan()
         require_count("releases", self.releases)
         if self.mechanism is not None and self.mechanism not in MECHANISMS:
             raise UnknownName("mechanism of running totals", self.mechanism, MECHANISMS)
-        _ = self.one  # its checks are ours
+        _ = self.alone  # its checks are ours
 
     @classmethod
     def of(
@@ -234,16 +229,6 @@ class TotalsPlan(CuratorPlan):
             return MECHANISMS[self.mechanism]
         return best_exponent(self.releases, self.claim.unit.reports)
 
-    @property
-    def one(self) -> TotalsRelease:
-        """A stage of one person: all stages have the same noise."""
-        return self.release_of(StageSize(target=1, least=1, query=TOTALS))
-
-    @property
-    def name(self) -> str:
-        """For tables."""
-        return self.one.name
-
     def release_of(self, stage: StageSize) -> TotalsRelease:
         """The release of a stage: all have the same noise."""
         exponent = self.exponent
@@ -265,7 +250,7 @@ class TotalsPlan(CuratorPlan):
     def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
         """One release for every stage that reports."""
         require(len(stages) <= self.releases, f"this plan is for {self.releases} releases", len(stages))
-        return CuratorPlan.channels(self, stages)
+        return CountPlan.channels(self, stages)
 
     def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
         """What a person with so many reports, at most one per stage, is exposed to: the first columns together."""
@@ -278,26 +263,7 @@ class TotalsPlan(CuratorPlan):
 
     def events(self) -> Events:
         """What a person of the claim's unit is exposed to over the whole study."""
-        return self.one.exposed(self.claim.unit.reports)
-
-    def families(self) -> tuple[Family, ...]:
-        """What one report can change in the sums of its stage."""
-        return self.one.families()
-
-    def noise_std(self) -> dict[str, float]:
-        """The largest standard deviation of any totals: that of the last."""
-        return self.one.noise_std()
-
-    def precision(self) -> None:
-        """Prefixes are released, not sums over users."""
-
-    def count_precision(self) -> CountPrecision:
-        """Discrete Gaussian noise is sub-Gaussian: Lemma N3 (discrete twins)."""
-        return CountPrecision(scale=np.zeros(3))
-
-    def sampling(self) -> Sampling:
-        """Everything is sent."""
-        return everything_sent()
+        return self.alone.exposed(self.claim.unit.reports)
 
 
 @lru_cache(maxsize=256)
