@@ -203,7 +203,6 @@ class CuratorRelease(StageRelease):
     TRUST: ClassVar[Trust] = "central"
     CHARGED_AT: ClassVar[ChargedAt] = "release"
     shape: Any
-    query: Any
     levels: int
     unit: int
 
@@ -248,7 +247,7 @@ class CuratorRelease(StageRelease):
 
     def require_asked(self, query: Query) -> None:
         """Raise unless this is the question of the stage."""
-        self.require_query(query, self.query)
+        self.require_query(query, self.query)  # type: ignore[attr-defined]
 
     def opened(self, bodies: Sequence[bytes]) -> Any:
         """What these people sent: sensitive."""

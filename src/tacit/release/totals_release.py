@@ -263,7 +263,8 @@ class TotalsPlan(CountPlan):
 
     def events(self) -> Events:
         """What a person of the claim's unit is exposed to over the whole study."""
-        return self.alone.exposed(self.claim.unit.reports)
+        one: TotalsRelease = self.alone
+        return one.exposed(self.claim.unit.reports)
 
 
 @lru_cache(maxsize=256)
