@@ -79,8 +79,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(state.cleanup)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Families first, if there are workers; otherwise everything stays where it is."""
+    """What `GUARDS.md` lists is slow. Families first, if there are workers; otherwise everything stays where it is."""
+    from guards import COLLECTED, guards  # beside this file
+
+    listed, collected = guards(), config.stash.setdefault(COLLECTED, {})
+    for item in items:
+        name, _, case = item.name.removesuffix("]").partition("[")
+        cases = listed[name][0] if name in listed else ()
+        if cases is None or case in cases:
+            item.add_marker("slow")
+        collected.setdefault(name, []).append((case, item.get_closest_marker("slow") is not None))
     if hasattr(config, "workerinput") and _quick(config):
         ranks = {name: rank for rank, name in enumerate(FAMILIES)}
         items.sort(key=lambda item: ranks.get(family(item.nodeid), len(ranks)))
@@ -107,8 +117,11 @@ def _long_runs_stay_in_their_process() -> Iterator[None]:
         yield
 
 
-INTERPRETED_BELOW = 4_000
-"""Users of a run that nobody asked to be compiled: a second or two of work, where to compile its loop takes ten."""
+INTERPRETED_BELOW = 10_000
+"""Users of a run that was not asked to be compiled: two seconds of work, where to compile its loop takes four to ten.
+
+Fused loops that tests ask for by name: three with every change (`tests/GUARDS.md`), all with `make test-slow`.
+"""
 
 
 @pytest.fixture(autouse=True, scope="session")
