@@ -21,6 +21,13 @@ ROOT = HERE.parents[1]
 Changes = Mapping[str, tuple[tuple[str, str], ...] | Path]
 """File below src/tacit -> what is replaced by what in it, or the file that it becomes."""
 
+LEARNER = """    "toy-commit": LearnerRow(
+        summary="explore, then commit", asks=Totals, options={"part": ("number",)},
+        build=lambda request: __import__("tacit.learners.toy", fromlist=["_"]).make_commit(request),
+    ),
+    "uniform": LearnerRow("""
+FIELD = """    toy_field: str = term("Nothing.", lambda setting: "of a toy", {"type": "string"})
+    verifier: str = term("""
 ADDITIONS: Mapping[str, Changes] = {
     "noise": {
         "noise/toy.py": HERE.parent / "noise" / "toy_mechanism.py",
@@ -47,9 +54,7 @@ ADDITIONS: Mapping[str, Changes] = {
         "learners/table.py": (
             (
                 '    "uniform": LearnerRow(',
-                '    "toy-commit": LearnerRow(\n        summary="explore, then commit", asks=Totals, options={"part": ("number",)},\n'
-                '        build=lambda request: __import__("tacit.learners.toy", fromlist=["_"]).make_commit(request),\n'
-                '    ),\n    "uniform": LearnerRow(',
+                LEARNER,
             ),
         ),
     },
@@ -75,8 +80,7 @@ ADDITIONS: Mapping[str, Changes] = {
         "accounting/terms.py": (
             (
                 "    verifier: str = term(",
-                '    toy_field: str = term("Nothing.", lambda setting: "of a toy", {"type": "string"})\n'
-                "    verifier: str = term(",
+                FIELD,
             ),
         ),
     },
