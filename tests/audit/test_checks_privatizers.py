@@ -119,7 +119,7 @@ def test_the_canaries_of_gradients_are_as_far_apart_as_stated(changes):
     probes = probe_of(privatizer).variants()
     pairs = [(probe, *worst_pair(probe)) for probe in probes]
     far = max(float(np.linalg.norm(probe.exact(one) - probe.exact(other))) for probe, one, other in pairs)
-    assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.epochs), rel=1e-6)
+    assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.spec.epochs), rel=1e-6)
 
 
 class Folded:
@@ -148,7 +148,7 @@ def test_privatizers_of_other_classes_are_attacked_through_release():
         PrivacyRequest(trust="local", shape=SHAPE, episodes=8, epsilon=1.0, delta=0.0, calibration=None,
                        mechanism="laplace", users_per_batch=1)
     )  # fmt: skip
-    right, wrong = (audit_privatizer(Folded(inner, scale), trials=600, false_alarm=1e-3) for scale in (1.0, 0.1))
+    right, wrong = (audit_privatizer(Folded(inner, scale), trials=2000, false_alarm=1e-3) for scale in (1.0, 0.1))
     assert (right.verdict, wrong.verdict) == ("holds", "CERTIFICATE REFUTED")
     assert right.view == "everything released of the user"
 
@@ -166,7 +166,7 @@ def test_counters_without_a_kernel_are_attacked():
     right, flattered = counted_prefixes(), counted_prefixes(FlatteredCounter)
     wrong = replace(flattered, counter=replace(right.counter, scale=right.counter.scale / 10.0))
     assert wrong.events() == right.events()
-    found = [audit_privatizer(one, trials=600, false_alarm=1e-3) for one in (right, wrong)]
+    found = [audit_privatizer(one, trials=2000, false_alarm=1e-3) for one in (right, wrong)]
     assert [one.verdict for one in found] == ["holds", "CERTIFICATE REFUTED"]
     assert found[0].view == "all 7 releases"
 
