@@ -26,7 +26,7 @@ from tacit.noise.places import places_of
 from tacit.protocol import Totals
 from tacit.release.batch_release import CentralBatchChannel
 from tacit.release.local_release import LocalChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.toeplitz import prefix_weights
 from tacit.release.totals_release import CentralChannel
 from tacit.released.batches import BatchQuery
@@ -130,11 +130,11 @@ def return_of(
     if isinstance(channel, LocalChannel):
         mean, half = _of_messages(channel, payload)
         return _scaled(design, mean, half, None), ""
-    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | CentralBatchChannel):
+    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleRelease | CentralBatchChannel):
         if channel.query.layer is not None:
             return None, "this stage asks about one step"
         total, variance = float(statistics.rewards.sum()), float(statistics.variance[2])
-    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleChannel | CentralChannel):
+    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleRelease | CentralChannel):
         last = empty_counts(channel.shape) if before is None else before
         total = float(statistics.rewards.sum() - last.rewards.sum())
         variance = _added(channel, memory, last, statistics)
