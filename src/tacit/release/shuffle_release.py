@@ -86,8 +86,7 @@ from tacit.release.stage import CountMemory, NoSecret, StagePlan, StageRelease, 
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
-from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
-from tacit.statistics.count_support import total_terms
+from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
 __all__ = ["LEAST_PEOPLE", "OVERFLOW", "ShufflePlan", "ShuffleRelease"]
 
