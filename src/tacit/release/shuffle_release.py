@@ -428,10 +428,12 @@ class ShufflePlan(StagePlan):
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The deviation of the noise in one counter when all that are wanted report."""
+        require(self.shape.staged, "single batches keep the steps apart", "pooled")
         return self.law(users, query).std
 
     def batch_precision(self, users: int, query: BatchQuery) -> float:
         """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
+        require(self.shape.staged, "single batches keep the steps apart", "pooled")
         if query.failure_prob is None:
             return 0.0
         spec = _spec(self.shape, False, query.layer, self.calibration == "paper")

@@ -142,7 +142,7 @@ class Staged:
 
     def events(self) -> Events:
         """Everything that a person is exposed to, at the worst."""
-        reports = reports_of(self.claim)
+        reports = reports_of(self.first.claim)
         if reports == 1 and (self.repeated or self.batches is not None):
             return self._worst().events()
         return self.basis.exposure(self.channels * reports if self.repeated else self.channels, reports)
