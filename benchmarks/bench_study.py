@@ -24,7 +24,7 @@ from tacit.release.contract import Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, gradient_request
-from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.table import make_privatizer
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
@@ -51,9 +51,9 @@ def channels() -> dict[str, Channel]:
     """Every channel of the reference instance, by name."""
     found: dict[str, Channel] = {}
     for asks, query in ((BatchQuery, EVERYTHING), (Totals, TOTALS)):
-        basis = ShuffleBasis.of(_request("shuffle", 1e-6, asks=asks), least=Fraction(LEAST, TARGET))
+        basis = ShufflePlan.of(_request("shuffle", 1e-6, asks=asks), least=Fraction(LEAST, TARGET))
         name = "shuffle, a batch" if asks is BatchQuery else "shuffle, totals"
-        found[name] = basis.channel(StageSize(target=TARGET, least=LEAST, query=query))
+        found[name] = basis.release_of(StageSize(target=TARGET, least=LEAST, query=query))
     for mechanism in DELTAS:
         basis = LocalBasis.of(_request("local", DELTAS[mechanism], mechanism=mechanism))
         found[f"local, {mechanism}"] = basis.channel(StageSize(target=TARGET, least=1, query=TOTALS))

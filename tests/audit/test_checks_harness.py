@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from shuffle_tools import shuffled_batches
 
 from mutants.curator import CURATORS
 from mutants.device import local
@@ -26,7 +27,6 @@ from tacit.release.gradient import DoseGradients, SoftmaxGradients
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.privatizer import Shuffled
 from tacit.release.table import PRIVATIZERS
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
@@ -108,7 +108,7 @@ def test_rate_times_baseline_times_epochs_times_rewards(doses, rate, baseline, e
 )
 def test_batches_times_stages(users, calibration):
     """False alarms below 7e-6 each: one schedule with every layer, with everything, and with consistent counts."""
-    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration=calibration)
+    shuffle = shuffled_batches(SHAPE, claim_of("shuffle", 6.0, 1e-3), calibration)
     planned = [PlannedBatch(users=users, query=BatchQuery(layer=h, failure_prob=p)) for h, p in
                ((0, None), (1, 0.1), (None, None), (0, 0.1))]  # fmt: skip
     rules = ["fields", "families", "replay", "query", "silence", "shift"]
@@ -125,7 +125,7 @@ def test_batches_times_stages_times_groups(trust, layer, groups):
     """Who followed which policy is public: a batch in groups is released as the same users without groups are."""
     query, users = BatchQuery(layer=layer, failure_prob=None), 20
     open_batches = Unprotected(shape=SHAPE, batches=())
-    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration="tight")
+    shuffle = shuffled_batches(SHAPE, claim_of("shuffle", 6.0, 1e-3))
     privatizer = (open_batches if trust == "none" else shuffle).planned([PlannedBatch(users=users, query=query)])
     batch = ordinary_users(SHAPE, users, 3)
     batch = Trajectories(*(part[:users] for part in (batch.states, batch.actions, np.rint(batch.rewards))))

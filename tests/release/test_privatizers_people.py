@@ -168,7 +168,7 @@ def test_a_shuffler_covers_one_report_in_each_of_several_batches(g: int) -> None
     assert certificate.holds
     assert certificate.claim.unit == unit(g)
     moved = np.diff(worlds(privatizer, [200] * 6, tuple(range(g))), axis=0, prepend=0.0)
-    signal = float((moved**2).sum()) / privatizer.protocol.bit_noise.honest.std**2
+    signal = float((moved**2).sum()) / privatizer.first.bit_noise(200).honest.std ** 2
     assert 0.0 < signal <= admitted(privatizer.events()) * (1 + 1e-9)
     assert signal == pytest.approx(admitted(privatizer.events()), rel=1e-9)  # the two worlds are the worst ones
 

@@ -16,8 +16,7 @@ from tacit.release.contract import StageSize
 from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle_plan import ShuffleBasis
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 
@@ -54,7 +53,7 @@ def request_of(trust, shape=SHAPE, *, asks=Totals, epsilon=1.0, delta=1e-6, mech
 def shuffle_basis(shape=SHAPE, *, least=Fraction(9, 10), asks=BatchQuery, reports=1, overflow=None, **more):
     request = request_of("shuffle", shape, asks=asks, **more)
     claim = claim_of("shuffle", epsilon=request.epsilon, delta=request.delta, reports=reports)
-    return replace(ShuffleBasis.of(request, least=least, claim=claim), overflow=overflow)
+    return replace(ShufflePlan.of(request, least=least, claim=claim), overflow=overflow)
 
 
 def bits_channel(
@@ -72,7 +71,7 @@ def bits_channel(
     """A shuffle channel with noise as given, not calibrated."""
     layer = None if isinstance(query, Totals) else query.layer
     everything = batch_spec(shape, "tight", layer).num_counters * m * (2 if mirrored else 1)
-    return ShuffleChannel(
+    return ShuffleRelease(
         claim=claim_of("shuffle"),
         shape=shape,
         query=query,

@@ -35,7 +35,6 @@ from tacit.release.kinds import CHANNELS
 from tacit.release.local_release import RANDOMIZERS
 from tacit.release.loss_plan import LossBasis
 from tacit.release.return_plan import ReturnBasis
-from tacit.release.shuffle.protocol import Shuffle
 from tacit.release.totals_release import MECHANISMS, TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
@@ -539,12 +538,11 @@ def sealed_order() -> SecurePath:
 def shuffled_roles() -> SecurePath:
     """The three roles of the shuffle protocol: all reports, then one order of all messages."""
     channel = bits_channel(target=3, least=3)
-    protocol = Shuffle(spec=channel.spec, bit_noise=channel.bit_noise(3))
     crowd = lives(SMALL, 11)[1:4]
-    transport = protocol.transport()
+    transport = channel.transport
 
     def release() -> list[int]:
-        return protocol.shuffle([protocol.encode(person, NOISE) for person in crowd], NOISE).counters.tolist()
+        return channel.shuffle([channel.encode(person, NOISE) for person in crowd], NOISE).tolist()
 
     def replay(bits: Recorded) -> list[int]:
         sent: list[int] = []
@@ -554,7 +552,8 @@ def shuffled_roles() -> SecurePath:
             data = channel.spec.labels(np.array(states), np.array(actions), np.array(bits.each(rewards))).tolist()
             noise = [place // m for place, bit in enumerate(bits.bernoulli(C * m, transport.probability)) if bit]
             blocks = max(1, -(-len(noise) // transport.block))
-            sent += [*data, *noise, *[C] * (transport.slots - len(data) + blocks * transport.block - len(noise))]
+            dummies = [C] * (transport.slots - len(data) + blocks * transport.block - len(noise))
+            sent += sorted([*data, *noise, *dummies])
         return [sent[i] for i in bits.order(len(sent))]
 
     return SecurePath("roles of the shuffle protocol", release, replay)

@@ -20,7 +20,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.local_plan import LocalBasis
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.simulation.simulate import simulate
@@ -138,7 +138,7 @@ def test_a_state_survives_bytes_between_every_two_stages():
 class Asked:
     """A channel of two questions: it counts how often a device encodes."""
 
-    inner: ShuffleChannel
+    inner: ShuffleRelease
     encoded: list[int]
     questions = 2
 

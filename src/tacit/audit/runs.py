@@ -29,6 +29,8 @@ from tacit.policies import tabular
 from tacit.protocol import Measures, Plan, copy_state
 from tacit.randomness import SimulationNoise, Streams, seed_streams
 from tacit.release.gradient import SoftmaxGradients
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.stage import NoSecret
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
 from tacit.runs.assemble import Assembled
@@ -161,21 +163,21 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     privatizer: Any = parts.privatizer
     streams = seed_streams(seed)
     belief, state, crowd, plan = _before(parts, streams)
-    request = plan.query
-    single = isinstance(request, BatchQuery)
-    protocol = privatizer.protocol_of(crowd.users + 1, request) if single else privatizer.protocol
+    request, people = plan.query, crowd.users + 1
+    stage: ShuffleRelease = privatizer.stage(state)
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
         for canary in canaries(shape, 1)
     ]
     rounded = [_rounded(batch, streams.world) for batch in worlds]
-    score = sums_score(protocol, shape, rounded[0], rounded[1])
+    score = sums_score(stage, shape, rounded[0], rounded[1])
     seen = max(100, trials // 25)
     white, black = [], []
     for world, batch in enumerate(rounded):
         noise = SimulationNoise(np.random.default_rng([seed, 17, world]))
         coins = np.random.default_rng([seed, 19, world])
-        white.append(np.concatenate([score(protocol.aggregate(batch, noise)) for _ in range(trials)]))
+        drawn = (stage.simulate(NoSecret(), batch, request, noise)[1] for _ in range(trials))
+        white.append(np.concatenate([score(stage.noisy(payload, people)) for payload in drawn]))
         tables = []
         for _ in range(seen):
             _, released = privatizer.release(state, batch, request, noise)
@@ -186,7 +188,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
             )
         black.append(np.array(tables))
     scores = linear_scores(black[0], black[1])
-    count = f"batch of {crowd.users + 1}"
+    count = f"batch of {people}"
     return [
         ("white-box: the sums of the batch", white[0], white[1], count),
         ("black-box: the next policies", *scores, count),

@@ -1,7 +1,7 @@
 """Returns of arms under every trust model: a one-step batch with one action per arm, by the privatizers there are.
 
     central   counts of (arm, bit) with Gaussian noise: `CentralBatches`
-    shuffle   counts of (arm, bit) with the noise bits of all devices: `Shuffled`
+    shuffle   counts of (arm, bit) with the noise bits of all devices: `ShuffleRelease`
     local     every bit flipped on its device: `OneBitReturns`
     none      the bits as they are, which protects nobody
 
@@ -32,7 +32,8 @@ from tacit.randomness import SimulationNoise
 from tacit.release.central_batches import CentralBatches
 from tacit.release.request import PrivacyRequest
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.privatizer import LEAST_USERS, Shuffled
+from tacit.release.shuffle_release import LEAST_PEOPLE, ShufflePlan
+from tacit.release.staged import Staged
 from tacit.release.table import make_privatizer
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum, NoNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -156,11 +157,11 @@ def _central(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRele
 
 
 def _shuffled(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRelease:
-    if not isinstance(made, Shuffled):
-        raise InvalidInput(f"shuffled arms are released by Shuffled, not by {type(made).__name__}")
+    if not isinstance(made, Staged) or not isinstance(made.basis, ShufflePlan):
+        raise InvalidInput(f"shuffled arms are released in shuffled stages, not by {type(made).__name__}")
     people = sum(users)
-    require(people >= LEAST_USERS, "a shuffler needs more than one user", people, "let more users come")
-    total = made.protocol_of(people, EVERYTHING).bit_noise.total
+    require(people >= LEAST_PEOPLE, "a shuffler needs more than one user", people, "let more users come")
+    total = made.basis.law(people, EVERYTHING)
     noise = BitNoiseSum(bits=total.biases * total.bits, probability=total.probability)
     planned = made.planned([PlannedBatch(users=people, query=EVERYTHING)])
     return ArmRelease(users=users, privatizer=planned, query=EVERYTHING, noise=noise)

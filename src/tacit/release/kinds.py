@@ -12,7 +12,7 @@ from tacit.release.gradient_release import GradientChannel
 from tacit.release.local_release import LocalChannel
 from tacit.release.loss_release import LossChannel
 from tacit.release.return_release import ReturnChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 
 __all__ = ["CHANNELS", "channel_from_dict"]
@@ -24,7 +24,7 @@ CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-totals": TotalsRelease,
     "local": LocalChannel,
     "local-returns": ReturnChannel,
-    "shuffle": ShuffleChannel,
+    "shuffle": ShuffleRelease,
 }
 """Channels by kind."""
 

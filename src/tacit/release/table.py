@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
@@ -32,25 +32,24 @@ from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.table import MECHANISMS as TABLE
 from tacit.noise.table import counter_named, mechanism_row, names_of, randomizer_named, read_mechanism
 from tacit.plugins import named
-from tacit.protocol import Calibration, Privatizer, Query, Totals
+from tacit.protocol import TOTALS, Calibration, Privatizer, Query, Totals
 from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
+from tacit.release.contract import StageSize
 from tacit.release.gradient import DoseGradients, SoftmaxGradients, make_gradients
 from tacit.release.local import Local
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle.noise import BitKind
-from tacit.release.shuffle.privatizer import Shuffled
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle.noise import MOST_BITS, BitKind
+from tacit.release.shuffle_release import ShufflePlan
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
-from tacit.statistics.count_spec import ReleaseSpec
 from tacit.statistics.count_vectors import Encoding, count_families
 
 __all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
@@ -68,9 +67,6 @@ NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
 
 FIRST_BATCH: Final = 64
 """Counters over batches: the users of the first batch of the public schedule."""
-
-MOST_NOISE_BITS: Final = 4096
-"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,36 +273,35 @@ def _central(request: PrivacyRequest) -> Central:
     return _for_unit(claim, made)
 
 
-def _shuffled(request: PrivacyRequest) -> Shuffled:
-    shape, claim, calibration, _ = _claimed(request)
-    H, S, A, users = shape.horizon, shape.num_states, shape.num_actions, request.users_per_batch
+def _shuffled(request: PrivacyRequest) -> Staged:
+    """Running totals: every batch is a stage of one size."""
+    users = request.users_per_batch
     require(users > 1, "shuffling needs batches of more than one user", users, "set a batch size such as 1000")
     require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
-    protocol: Callable[..., Shuffle]
-    if calibration == "paper":
-        spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
-        protocol = partial(Shuffle.paper, spec, variant=request.variant)
-    else:
-        spec = batch_spec(shape, calibration, None)
-        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS, kind=_bit_kind(request))
-
-    def made(epsilon: float) -> Shuffled:
-        honest = request.honest_fraction
-        batch = protocol(epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
-        return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
-
-    return _for_unit(claim, made)
+    plan = _shuffle_plan(request, users)
+    return Staged(
+        channels=(plan.release_of(StageSize(target=users, least=users, query=TOTALS)),), basis=plan, repeated=True
+    )
 
 
-def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
+def _shuffled_batches(request: PrivacyRequest) -> Staged:
+    """Batches of any size, until the learner has planned them."""
+    return Staged(channels=(), basis=_shuffle_plan(request, None), batches=())
+
+
+def _shuffle_plan(request: PrivacyRequest, users_per_batch: int | None) -> ShufflePlan:
+    """Everybody who is planned for reports, so blocks hold everything: nothing is taken off delta."""
     shape, claim, calibration, _ = _claimed(request)
-    return Shuffled(
-        shape=shape,
+    return ShufflePlan(
         claim=claim,
+        shape=shape,
+        honest=request.honest_fraction,
+        kind=_bit_kind(request),
+        users_per_batch=users_per_batch,
+        overflow=0.0,
         calibration=calibration,
         variant=request.variant,
-        kind=_bit_kind(request),
-        honest=request.honest_fraction,
+        most_bits=None if users_per_batch is None else MOST_BITS,
     )
 
 

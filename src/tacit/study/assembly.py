@@ -34,7 +34,7 @@ from tacit.release.gradient_plan import GradientBasis
 from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.return_plan import ReturnBasis
-from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT
 from tacit.release.totals_release import TotalsPlan
@@ -320,7 +320,7 @@ def _claim(chosen: Chosen, world: TabularMDP, choices: Choices) -> tuple[Privacy
 
 def _shuffle(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return ShuffleBasis.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
+    return ShufflePlan.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
 
 
 def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:

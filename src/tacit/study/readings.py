@@ -26,7 +26,7 @@ from tacit.noise.places import places_of
 from tacit.protocol import Totals
 from tacit.release.batch_release import BatchRelease
 from tacit.release.local_release import LocalChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
@@ -129,11 +129,11 @@ def return_of(
     if isinstance(channel, LocalChannel):
         mean, half = _of_messages(channel, payload)
         return _scaled(design, mean, half, None), ""
-    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | BatchRelease):
+    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleRelease | BatchRelease):
         if channel.query.layer is not None:
             return None, "this stage asks about one step"
         total, variance = float(statistics.rewards.sum()), float(statistics.variance[2])
-    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleChannel | TotalsRelease):
+    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleRelease | TotalsRelease):
         last = empty_counts(channel.shape) if before is None else before
         total = float(statistics.rewards.sum() - last.rewards.sum())
         variance = _added(channel, memory, last, statistics)

@@ -31,7 +31,7 @@ from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
 from tacit.release.fixed_point import total_variation
 from tacit.release.return_release import ReturnChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
@@ -245,7 +245,7 @@ def _noise(channel: Channel, people: int) -> ArmNoise:
     if plain and isinstance(channel, BatchRelease):
         distance = total_variation(4, channel.variance)
         return GaussianSum(std=channel.std, rounding=1.0 / channel.unit, distance=distance)
-    if plain and isinstance(channel, ShuffleChannel):
+    if plain and isinstance(channel, ShuffleRelease):
         total = channel.bit_noise(people).total
         # (B₁ + B₄ − B₂ − B₃)/2, each Binomial(N, q), or where bits are mirrored the difference of two of these
         return BitNoiseSum(bits=2 * total.biases * total.bits, probability=total.probability)
