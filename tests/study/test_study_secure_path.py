@@ -99,8 +99,10 @@ def sites() -> dict[tuple[str, str], set[str]]:
         module = ".".join(["tacit", *file.relative_to(SOURCES).with_suffix("").parts])
         if module.startswith("tacit.noise.exact"):
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for scope in ast.walk(tree):
+        text = file.read_text(encoding="utf-8")
+        if not any(name in text for name in (*SAMPLERS, "random_bytes")):
+            continue  # what is not named is not called
+        for scope in ast.walk(ast.parse(text)):
             if isinstance(scope, ast.FunctionDef):
                 called = {node.func.id for node in ast.walk(scope) if _calls_name(node)} & set(SAMPLERS)
                 called |= {node.func.attr for node in ast.walk(scope) if _calls_attribute(node)} & {"random_bytes"}
@@ -302,7 +304,7 @@ def test_no_path_needs_a_seeded_generator(path: SecurePath) -> None:
 
 @cache
 def designs() -> dict[str, StudyDesign]:
-    """A small study for every query and trust model that studies answer, with the first learner that asks it."""
+    """A small study for every name of `DESIGNS`, with the first learner that asks that query."""
     found: dict[str, StudyDesign] = {}
     for asks, trust in BASES:
         for name, row in LEARNERS.items():
@@ -324,10 +326,15 @@ def designs() -> dict[str, StudyDesign]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(designs()))
+DESIGNS = sorted([*(f"{asks.__name__} {trust}" for asks, trust in BASES), *(f"trial {trust}" for trust in TRIALS)])
+"""Every query and trust model that studies answer. They are planned when a test asks for them: that takes seconds."""
+
+
+@pytest.mark.parametrize("name", DESIGNS)
 def test_devices_and_collectors_need_no_seeded_generator(name: str, tmp_path: Path) -> None:
     """Bundles are taken, arms and actions drawn, reports and covers made and counted, a stage closed and released."""
     design = designs()[name]
+    assert sorted(designs()) == DESIGNS
     study = Study.new(tmp_path / "study", design, seed=0)
     bundle, head = study.plan(), study.head
     with no_seeded_generators():
