@@ -431,7 +431,8 @@ def sights() -> str:
             for text, kinds in words.items():
                 grade, _, what = text.partition(": ")
                 if grade != "none":
-                    rows.append((party, surface, ", ".join(kinds), grade, what))
+                    served = set(KINDS) - set(kinds) == {"plain"}
+                    rows.append((party, surface, "all but plain" if served else ", ".join(kinds), grade, what))
             if list(words) == ["none: -"]:
                 nothing.append(surface)
         if nothing:
