@@ -75,7 +75,7 @@ SHORTEST = 8
 """Values of fewer letters are equal by chance; longer ones that are equal are the same one."""
 WORD = re.compile(rb"""[^\s"',{}\[\]()]{4,}""")
 """A part of a text that can be equal in two texts otherwise different."""
-PIECE, DIFFERENT = 64, 4
+PIECE, DIFFERENT = 64, 3
 """Bytes of a report without seals that are searched for, if so many of them are different."""
 TOGETHER = 4
 """So many sealed messages of one person, one after the other: once in a million in a uniform order."""

@@ -30,8 +30,10 @@ from typing import Any
 
 import httpx
 
+from chaos.clients import Wire
 from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import until
+from tacit.service.dashboard.access import Tokens
 from tacit.service.device import RemoteDevice
 from tacit.service.exchange import client
 from tacit.service.sending import Backoff
@@ -57,7 +59,7 @@ DERIVED = re.compile(
     r"|files/(policy\.json|last-bundle)"
     r"|/v1/stages/[1-9]"
     r"|messages_total|log/\d+/(messages|dummies)|status/(spent|releases|ledger|worker|head|quarantined)"
-    r"|dashboard/"
+    r"|dashboard/released/"
 )
 """Places whose content follows from a release (W4), as everything about later stages does."""
 RELEASED = re.compile(r"tables/outbox/|/v1/stages/0/questions/0/release#")
@@ -156,6 +158,12 @@ def _messages(data: bytes) -> list[bytes]:
 # parties behind taps, with one clock
 
 
+def _serve_dashboard(*words: Any) -> None:
+    from chaos.preloaded import serve_dashboard
+
+    serve_dashboard(*words)
+
+
 class Tapped(Parties):
     """Parties whose peers and devices reach them through taps, with the clock of a file (W2)."""
 
@@ -175,6 +183,30 @@ class Tapped(Parties):
     def public(self, party: str) -> str:
         """The address of a party for devices: its tap's."""
         return self._tapped(party, "public").url
+
+    def begin_dashboard(self) -> None:
+        """Fork a dashboard of learner and shuffler."""
+        home = self.home("dashboard")
+        home.mkdir()
+        places = [str(self.home(party) / "config.toml") for party in ("learner", "shuffler")]
+        words = (places, str(home / "tokens"), str(home / "ready.json"), str(home / "log.jsonl"), self.clock)
+        made = self._context.Process(target=_serve_dashboard, args=words, daemon=True)
+        made.start()
+        self.forked["dashboard"] = made
+
+    def shown(self) -> Iterator[tuple[str, bytes]]:
+        """Every page of the dashboard."""
+        ready = self.home("dashboard") / "ready.json"
+        until(ready.is_file, 60.0)
+        token = Tokens.at(self.home("dashboard") / "tokens").reader.decode()
+        with contextlib.closing(
+            Wire(json.loads(ready.read_bytes())["public"], {"authorization": f"Bearer {token}"})
+        ) as it:
+            for path in ("/v1/status", "/operator", "/officer", "/learner", "/officer/ledger.json"):
+                reply = it.ask("GET", path)
+                assert reply is not None, path
+                assert reply.status == 200, path
+                yield path, reply.body
 
     def stop(self) -> None:
         """End all parties, and the taps."""
@@ -368,6 +400,7 @@ def lives(
         it.start("learner")
         run = Run(design)
         it.until_open(0)
+        it.begin_dashboard()
         _record(run, it, 0, folder, url)
         for number, (credential, episode) in enumerate(zip(credentials, lived, strict=True)):
             it.at(BEGIN + STEP * (number + 1))
@@ -375,6 +408,8 @@ def lives(
             if number + 1 < len(lived):
                 _polled(it)
                 _record(run, it, number + 1, folder, url)
+                if number == VICTIM:
+                    _dashboard(run, it, f"{number + 1}/dashboard")
                 looks = dict(traffic("shuffler/internal", it.taps["shuffler", "internal"].exchanges(), POLLS))
         until(lambda: status(it, "learner")["worker"]["outcome"] in ("finished", "held"), 120.0)
         _finish(run, it, folder, url)
@@ -488,6 +523,13 @@ def _record(run: Run, it: Tapped, step: int, folder: Path, url: str | None) -> N
     _others(run, step, folder)
 
 
+def _dashboard(run: Run, it: Tapped, place: str) -> None:
+    """What the operator is shown."""
+    for path, body in it.shown():
+        run.seen["operator"].update(content(body, f"{place}{path}"))
+        run.raw["operator"][f"{place}{path}"] = body
+
+
 def _keep(run: Run, party: str, step: int, home: Path, state: Path, url: str | None) -> None:
     """The files and tables of a party after a step."""
     kept: dict[Place, Value] = dict(files(home))
@@ -520,6 +562,7 @@ def _others(run: Run, step: int, folder: Path) -> None:
 def _finish(run: Run, it: Tapped, folder: Path, url: str | None) -> None:
     """The last records: what was released and learned, logs, and everything that passed the taps."""
     _record(run, it, len(run.answers), folder, url)
+    _dashboard(run, it, f"{len(run.answers)}/dashboard/released")
     learner = f"{url}?schema=learner" if url else None
     run.replayed = verify_study(it.state("learner"), database=learner).true
     for party in reversed(it.parties):  # whoever asks others ends first

@@ -229,7 +229,7 @@ def test_a_leak_with_a_random_part_is_found_on_every_surface(recorded):
 
 
 def test_a_word_behind_a_random_one_tells_two_histories_apart(recorded):
-    """No spelling of the report, but the same word in all runs of one history: what is not derived is compared in parts."""
+    """No spelling of the report, but the same word in all runs of one history: values are compared in parts."""
     kind, runs = recorded
     places = ("log/9/reason", "2/tables/token/9/bytes", "4/files/batches/*.batch", "3/tables/planted/0/id")
     changed = {name: [replace(run, seen={**run.seen}) for run in some] for name, some in runs.items()}
