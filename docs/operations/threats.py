@@ -63,8 +63,8 @@ and to the shuffler by address.
 
 NOT_EXISTING: Final = """Seals exist under shuffle trust only. Under central and local trust a report travels in the
 envelope that is sealed to the shuffler, and `sealed = true` is refused. Services of shuffle trust always seal, and
-`sealed = false` is refused; *plain* is a study of files, whose collector reads every report, as does everybody who
-carries one. It has no listeners, so there is nothing for a network, an operator, an issuer or a mixer to see."""
+`sealed = false` is refused; *plain* is a study of files, whose collector reads every report, as does the
+carrier of a file. It has no listeners, so there is nothing for a network, an operator, an issuer or a mixer to see."""
 
 LIMITS: Final = """Not compared, and not claimed to be equal: how long requests take, memory and CPU of processes, and
 how often parties poll. Metrics hold durations in histograms. The network is assumed to see all bytes on the way;
