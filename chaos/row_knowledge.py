@@ -504,11 +504,11 @@ SIZED = (
 
 def sizes_seen(look: Look) -> str:
     """Whether what people sent has lengths, and whether they are all alike."""
-    sizes = []
-    for pattern in SIZED:
-        found = look.having(pattern)
-        sizes.append({len(value) if isinstance(value, bytes) else value for value in found.values()})
-    return "varying" if any(len(some) > 1 for some in sizes) else "constant" if any(sizes) else "none"
+    sizes: dict[str, set[int]] = {}
+    for place, value in look.having("|".join(SIZED)).items():
+        length = len(value) if isinstance(value, bytes) else int(value)
+        sizes.setdefault(re.sub(r"\d+", "*", place), set()).add(length)
+    return "varying" if any(len(some) > 1 for some in sizes.values()) else "constant" if sizes else "none"
 
 
 def orders_seen(look: Look) -> str:
@@ -751,7 +751,7 @@ def run(scale: str = "chaos") -> list[dict[str, Any]]:
     for database in size["databases"]:
         with databases(database) as server:
             for kind in size["kinds"]:
-                for pair in size["pairs"]:
+                for pair in size["pairs"] if database == "sqlite" else size["pairs"][:1]:
                     rows += _kind_rows(kind, database, server, pair)
     for kind, party in size["mutants"]:
         rows.append(unpermuted_row(kind, party))
