@@ -75,8 +75,8 @@ SHORTEST = 8
 """Values of fewer letters are equal by chance; longer ones that are equal are the same one."""
 WORD = re.compile(rb"""[^\s"',{}\[\]()]{4,}""")
 """A part of a text that can be equal in two texts otherwise different."""
-PIECE, DIFFERENT = 64, 3
-"""Bytes of a report without seals that are searched for, if so many of them are different."""
+LONG, DIFFERENT = 256, 3
+"""Reports without seals are searched for, and their first halves if they are long, if so many bytes are different."""
 TOGETHER = 4
 """So many sealed messages of one person, one after the other: once in a million in a uniform order."""
 BATCHES = ("shuffler/internal/GET /v1/stages/0/batch#0", "mixer/internal/GET /v1/stages/0/batch#0")
@@ -220,8 +220,7 @@ def secrets(run: views.Run, life: str, kind: Kind) -> dict[str, set[bytes]]:
             found["rewards"] |= set().union(*(spellings(text.encode()) for text in texts))
             found["rewards"] |= spellings(struct.pack("<d", reward)) | spellings(struct.pack(">d", reward))
     body = run.plain[views.VICTIM]
-    pieces = [body[start : start + PIECE] for start in range(0, max(len(body) - PIECE, 0) + 1, PIECE)]
-    for piece in pieces:
+    for piece in {body, body[: len(body) // 2] if len(body) >= LONG else body}:
         if len(piece) >= SHORTEST and len(set(piece)) >= DIFFERENT:
             found["report"] |= spellings(piece)
     if layers := layers_of(kind):

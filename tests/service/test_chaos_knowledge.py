@@ -69,7 +69,7 @@ def test_neighbouring_histories_look_the_same_to_everybody(recorded):
     told, steady = row_knowledge.differences(runs, kind)
     assert row_knowledge.leaks(told, kind) == []
     assert bool(told) == (kind == "central")
-    assert steady > (3_000 if kind in SERVED else 1_000)
+    assert steady > (3_000 if kind in SERVED else 500)
     assert set(runs["zeros"][0].seen) == RUN[kind]
 
 
@@ -170,12 +170,9 @@ def test_a_shuffler_that_does_not_permute_before_a_mixer_is_found():
 
 
 @pytest.mark.parametrize("turned", ["whole reports", "in turns", "backwards"])
-def test_other_orders_that_are_not_uniform_are_found(recorded, turned):
+def test_other_orders_that_are_not_uniform_are_found(mutated, turned):
     """The recorded file of messages, put into another order: reports change places, take turns, or are turned round."""
-    kind, runs = recorded
-    if kind != "sealed":
-        pytest.skip("one kind is enough")
-    run = runs["zeros"][0]
+    run, kind = mutated["shuffler"], "sealed"
     size = len(row_knowledge.batches(run, kind)[0][0])
     bodies = [row_knowledge._cut(body, size) for body in row_knowledge.arrived(run)]
     orders = {
@@ -245,12 +242,9 @@ def test_a_word_behind_a_random_one_tells_two_histories_apart(recorded):
             assert f"{party}: {place} (part)" in found, (party, place)
 
 
-def test_a_record_that_changes_is_measured(recorded):
+def test_a_record_that_changes_is_measured(mutated):
     """One planted record per surface moves the grade of its cell, so no predicate reads nothing."""
-    kind, runs = recorded
-    if kind != "sealed":
-        pytest.skip("one kind has all surfaces")
-    run, number = runs["zeros"][0], row_knowledge.PEOPLE
+    run, kind, number = mutated[""], "mixed", row_knowledge.PEOPLE
     ids = row_knowledge.Look(run, "shuffler", kind, "zeros").ids[views.VICTIM]
     report = next(word.decode() for word in sorted(ids) if word.isascii())
     rows = {f"{step}/tables/planted/{row}/x": row for step in range(number) for row in range(step)}
@@ -260,7 +254,7 @@ def test_a_record_that_changes_is_measured(recorded):
         ("operator", "messages", "sealed", {"4/files/0/mixed": b"any"}),
         ("device", "times", "minute", {"3/device-0/files/x": "2033-05-18T05:35Z"}),
         ("operator", "times", "moment", peers),
-        ("shuffler", "sizes", "varying", {"x/public/POST /v1/reports#9/request/body/bytes": 7}),
+        ("shuffler", "sizes", "varying", {"shuffler/public/POST /v1/reports#9/request/body/bytes": 7}),
         ("issuer", "sizes", "constant", {"x/public/POST /v1/reports#9/request/body/bytes": 7}),
         ("learner", "orders", "arrival", peers),
         ("operator", "keys", "public", {"x/GET /v1/keys/shuffler#0/response/body/serial": 1}),
@@ -282,22 +276,23 @@ def test_a_record_that_changes_is_measured(recorded):
 def test_a_leak_anywhere_is_found(recorded):
     """A count, a length, an order of two values, a label of a metric: planted in the records of one history."""
     kind, runs = recorded
+    planted = {
+        "2/metrics/planted": (3.0, 4.0),
+        "log/9/reason": ("a word", "a longer word"),
+        "2/status/planted": ("there", None),
+    }
+    changed = {name: [replace(run, seen={**run.seen}) for run in some] for name, some in runs.items()}
+    for side, name in enumerate(("zeros", "ones")):
+        for run in changed[name]:
+            for party in run.seen:
+                # Random bytes that are, in one of the histories, those of another place.
+                token = os.urandom(16)
+                tokens = {"2/tables/planted/0/id": token if side else os.urandom(16), "3/tables/planted/0/id": token}
+                more = tokens | {place: values[side] for place, values in planted.items() if values[side] is not None}
+                run.seen[party] = {**run.seen[party], **more}
+    found = row_knowledge.leaks(row_knowledge.differences(changed, kind)[0], kind)
     for party in runs["zeros"][0].seen:
-        for place, one, other in (
-            ("2/metrics/planted", 3.0, 4.0),
-            ("log/9/reason", "a word", "a longer word"),
-            ("3/tables/planted/0/id", None, None),
-            ("2/status/planted", "there", None),
-        ):
-            changed = {name: [replace(run, seen={**run.seen}) for run in some] for name, some in runs.items()}
-            for name, value in (("zeros", one), ("ones", other)):
-                for number, run in enumerate(changed[name]):
-                    # The last one: random bytes that are, in one of the histories, those of another place.
-                    token = bytes([number] * 16)
-                    again = {"2/tables/planted/0/id": token if name == "ones" else token[::-1] + b"-"}
-                    more = again | {place: token} if one is None and "id" in place else {place: value}
-                    run.seen[party] = {**run.seen[party], **{k: v for k, v in more.items() if v is not None}}
-            found = row_knowledge.leaks(row_knowledge.differences(changed, kind)[0], kind)
+        for place in (*planted, "3/tables/planted/0/id"):
             assert any(line.startswith(f"{party}: {place} ") for line in found), (party, place)
 
 
