@@ -192,10 +192,11 @@ def differences(runs: Mapping[str, Sequence[views.Run]], kind: Kind) -> tuple[se
 def _told(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
     """Whether a part is in all values of one history, and in none of the other."""
     both = [[parts(value or b"") for value in some] for some in (one, other)]
-    return any(
-        len(np.setdiff1d(reduce(np.intersect1d, mine), reduce(np.union1d, others))) > 0
-        for mine, others in (both, both[::-1])
-    )
+    for mine, others in (both, both[::-1]):
+        common = reduce(lambda first, second: np.intersect1d(first, second, assume_unique=True), mine)
+        if len(common) and len(np.setdiff1d(common, np.concatenate(others))):
+            return True
+    return False
 
 
 def leaks(told: set[tuple[str, str, str]], kind: Kind) -> list[str]:
