@@ -9,9 +9,9 @@ from tacit.errors import UnknownName
 from tacit.release.batch_release import CentralBatchChannel
 from tacit.release.contract import Channel
 from tacit.release.gradient_release import GradientChannel
-from tacit.release.local_release import LocalChannel
+from tacit.release.local_release import LocalRelease
 from tacit.release.loss_release import LossChannel
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleChannel
 from tacit.release.totals_release import CentralChannel
 
@@ -22,8 +22,8 @@ CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-gradient": GradientChannel,
     "central-losses": LossChannel,
     "central-totals": CentralChannel,
-    "local": LocalChannel,
-    "local-returns": ReturnChannel,
+    "local": LocalRelease,
+    "local-returns": ReturnRelease,
     "shuffle": ShuffleChannel,
 }
 """Channels by kind."""
