@@ -220,8 +220,8 @@ class OneSlot(ABC):
         """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
 
     @abstractmethod
-    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
-        """The bits of one one-hot vector, drawn exactly."""
+    def sent_bits(self, cells: int, hot: int, noise: SimulationNoise | SecureNoise) -> Ints:
+        """The bits of one one-hot vector, exact from secure noise; `hot` -1: of one without a one, if there can be."""
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> NoReturn:

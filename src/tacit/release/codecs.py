@@ -34,7 +34,6 @@ from tacit.noise.places import places_of, slots_of, taken
 from tacit.noise.protocol import Encoding, Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
-from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.roles import rounded_rewards
@@ -125,17 +124,7 @@ class SlotWire:
 
     def _bits(self, slot: int, hot: int, noise: Noise) -> Ints:
         """The randomized vector of a slot whose true cell this is."""
-        mechanism, cells = self._mechanism(slot), self._cells[slot % 2]
-        if isinstance(noise, SecureNoise):
-            if hot >= 0:
-                return mechanism.sent_bits(cells, hot, noise)
-            # An extra cell holds the one of an empty vector and stays at home.
-            return mechanism.sent_bits(cells + 1, cells, noise)[:-1]
-        if isinstance(mechanism, SubsetSelection):
-            return np.asarray(mechanism.randomize(np.array([hot]), noise)[0])
-        if isinstance(mechanism, UnaryEncoding):
-            return mechanism.randomize((np.arange(cells) == hot).astype(np.int64), noise)
-        raise NotSupported(f"{type(mechanism).__name__} has no message form of its own yet")
+        return self._mechanism(slot).sent_bits(self._cells[slot % 2], hot, noise)
 
     def check(self, body: bytes) -> None:
         """A slot that exists, no bits beyond its cells, and, of a subset, as many as it has."""
@@ -274,7 +263,7 @@ class IntegersWire:
 
     def encode(self, user: User | None, noise: Noise) -> bytes:
         """Whole counts plus whole noise."""
-        sent = self._exact(user, noise) + self._noise(noise)
+        sent: Ints = self._exact(user, noise) + self._noise(noise)
         return np.clip(sent, -self.limit, self.limit).astype(self._type).tobytes()
 
     def _noise(self, noise: Noise) -> Ints:

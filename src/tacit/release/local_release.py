@@ -89,7 +89,8 @@ class Messages:
     @property
     def wire(self) -> Wire:
         """The bytes of a message; refused where the noise has no exact integer form."""
-        return wire_of(self.shape, self.encoding, self.outcome, self.transition)
+        noise: Any = (self.outcome, self.transition)
+        return wire_of(self.shape, self.encoding, *noise)
 
     @property
     def dimension(self) -> int:
@@ -136,7 +137,7 @@ class Messages:
 
     def totals(self, before: CountStatistics, vector: Floats, people: int) -> CountStatistics:
         """Running totals with the de-biased counters of so many messages added."""
-        released = copy_state(before)
+        released: CountStatistics = copy_state(before)
         self.add(released, vector)
         released.variance[:] += people * self.variance
         released.users[0] += people
