@@ -31,6 +31,7 @@ from tacit.errors import BudgetSpent, require, require_count
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import ChargedAt
+from tacit.release.curator import numbered, require_unit
 from tacit.release.documents import claim_from_plain, require_entries, whole_from_plain
 from tacit.release.fixed_point import (
     draw_noise,
@@ -41,7 +42,6 @@ from tacit.release.fixed_point import (
 )
 from tacit.release.stage import require_people
 from tacit.release.toeplitz import SQUARE_ROOT, column_square, integer_column, prefix_weights
-from tacit.release.totals_release import numbered, require_unit
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.statistics.loss_body import LossBody, LossSums
 

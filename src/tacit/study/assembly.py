@@ -28,7 +28,7 @@ from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.local import Local
@@ -38,7 +38,7 @@ from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle_plan import ShuffleBasis
 from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT, make_privatizer
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.returns import ReturnQuery
@@ -334,12 +334,12 @@ def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
 
 def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBasis.of(request, least=choices.share, claim=claim, releases=choices.stages)
+    return TotalsPlan.of(request, least=choices.share, claim=claim, releases=choices.stages)
 
 
 def _central_batches(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBatchBasis.of(request, least=choices.share, claim=claim)
+    return BatchPlan.of(request, least=choices.share, claim=claim)
 
 
 def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
