@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,27 +46,6 @@ User = tuple[Ints, Ints, Floats]
 SCALES: Final = 64
 """A device clips its integers, noise included, at so many scales: more than that has a probability below e^-63."""
 NO_CELL: Final = -1
-
-
-class Wire(Protocol):
-    """The bytes of one mechanism."""
-
-    @property
-    def size(self) -> int:
-        """The length of a body."""
-        ...
-
-    def encode(self, user: User | None, noise: Noise) -> bytes:
-        """One body; None is a cover report."""
-        ...
-
-    def check(self, body: bytes) -> None:
-        """Raise unless some device could have sent this."""
-        ...
-
-    def total(self, bodies: Sequence[bytes]) -> Floats:
-        """The sum of the unbiased messages that these bodies stand for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +277,10 @@ class IntegersWire:
         """Sums of integers."""
         raw = np.frombuffer(b"".join(bodies), dtype=self._type).reshape(len(bodies), self.counters)
         return np.asarray(raw.sum(axis=0, dtype=np.int64), dtype=np.float64)
+
+
+Wire = SlotWire | BitsWire | IntegersWire
+"""The bytes of one randomizer: `size` of a body, `encode`, `check`, and `total`, the sum of unbiased messages."""
 
 
 @lru_cache(maxsize=64)  # every device of a stage asks
