@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
-from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.table import make_privatizer
@@ -55,8 +55,8 @@ def channels() -> dict[str, Channel]:
         name = "shuffle, a batch" if asks is BatchQuery else "shuffle, totals"
         found[name] = basis.release_of(StageSize(target=TARGET, least=LEAST, query=query))
     for mechanism in DELTAS:
-        basis = LocalBasis.of(_request("local", DELTAS[mechanism], mechanism=mechanism))
-        found[f"local, {mechanism}"] = basis.channel(StageSize(target=TARGET, least=1, query=TOTALS))
+        plan: Any = make_privatizer(_request("local", DELTAS[mechanism], mechanism=mechanism, whole=True))
+        found[f"local, {mechanism}"] = plan.release_of(StageSize(target=TARGET, least=1, query=TOTALS))
     return found | central_channels(TARGET)
 
 

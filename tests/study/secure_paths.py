@@ -34,7 +34,7 @@ from tacit.release.gradient_sums import gradient_sums
 from tacit.release.kinds import CHANNELS
 from tacit.release.local_release import RANDOMIZERS
 from tacit.release.loss_plan import LossBasis
-from tacit.release.return_plan import ReturnBasis
+from tacit.release.table import make_privatizer
 from tacit.release.totals_release import MECHANISMS, TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
@@ -426,11 +426,8 @@ def local() -> Iterator[SecurePath]:
 
 
 def return_channel() -> Any:
-    basis = ReturnBasis.of(
-        request_of("local", SMALL, asks=ReturnQuery, epsilon=1.0, delta=0.0),
-        claim=claim_of("local", epsilon=1.0, delta=0.0),
-    )
-    return basis.channels([StageSize(target=PEOPLE, least=1, query=MEANS)])[0]
+    plan: Any = make_privatizer(request_of("local", SMALL, asks=ReturnQuery, epsilon=1.0, delta=0.0))
+    return plan.release_of(StageSize(target=PEOPLE, least=1, query=MEANS))
 
 
 def local_returns() -> Iterator[SecurePath]:
@@ -438,7 +435,7 @@ def local_returns() -> Iterator[SecurePath]:
     groups = [0, 0, 1, 1, 1, 1]
 
     def release() -> bytes:
-        bodies = [channel.told(MEANS, g).encode(person, NOISE) for g, person in zip(groups, crowd, strict=True)]
+        bodies = [channel.answer(MEANS, g, person, NOISE) for g, person in zip(groups, crowd, strict=True)]
         return channel.release(channel.begin_secret(), bodies, MEANS, NOISE)[1]
 
     def replay(bits: Recorded) -> bytes:

@@ -9,9 +9,9 @@ from tacit.errors import UnknownName
 from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
 from tacit.release.gradient_release import GradientChannel
-from tacit.release.local_release import LocalChannel
+from tacit.release.local_release import LocalRelease
 from tacit.release.loss_release import LossChannel
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 
@@ -22,9 +22,9 @@ CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-gradient": GradientChannel,
     "central-losses": LossChannel,
     "central-totals": TotalsRelease,
-    "local": LocalChannel,
-    "local-returns": ReturnChannel,
     "shuffle": ShuffleRelease,
+    "local": LocalRelease,
+    "local-returns": ReturnRelease,
 }
 """Channels by kind."""
 

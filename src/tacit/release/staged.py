@@ -32,12 +32,12 @@ from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.counts_contract import require_answer
-from tacit.release.return_release import ReturnChannel, groups_of
+from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import reports_of
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.returns import BitNoise, ReturnQuery
+from tacit.released.returns import BitNoise
 
 __all__ = ["Staged", "StagedState"]
 
@@ -283,12 +283,9 @@ def _released(memory: Any) -> Any:
 
 def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
     """What the devices of a batch send; bits about returns come one group after the other."""
-    if not isinstance(channel, ReturnChannel) or not isinstance(query, ReturnQuery):
-        yield from (channel.encode(one, noise) for one in _people(users))
-        return
-    require(len(users) == query.users, f"the groups of the query have {query.users} users", len(users))
-    for group, one in zip(groups_of(query), _people(users), strict=True):
-        yield channel.told(query, group).encode(one, noise)
+    if isinstance(channel, ReturnRelease):
+        return channel.answers_of(users, query, noise)
+    return (channel.encode(one, noise) for one in _people(users))
 
 
 def _people(users: Any) -> Iterator[Trajectory]:

@@ -22,7 +22,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
@@ -31,12 +31,13 @@ from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
-from tacit.release.local_plan import LocalBasis
+from tacit.release.local import Local
+from tacit.release.local_release import RANDOMIZERS
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.return_plan import ReturnBasis
+from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
-from tacit.release.table import OVER_SUPPORT
+from tacit.release.table import OVER_SUPPORT, make_privatizer
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
@@ -324,8 +325,11 @@ def _shuffle(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
 
 
 def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
-    request, claim = _claim(chosen, world, choices)
-    return LocalBasis.of(request, claim=claim)
+    request = replace(_request(chosen, world, chosen.row.asks), unit=choices.unit, whole=True)
+    plan: object = make_privatizer(request)
+    if not isinstance(plan, Local | OneBitReturns):
+        raise UnknownName("local mechanism with an exact integer form", str(request.mechanism), RANDOMIZERS)
+    return plan
 
 
 def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
@@ -343,11 +347,6 @@ def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     return GradientBasis.of(request, least=choices.share, claim=claim)
 
 
-def _returns(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
-    request, claim = _claim(chosen, world, choices)
-    return ReturnBasis.of(request, claim=claim)
-
-
 BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Choices], Basis]]] = {
     (Totals, "central"): _central,
     (Totals, "shuffle"): _shuffle,
@@ -355,7 +354,7 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Ch
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffle,
     (SoftmaxQuery, "central"): _gradient,
-    (ReturnQuery, "local"): _returns,
+    (ReturnQuery, "local"): _local,
 }
 """Which noise answers which query in a study."""
 

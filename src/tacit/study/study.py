@@ -34,7 +34,7 @@ from tacit.policies import AnyPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Channel
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
@@ -367,7 +367,7 @@ class Study:
     def _fits_all(self, plan: Plan[Any], channel: Channel) -> bool:
         """Bits about returns cost the same among any number of people: a slot after one that was skipped may differ."""
         fewer = plan.users is not None and plan.users >= channel.target
-        return isinstance(channel, ReturnChannel) and (fewer or self.design.budget is None)
+        return isinstance(channel, ReturnRelease) and (fewer or self.design.budget is None)
 
     def _ask(
         self, connection: Connection, parts: Parts, number: int, slot: int, question: int, keys: Mapping[str, bytes]
