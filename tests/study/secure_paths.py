@@ -29,11 +29,11 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_plan import CentralBatchBasis
 from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_release import GradientPlan
 from tacit.release.gradient_sums import gradient_sums
 from tacit.release.kinds import CHANNELS
 from tacit.release.local_release import RANDOMIZERS
-from tacit.release.loss_plan import LossBasis
+from tacit.release.loss_release import LossPlan
 from tacit.release.return_plan import ReturnBasis
 from tacit.release.shuffle.protocol import Shuffle
 from tacit.release.totals_plan import MECHANISMS, CentralBasis
@@ -141,7 +141,7 @@ def central_totals() -> Iterator[SecurePath]:
                 for k, (channel, crowd) in enumerate(zip(channels, crowds, strict=True)):
                     past.append(totals_vector(channel.shape, walked(channel, crowd, bits), channel.levels))
                     z = bits.gaussian(len(past[0]), channel.variance)
-                    C = channel.column
+                    C = channel.noise.column
                     w = [sum(C[k - j] * past[j][i] for j in range(k + 1)) + z[i] for i in range(len(z))]
                     payloads.append(little([k, *w]))
                 return payloads
@@ -188,7 +188,7 @@ def central_batch() -> Iterator[SecurePath]:
 def central_losses() -> Iterator[SecurePath]:
     shape = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
     for full in (True, False):
-        channel = LossBasis(shape=shape, claim=central_claim(), full=full, releases=3).channel()
+        channel = LossPlan(shape=shape, claim=central_claim(), full=full, releases=3).one
         losses = [np.full(4 if full else 2, loss) for loss in (0.0, 0.37, 1.0)]
         crowd = [LossUser(np.array([k % 2, 2]), np.array([k % 4, 4]), losses[k]) for k in range(2)]
         users: list[LossUser | None] = [*crowd, None]
@@ -201,7 +201,7 @@ def central_losses() -> Iterator[SecurePath]:
             return payloads
 
         def replay(bits: Recorded, channel=channel, users=users, full=full) -> list[bytes]:
-            past, payloads, C = [], [], channel.column
+            past, payloads, C = [], [], channel.noise.column
             for k, user in enumerate(users):
                 moved, met = [0] * shape.triples, [0] * shape.pairs
                 if user is not None:
@@ -229,7 +229,7 @@ def central_gradient() -> Iterator[SecurePath]:
     for rate in (1.0, 0.25):
         spec = GradientSpec(clip=1.0, tabular=True, rate=rate, baseline=None, epochs=2)
         claim = claim_of("central")
-        basis = GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=PEOPLE)
+        basis = GradientPlan(shape=shape, claim=claim, spec=spec, users_per_batch=PEOPLE)
         [channel] = basis.channels([StageSize(target=PEOPLE, least=1, query=SoftmaxQuery)])
         crowd = lives(shape, 6)
 
@@ -251,7 +251,14 @@ def central_gradient() -> Iterator[SecurePath]:
             for _ in range(channel.questions):
                 chosen = np.array(bits.bernoulli(len(rows), rate), dtype=bool)
                 sums = gradient_sums(
-                    shape, channel.bounds, channel.query, people, channel.levels, chosen, channel.unit, channel.whole
+                    shape,
+                    channel.spec.bounds,
+                    channel.query,
+                    people,
+                    channel.levels,
+                    chosen,
+                    channel.unit,
+                    channel.whole,
                 )
                 z = bits.gaussian(len(sums), channel.variance)
                 payloads.append(little([int(a) + b for a, b in zip(sums, z, strict=True)]))
@@ -268,7 +275,7 @@ def central_channels() -> dict[str, Any]:
     )
     shape = GradientShape(horizon=2, num_states=2, num_actions=2, staged=True, dimension=8)
     spec = GradientSpec(clip=1.0, tabular=True, baseline=None)
-    [slopes] = GradientBasis(shape=shape, claim=central_claim(), spec=spec, users_per_batch=PEOPLE).channels(
+    [slopes] = GradientPlan(shape=shape, claim=central_claim(), spec=spec, users_per_batch=PEOPLE).channels(
         [StageSize(target=PEOPLE, least=1, query=SoftmaxQuery)]
     )
     layered = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
@@ -276,7 +283,7 @@ def central_channels() -> dict[str, Any]:
         "central-totals": totals.channels([StageSize(target=PEOPLE, least=1, query=TOTALS)])[0],
         "central-batch": batch,
         "central-gradient": slopes,
-        "central-losses": LossBasis(shape=layered, claim=central_claim(), full=True, releases=1).channel(),
+        "central-losses": LossPlan(shape=layered, claim=central_claim(), full=True, releases=1).one,
     }
 
 

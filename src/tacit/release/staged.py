@@ -24,7 +24,7 @@ from tacit.accounting.families import Family
 from tacit.accounting.units import other_exposures
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.data.trajectories import LossUser, Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, require
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
@@ -216,7 +216,7 @@ def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterat
         yield channel.told(query, group).encode(one, noise)
 
 
-def _people(users: Any) -> Iterator[Trajectory]:
+def _people(users: Any) -> Iterator[Trajectory | LossUser]:
     """One person after the other."""
     if isinstance(users, Trajectories):
         rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))
@@ -225,6 +225,8 @@ def _people(users: Any) -> Iterator[Trajectory]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    elif isinstance(users, LossUser):
+        yield users
     else:
         raise TypeError(f"a channel takes trajectories or counts, got {type(users).__name__}")
 

@@ -35,7 +35,7 @@ from tacit.plugins import named
 from tacit.protocol import Calibration, Privatizer, Query, Totals
 from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
-from tacit.release.gradient import DoseGradients, SoftmaxGradients, make_gradients
+from tacit.release.gradient import GradientPrivatizer, make_gradients
 from tacit.release.local import Local
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
@@ -398,7 +398,7 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
     )
 
 
-def _gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
+def _gradients(request: PrivacyRequest) -> GradientPrivatizer:
     if request.mechanism not in (None, "gaussian"):
         raise NotSupported(f"gradients are released with gaussian noise, not with {request.mechanism}")
     if request.gradient is None:
@@ -410,7 +410,7 @@ def _gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
     return make_gradients(request.shape, claim, request.calibrated, request.users_per_batch, request.gradient)
 
 
-def _open_gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
+def _open_gradients(request: PrivacyRequest) -> GradientPrivatizer:
     if request.gradient is None:
         raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
     return make_gradients(request.shape, _open(request), "none", request.users_per_batch, request.gradient)
