@@ -553,7 +553,7 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
     )
     shape = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
     basis = LossPlan(shape=shape, claim=claim, full=full, releases=4)
-    channel, rng = basis.one, np.random.default_rng(6)
+    channel, rng = basis.alone, np.random.default_rng(6)
     secret, memory, out = channel.begin_secret(), channel.begin_memory(), []
     seeded = contextlib.nullcontext((SimulationNoise(np.random.default_rng(7)), [0]))
     with _recorded("losses") if secure else seeded as (noise, _):

@@ -54,7 +54,7 @@ def user_of(full, seed):
 def test_without_noise_statistics_are_those_of_the_privatizer(full, monkeypatch):
     """Totals, visits and losses of every release equal the exact totals that the privatizer keeps."""
     silent(monkeypatch)
-    channel = basis_of(full).one
+    channel = basis_of(full).alone
     oracle = make_adversarial(
         shape=SHAPE, claim=central_claim(), episodes=6, feedback="full" if full else "bandit", calibration="tight"
     )
@@ -91,7 +91,7 @@ def test_noise_is_that_of_the_privatizer(full, episodes):
 @FEEDBACK
 def test_s5_secure_noise_is_as_stated(full):
     """S5: mean and covariance of released minus exact over three releases; payloads are integers."""
-    channel = basis_of(full, releases=3).one
+    channel = basis_of(full, releases=3).alone
     users = [user_of(full, k) for k in range(3)]
     moved, losses = [], []
     for _ in range(150):
@@ -129,7 +129,7 @@ def test_s6_black_box_sensitivity(full, reports, monkeypatch):
     """S6: g replaced users, one per stage, move the payloads by at most the certified distance, and by nearly that."""
     silent(monkeypatch)
     basis = basis_of(full, releases=6, reports=reports)
-    channel = basis.one
+    channel = basis.alone
     size = 4 if full else 2
     stay = LossUser(np.array([0, 2]), np.array([0, 4]), np.ones(size))
     move = LossUser(np.array([1, 3]), np.array([2, 5]), np.zeros(size))
@@ -160,7 +160,7 @@ def test_s6_black_box_sensitivity(full, reports, monkeypatch):
 @FEEDBACK
 def test_extreme_users_and_cover_reports(full):
     """Nothing raises on what a user did, nobody counts twice, and a cover report counts for nothing."""
-    channel = basis_of(full).one
+    channel = basis_of(full).alone
     size = 4 if full else 2
     wild = LossUser(np.array([2**40, -7]), np.array([3, 3]), np.array([np.nan, np.inf, -np.inf, 5.0])[:size])
     body = channel.encode(wild, SecureNoise())

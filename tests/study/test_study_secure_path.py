@@ -46,12 +46,10 @@ from tacit.learners.table import LEARNERS
 from tacit.noise import exact
 from tacit.policies import tabular
 from tacit.randomness import SecureNoise
-from tacit.release import batch_release as batches
 from tacit.release import codecs as wires
 from tacit.release import curator
 from tacit.release import return_release as returns
 from tacit.release import shuffle_release as shuffle_module
-from tacit.release import totals_release as central
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
@@ -480,8 +478,7 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
     """A mutant: a cover report, or a stage of cover reports, that draws nothing."""
     kind = name.split()[0]
     if kind.startswith("central"):
-        for module in (batches, central, curator):
-            patch.setattr(module, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
+        patch.setattr(curator, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     elif kind == "shuffle":
         patch.setattr(
             shuffle_module, "noise_coins", lambda transport, noise: np.zeros(transport.noise_bits, dtype=np.uint8)

@@ -159,7 +159,7 @@ class GradientRelease(CuratorRelease):
         """Nothing is known yet."""
         return GradientMemory(empty_gradient(self.shape.dimension))
 
-    def told(self, memory: GradientMemory, payload: bytes, people: int) -> GradientMemory:
+    def memory_after(self, memory: GradientMemory, payload: bytes, people: int) -> GradientMemory:
         """The noisy mean of this question."""
         sums, d = from_payload(payload, self.dimension), self.shape.dimension
         divisor = self.spec.rate * people

@@ -148,12 +148,6 @@ class LossRelease(CuratorRelease):
         second, more = self.losses_noise.events((losses,), self.claim, min(reports, self.releases))
         return first, second, slack, more
 
-    def require_asked(self, query: Query) -> None:
-        """Raise unless counts and losses of this feedback are asked for."""
-        # The type, too: tuples of different kinds may be equal.
-        asked = isinstance(query, LossQuery) and query == self.query
-        require(asked, f"this stage asks for {self.query}", query)
-
     def opened(self, bodies: Sequence[bytes]) -> Ints:
         """What the user adds: transitions, then losses."""
         return np.concatenate(self.body.sums(bodies[0]))
@@ -183,7 +177,7 @@ class LossRelease(CuratorRelease):
             np.zeros((0, self.shape.triples + self.shape.pairs), dtype=np.int64), empty_losses(self.shape)
         )
 
-    def told(self, memory: LossMemory, payload: bytes, people: int) -> LossMemory:
+    def memory_after(self, memory: LossMemory, payload: bytes, people: int) -> LossMemory:
         """The statistics after this release."""
         done, T = len(memory.past), self.shape.triples
         require(done < self.releases, f"a study has {self.releases} releases of losses", done + 1)
@@ -226,7 +220,7 @@ class LossPlan(CuratorPlan):
     def __post_init__(self) -> None:
         self.require_plan()
         require_count("releases", self.releases)
-        _ = self.one  # its checks are ours
+        _ = self.alone  # its checks are ours
 
     @classmethod
     def of(cls, request: PrivacyRequest, *, releases: int, claim: PrivacyClaim | None = None) -> Self:
@@ -238,7 +232,7 @@ class LossPlan(CuratorPlan):
         return cls(shape=request.shape, claim=claim, full=request.feedback == "full", releases=releases)
 
     @property
-    def one(self) -> LossRelease:
+    def alone(self) -> LossRelease:
         """The release of every stage: they are all alike."""
         unit, moves, losses = _noise(self.shape, self.claim, self.full, self.releases, self.levels)
         return LossRelease(
@@ -256,7 +250,7 @@ class LossPlan(CuratorPlan):
         """The release of a stage of one user."""
         asked = isinstance(stage.query, LossQuery) and stage.query.full == self.full
         require(asked and stage.target == 1, "a stage of losses is one user, asked for counts and losses", stage)
-        return self.one
+        return self.alone
 
     def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
         """One release for every stage of one user."""
@@ -266,9 +260,9 @@ class LossPlan(CuratorPlan):
     def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
         """What a person with so many reports, at most one per stage, is exposed to."""
         require_count("reports", reports)
-        if any(channel != self.one for channel in channels):
+        if any(channel != self.alone for channel in channels):
             raise InvalidInput("the releases of losses must all have the same noise; make them with one plan")
-        return self.one.exposed(min(reports, len(channels))) if channels else ()
+        return self.alone.exposed(min(reports, len(channels))) if channels else ()
 
     @property
     def feedback(self) -> Feedback:
@@ -277,11 +271,11 @@ class LossPlan(CuratorPlan):
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in each statistic, at its largest."""
-        return self.one.noise_std()
+        return self.alone.noise_std()
 
     def largest_variance(self) -> Floats:
         """[3]: the variance of the noise in transitions, visits and losses, at its largest."""
-        return np.array(self.one.variances(self.releases))
+        return np.array(self.alone.variances(self.releases))
 
     def precision(self) -> CountPrecision:
         """Discrete Gaussian noise is sub-Gaussian: Lemma N3 (discrete twins)."""
@@ -289,8 +283,8 @@ class LossPlan(CuratorPlan):
 
     def loss_radius(self, failure_prob: float) -> float:
         """E': how far the noise of one released bandit loss goes, but for this probability."""
-        own = Gaussian(sigma=math.sqrt(self.one.loss_variance), discrete=True)
-        return own.radius(failure_prob) / self.one.unit
+        own = Gaussian(sigma=math.sqrt(self.alone.loss_variance), discrete=True)
+        return own.radius(failure_prob) / self.alone.unit
 
 
 @lru_cache(maxsize=64)

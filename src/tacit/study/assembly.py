@@ -29,7 +29,7 @@ from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.gradient_release import GradientPlan
 from tacit.release.local_plan import LocalBasis
@@ -39,7 +39,7 @@ from tacit.release.return_plan import ReturnBasis
 from tacit.release.shuffle_plan import ShuffleBasis
 from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
@@ -338,12 +338,12 @@ def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
 
 def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBasis.of(request, least=choices.share, claim=claim, releases=choices.stages)
+    return TotalsPlan.of(request, least=choices.share, claim=claim, releases=choices.stages)
 
 
 def _central_batches(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBatchBasis.of(request, least=choices.share, claim=claim)
+    return BatchPlan.of(request, least=choices.share, claim=claim)
 
 
 def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
