@@ -318,7 +318,7 @@ def trajectories(bundle: bytes) -> list[dict[str, Any]]:
 
 def seen(bundle: bytes) -> dict[str, Any]:
     """What a study with features makes of states: in a report, and for a policy that tells the features apart."""
-    device = Device(cap=math.inf, floor=1, key=None)
+    device = Device(None, cap=math.inf, floor=1, key=None)
     device.accept(bundle)
     lived = {"actions": ["x", "x"], "rewards": [0, 1]}
     given = [{**lived, "states": list(states)} for states in product(["a", "b", "c"], repeat=2)]
