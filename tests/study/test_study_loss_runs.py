@@ -83,6 +83,8 @@ def test_a_design_states_its_noise_and_is_refused_where_it_cannot_be_run() -> No
     parts = design.parts()
     assert parts.certificate.holds
     assert 0.99 < parts.certificate.epsilon <= 1.0
+    assert parts.certificate.terms.public["losses"] == "private"
+    assert parts.certificate.terms.public["first states"].startswith("private")
     assert parts.events == parts.basis.exposure(parts.channels, 2)
     for learner, said in (
         ("uc-o-reps", "losses of what was done"),

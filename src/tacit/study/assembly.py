@@ -155,6 +155,8 @@ def study_parts(choices: Choices) -> StudyParts:
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
+    if asks is LossQuery:
+        told |= {"losses": "private", "first states": "private: part of the trajectory"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     return StudyParts(
         learner=learner,
