@@ -114,7 +114,7 @@ def test_from_devices_to_a_policy(tmp_path) -> None:
     for stage in range(6):
         bundle = study.plan()
         collector.open(bundle)
-        device = Device(cap=1.0, floor=1, key=None)
+        device = Device(None, cap=1.0, floor=1, key=None)
         device.accept(bundle)
         tables.append(Bundle.parse(bundle).arms[0][0].probabilities(A))
         states, actions = [int(rng.integers(S))], []

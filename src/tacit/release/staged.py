@@ -216,7 +216,7 @@ def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterat
         yield channel.told(query, group).encode(one, noise)
 
 
-def _people(users: Any) -> Iterator[Trajectory | LossUser]:
+def _people(users: Any) -> Iterator[Any]:
     """One person after the other."""
     if isinstance(users, Trajectories):
         rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))

@@ -359,6 +359,7 @@ def _losses(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
         raise NotSupported(
             "a person of a study knows the losses of what was done, and transitions are not known; use uob-lbps"
         )
+    _ = request.shape.steps  # where it is no unrolled world of the study's sizes, devices have no losses of it
     return LossPlan.of(request, claim=claim, releases=choices.stages)
 
 
