@@ -50,6 +50,7 @@ from tacit.release import codecs as wires
 from tacit.release import curator
 from tacit.release import return_release as returns
 from tacit.release import shuffle_release as shuffle_module
+from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
@@ -309,10 +310,11 @@ def designs() -> dict[str, StudyDesign]:
                 small = (
                     {"states": ("all",), "horizon": 1} if asks is ReturnQuery else {"states": ("a", "b"), "horizon": 2}
                 )
+                target, least = (1, 1) if asks is LossQuery else (40, 30)
                 with contextlib.suppress(TacitError):
                     found[key] = plan_study(
-                        actions=("x", "y"), learner=name, trust=trust, epsilon=4.0, stages=2, target=40, least=30,
-                        delta=0.0 if trust == "local" else 1e-6, **small,
+                        actions=("x", "y"), learner=name, trust=trust, epsilon=4.0, stages=2, target=target,
+                        least=least, delta=0.0 if trust == "local" else 1e-6, **small,
                     )  # fmt: skip
         assert key in found, key
     for trust in TRIALS:
