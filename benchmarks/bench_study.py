@@ -22,7 +22,7 @@ from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Channel, StageSize
-from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_release import GradientPlan
 from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.table import make_privatizer
@@ -71,7 +71,7 @@ def central_channels(target: int) -> dict[str, Channel]:
     single = BatchPlan.of(_request("central", 1e-6, asks=BatchQuery), least=Fraction(9, 10))
     stage = StageSize(target=target, least=single.least_of(target), query=EVERYTHING)
     found["central, a batch"] = single.channels([stage])[0]
-    gradient = GradientBasis.of(_gradients(target), least=Fraction(9, 10))
+    gradient = GradientPlan.of(_gradients(target), least=Fraction(9, 10))
     stage = StageSize(target=target, least=gradient.least_of(target), query=SoftmaxQuery)
     found["central, gradient"] = gradient.channels([stage])[0]
     return found

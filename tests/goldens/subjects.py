@@ -540,7 +540,7 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
     from tacit.data.trajectories import LossUser
     from tacit.randomness import SimulationNoise
-    from tacit.release.loss_plan import LossBasis
+    from tacit.release.loss_release import LossPlan
     from tacit.released.losses import LayeredShape
 
     claim = PrivacyClaim(
@@ -552,8 +552,8 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
         output="other-users-actions",
     )
     shape = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
-    basis = LossBasis(shape=shape, claim=claim, full=full, releases=4)
-    channel, rng = basis.channel(), np.random.default_rng(6)
+    basis = LossPlan(shape=shape, claim=claim, full=full, releases=4)
+    channel, rng = basis.alone, np.random.default_rng(6)
     secret, memory, out = channel.begin_secret(), channel.begin_memory(), []
     seeded = contextlib.nullcontext((SimulationNoise(np.random.default_rng(7)), [0]))
     with _recorded("losses") if secure else seeded as (noise, _):

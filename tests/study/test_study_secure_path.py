@@ -49,9 +49,8 @@ from tacit.policies import tabular
 from tacit.randomness import SecureNoise
 from tacit.release import codecs as wires
 from tacit.release import curator, returns
-from tacit.release import gradient_release as gradient
-from tacit.release import loss_release as losses
 from tacit.release import shuffle_release as shuffle_module
+from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
@@ -313,10 +312,11 @@ def designs() -> dict[str, StudyDesign]:
                 small = (
                     {"states": ("all",), "horizon": 1} if asks is ReturnQuery else {"states": ("a", "b"), "horizon": 2}
                 )
+                target, least = (1, 1) if asks is LossQuery else (40, 30)
                 with contextlib.suppress(TacitError):
                     found[key] = plan_study(
-                        actions=("x", "y"), learner=name, trust=trust, epsilon=4.0, stages=2, target=40, least=30,
-                        delta=0.0 if trust == "local" else 1e-6, **small,
+                        actions=("x", "y"), learner=name, trust=trust, epsilon=4.0, stages=2, target=target,
+                        least=least, delta=0.0 if trust == "local" else 1e-6, **small,
                     )  # fmt: skip
         assert key in found, key
     for trust in TRIALS:
@@ -498,8 +498,7 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
     """A mutant: a cover report, or a stage of cover reports, that draws nothing."""
     kind = name.split()[0]
     if kind.startswith("central"):
-        for module in (curator, gradient, losses):
-            patch.setattr(module, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
+        patch.setattr(curator, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     elif kind == "shuffle":
         patch.setattr(
             shuffle_module, "noise_coins", lambda transport, noise: np.zeros(transport.noise_bits, dtype=np.uint8)

@@ -26,7 +26,7 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.data.trajectories import LossUser, Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, require
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
@@ -288,7 +288,7 @@ def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterat
     return (channel.encode(one, noise) for one in _people(users))
 
 
-def _people(users: Any) -> Iterator[Trajectory]:
+def _people(users: Any) -> Iterator[Any]:
     """One person after the other."""
     if isinstance(users, Trajectories):
         rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))
@@ -297,6 +297,8 @@ def _people(users: Any) -> Iterator[Trajectory]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    elif isinstance(users, LossUser):
+        yield users
     else:
         raise TypeError(f"a channel takes trajectories or counts, got {type(users).__name__}")
 

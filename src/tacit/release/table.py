@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
-from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
+from tacit.accounting.claims import Output, PrivacyClaim, Trust, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
 from tacit.accounting.units import largest_report_epsilon
@@ -41,7 +41,7 @@ from tacit.protocol import TOTALS, Calibration, Privatizer, Query, Totals
 from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
 from tacit.release.contract import StageSize
-from tacit.release.gradient import DoseGradients, SoftmaxGradients, make_gradients
+from tacit.release.gradient import GradientPrivatizer, make_gradients
 from tacit.release.local import Local
 from tacit.release.local_release import RANDOMIZERS
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
@@ -406,15 +406,13 @@ def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:
     return largest_report_epsilon(made, lambda found: found.events(), claim.epsilon, claim.delta)
 
 
+def _promised(request: PrivacyRequest, output: Output | None = None) -> PrivacyClaim:
+    """The claim of a request, or that of whoever protects nobody."""
+    return _open(request) if request.trust == "none" else make_claim(request, output=output)
+
+
 def _losses(request: PrivacyRequest) -> AdversarialPrivatizer:
-    return _with_losses(request, make_claim(request))
-
-
-def _open_losses(request: PrivacyRequest) -> AdversarialPrivatizer:
-    return _with_losses(request, _open(request))
-
-
-def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPrivatizer:
+    claim = _promised(request)
     if request.mechanism is not None:
         raise NotSupported(f"counts and losses have one mechanism per trust model; leave {request.mechanism} out")
     if request.users_per_batch != 1:
@@ -432,22 +430,18 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
     )
 
 
-def _gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
-    if request.mechanism not in (None, "gaussian"):
+def _gradients(request: PrivacyRequest) -> GradientPrivatizer:
+    private = request.trust != "none"
+    if private and request.mechanism not in (None, "gaussian"):
         raise NotSupported(f"gradients are released with gaussian noise, not with {request.mechanism}")
     if request.gradient is None:
         raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
-    if request.epsilon is None or not request.delta:
+    if private and (request.epsilon is None or not request.delta):
         raise InvalidInput("a private gradient needs an epsilon and a delta above 0 (Gaussian noise is never pure)")
     # DP of the final policy, which comes with joint DP of the online run.
-    claim = make_claim(request, output="final-policy")
-    return make_gradients(request.shape, claim, request.calibrated, request.users_per_batch, request.gradient)
-
-
-def _open_gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
-    if request.gradient is None:
-        raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
-    return make_gradients(request.shape, _open(request), "none", request.users_per_batch, request.gradient)
+    claim = _promised(request, output="final-policy")
+    calibration: Calibration = request.calibrated if private else "none"
+    return make_gradients(request.shape, claim, calibration, request.users_per_batch, request.gradient)
 
 
 def _returns(request: PrivacyRequest) -> OneBitReturns:
@@ -474,12 +468,12 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (BatchQuery, "none"): _unprotected,
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffled_batches,
-    (LossQuery, "none"): _open_losses,
+    (LossQuery, "none"): _losses,
     (LossQuery, "central"): _losses,
     (LossQuery, "local"): _losses,
-    (SoftmaxQuery, "none"): _open_gradients,
+    (SoftmaxQuery, "none"): _gradients,
     (SoftmaxQuery, "central"): _gradients,
-    (DoseQuery, "none"): _open_gradients,
+    (DoseQuery, "none"): _gradients,
     (DoseQuery, "central"): _gradients,
     (ReturnQuery, "none"): _open_returns,
     (ReturnQuery, "local"): _returns,
