@@ -7,8 +7,9 @@ import math
 import pytest
 from scipy.stats import binom
 
+from tacit.accounting.bits import least_bits
 from tacit.accounting.events import MirroredEvent, binomial
-from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, least_bits
+from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon
 from tacit.accounting.events.mirrored import mirrored_pld
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.release.shuffle.noise import BitNoise, least_bit_noise, minimum_users

@@ -108,7 +108,7 @@ def method_of(events: Events, delta: float) -> Method:
         return "no protection"
     if delta > 0.0 and all_gaussian(events):
         return "analytic Gaussian"
-    if delta == 0.0 or _pure(events) <= _composed(events).epsilon(delta):
+    if delta == 0.0 or _pure(events) <= _epsilon(events, delta):
         return "pure composition"
     return "PLD (FFT, pessimistic)"
 
@@ -204,6 +204,7 @@ def added_up(values: Iterable[float]) -> float:
     return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
+@lru_cache(maxsize=4096)
 def _epsilon(events: Events, delta: float) -> float:
     """`epsilon_of` for merged events that have a curve."""
     pure = _pure(events)
@@ -254,7 +255,7 @@ def _mu_squared(event: Event) -> Fraction:
     return square
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _composed(events: Events) -> PLD:
     """All events together; the Gaussian ones are one shift of length μ."""
     gaussian = tuple((event, count) for event, count in events if event.mu_squared() is not None)

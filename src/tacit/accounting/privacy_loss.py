@@ -159,7 +159,7 @@ def total(parts: Iterable[tuple[T, int]], additive: Callable[[T], Any]) -> Any:
     >>> total([("ab", 3), ("c", 1)], len)
     7
     """
-    return sum(count * additive(part) for part, count in parts)
+    return sum([count * additive(part) for part, count in parts])
 
 
 def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None) -> PrivacyLoss:
@@ -207,11 +207,15 @@ class _Grid:
         mean = float((self.masses * self.index).sum())
         return float((self.masses * (self.index - mean) ** 2).sum())
 
-    def cumulant(self, tilt: float) -> float:
-        """κ(tilt) = ln Σ mass e^(tilt · index)."""
-        exponent = tilt * self.index
-        top = float(exponent.max())
-        return top + math.log(float((self.masses * np.exp(exponent - top)).sum()))
+    def cumulants(self, tilts: Floats) -> Floats:
+        """κ(tilt) = ln Σ mass e^(tilt · index) at each of these tilts."""
+        found = []
+        for some in np.array_split(tilts, -(-tilts.size * self.index.size // MOST_POINTS)):
+            exponents = np.multiply.outer(some, self.index)
+            top = exponents.max(axis=1)
+            sums = (self.masses * np.exp(exponents - top[:, np.newaxis])).sum(axis=1)
+            found += [high + math.log(sum_) for high, sum_ in zip(top.tolist(), sums.tolist(), strict=True)]
+        return np.array(found)
 
 
 class _Reach(NamedTuple):
@@ -227,9 +231,7 @@ def _reach(grids: list[tuple[_Grid, int]]) -> _Reach:
     deviation = math.sqrt(total(grids, lambda grid: grid.variance))
     least, most = total(grids, lambda grid: float(grid.index[0])), total(grids, lambda grid: float(grid.index[-1]))
     tilts = TILTS / max(deviation, 1e-3 * (most - least), 1e-9)
-    up, down = (
-        np.array([total(grids, partial(_Grid.cumulant, tilt=sign * tilt)) for tilt in tilts]) for sign in (1.0, -1.0)
-    )
+    up, down = np.split(total(grids, partial(_Grid.cumulants, tilts=np.concatenate([tilts, -tilts]))), 2)
     high = min(most, float(((up - math.log(TAIL)) / tilts).min()))
     low = max(least, float(((math.log(TAIL) - down) / tilts).max()))
     # With next to no finite mass at all the two bounds cross: nothing needs to be in the window then.
@@ -265,9 +267,10 @@ def _on_grid(part: PrivacyLoss, spacing: float) -> _Grid:
 
 def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Floats:
     """Upper bounds on the masses of the sum at the indices of the window."""
-    spectra = []
+    spectra, cumulants = [], []
     for grid, count in grids:
-        tilted = grid.masses * np.exp(tilt * grid.index - grid.cumulant(tilt)) * ROUND_UP if tilt else grid.masses
+        cumulants.append((float(grid.cumulants(np.array([tilt]))[0]) if tilt else 0.0, count))
+        tilted = grid.masses * np.exp(tilt * grid.index - cumulants[-1][0]) * ROUND_UP if tilt else grid.masses
         spectra.append((fft.rfft(np.bincount(grid.index % len(window), tilted, minlength=len(window))), count))
     # The transform of a mass of 1 is wrong by at most `noise` in every coefficient: log₂(size) stages of butterflies.
     noise = 3.0 * ULP * math.log2(len(window)) * (1.0 + 1e-6)
@@ -277,7 +280,5 @@ def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Fl
     error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + total(spectra, lambda _: 1.0)) + noise) * larger
     slack = 2.0 * float(error.sum()) / len(window)
     masses = np.maximum(np.roll(fft.irfft(spectrum, len(window)), -(window.start % len(window))), 0.0) + slack
-    exponent = (
-        total(grids, partial(_Grid.cumulant, tilt=tilt)) - tilt * np.arange(window.start, window.stop) if tilt else 0.0
-    )
+    exponent = total(cumulants, float) - tilt * np.arange(window.start, window.stop) if tilt else 0.0
     return np.asarray(ROUND_UP * masses * np.exp(np.minimum(exponent, 700.0)), dtype=np.float64)
