@@ -19,14 +19,14 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle_plan import ShuffleBasis
 from tacit.release.table import make_privatizer
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
@@ -65,10 +65,10 @@ def central_channels(target: int) -> dict[str, Channel]:
     found: dict[str, Channel] = {}
     for mechanism in ("factorization", "batched"):
         request = _request("central", 1e-6, mechanism=mechanism)
-        basis = CentralBasis.of(request, least=Fraction(9, 10), releases=STAGES)
+        basis = TotalsPlan.of(request, least=Fraction(9, 10), releases=STAGES)
         stage = StageSize(target=target, least=basis.least_of(target), query=TOTALS)
         found[f"central, {mechanism}"] = basis.channels([stage])[0]
-    single = CentralBatchBasis.of(_request("central", 1e-6, asks=BatchQuery), least=Fraction(9, 10))
+    single = BatchPlan.of(_request("central", 1e-6, asks=BatchQuery), least=Fraction(9, 10))
     stage = StageSize(target=target, least=single.least_of(target), query=EVERYTHING)
     found["central, a batch"] = single.channels([stage])[0]
     gradient = GradientBasis.of(_gradients(target), least=Fraction(9, 10))

@@ -73,7 +73,7 @@ class Rehearsal:
         yield b"no report", "nobody"
 
     def _device(self) -> Device:
-        device = Device(cap=math.inf, floor=1, key=None)
+        device = Device(None, cap=math.inf, floor=1, key=None)
         device.accept(self.bundle)
         return device
 

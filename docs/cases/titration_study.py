@@ -64,7 +64,7 @@ def run_study(place: Path, design: StudyDesign, *, seed: int, weeks: int, say: S
     for stage in range(len(design.channels)):
         bundle = study.plan()
         collector.open(bundle)
-        devices = [Device(cap=design.epsilon, floor=design.least, key=public) for _ in range(design.target)]
+        devices = [Device(None, cap=design.epsilon, floor=design.least, key=public) for _ in range(design.target)]
         for device in devices:
             device.accept(bundle)
         reports, returns, noise = _lived(devices, coins)

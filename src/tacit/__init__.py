@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
 from tacit.ids import register_when_loaded
+from tacit.renamed import find_renamed
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
@@ -125,3 +126,4 @@ def __dir__() -> list[str]:
 
 
 register_when_loaded()
+find_renamed()

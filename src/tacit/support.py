@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["ReleasedCells", "Support", "pooled_cells", "released_cells"]
+__all__ = ["ReleasedCells", "Support", "counter_cells", "released_cells"]
 
 Mask = NDArray[np.bool_]
 
@@ -229,70 +229,59 @@ class ReleasedCells(NamedTuple):
     """Flat, sorted indices of the counters that are released."""
 
     moves: Ints
-    """Into [H-1, S, A, S']: of rows that can be reached and have several successors."""
+    """Into [stages, S, A, S']: of rows that can be reached and have several successors."""
     ones: Ints
-    """Into [H, S, A]: visits with reward one, of pairs that can earn anything."""
+    """Into [stages, S, A]: visits with reward one, of pairs that can earn anything."""
     zeros: Ints
-    """Into [H, S, A]: visits with reward zero, of pairs that can be reached."""
+    """Into [stages, S, A]: visits with reward zero, of pairs that can be reached."""
     single: Ints
-    """[H-1, S, A]: the only successor of a row that can be reached; -1: it has several, or is out of reach."""
+    """[stages, S, A]: the only successor of a row that can be reached; -1: it has several, none, or is out of reach."""
+
+    @property
+    def sure(self) -> tuple[Ints, Ints]:
+        """Sorted rows of [stages, S, A] with a single successor, and the cells of their only transitions."""
+        rows = np.flatnonzero(self.single >= 0)
+        return rows, rows * self.single.shape[1] + self.single.reshape(-1)[rows]
 
 
 @lru_cache(maxsize=64)
-def released_cells(support: Support) -> ReleasedCells:
-    """The counters of a support, step by step."""
-    H, S, A = support.horizon, support.num_states, support.num_actions
-    reach, moves, zeros, ones = support.reach, list[Ints](), list[Ints](), list[Ints]()
-    single = np.full((max(0, H - 1), S, A), -1, dtype=np.int64)
-    for h in range(H):
-        here = np.repeat(reach[h][:, np.newaxis], A, axis=1)
-        pays = here & support.rewards[min(h, len(support.rewards) - 1)]
-        zeros.append(h * S * A + np.flatnonzero(here))
-        ones.append(h * S * A + np.flatnonzero(pays))
-        if h < H - 1:
-            led = support.moves[min(h, len(support.moves) - 1)]
-            alone = here & (led.sum(axis=2) == 1)
-            single[h][alone] = led.argmax(axis=2)[alone]
-            several = led & (here & ~alone)[..., np.newaxis]
-            moves.append(h * S * A * S + np.flatnonzero(several))
-    nothing = np.zeros(0, dtype=np.int64)
-    found = ReleasedCells(
-        moves=np.concatenate([nothing, *moves]),
-        ones=np.concatenate([nothing, *ones]),
-        zeros=np.concatenate([nothing, *zeros]),
-        single=single,
-    )
-    for array in found:
-        array.flags.writeable = False
-    return found
-
-
-@lru_cache(maxsize=64)
-def pooled_cells(support: Support) -> ReleasedCells:
-    """The counters where the steps are pooled: those that can move at any step, in arrays whose step axis has length 1.
+def released_cells(support: Support, staged: bool = True) -> ReleasedCells:
+    """The counters of a support, step by step, or pooled: those that can move at any step, with a step axis of one.
 
     >>> line = Support(moves=[[[1, 1, 0]], [[0, 1, 1]], [[0, 0, 1]]], horizon=3, starts=[1, 0, 0])
-    >>> [part.tolist() for part in pooled_cells(line)]
+    >>> [part.tolist() for part in released_cells(line, staged=False)]
     [[0, 1, 4, 5], [0, 1, 2], [0, 1, 2], [[[-1], [-1], [-1]]]]
     """
-    H, S, A = support.horizon, support.num_states, support.num_actions
-    led, here, pays = np.zeros((S, A, S), dtype=bool), np.zeros((S, A), dtype=bool), np.zeros((S, A), dtype=bool)
-    for h in range(H):
-        now = np.repeat(support.reach[h][:, np.newaxis], A, axis=1)
-        here |= now
-        pays |= now & support.rewards[min(h, len(support.rewards) - 1)]
-        if h < H - 1:  # the last step leads nowhere
-            led |= support.moves[min(h, len(support.moves) - 1)] & now[..., np.newaxis]
-    alone = led.sum(axis=2) == 1
+    here = np.repeat(support.reach[..., np.newaxis], support.num_actions, axis=2)
+    led, pays = support.moves & here[..., np.newaxis], support.rewards & here
+    led[-1] = False  # the last step leads nowhere
+    if not staged:
+        here, led, pays = (np.logical_or.reduce(part, axis=0, keepdims=True) for part in (here, led, pays))
+    alone = led.sum(axis=-1) == 1
     found = ReleasedCells(
         moves=np.flatnonzero(led & ~alone[..., np.newaxis]),
         ones=np.flatnonzero(pays),
         zeros=np.flatnonzero(here),
-        single=np.where(alone, led.argmax(axis=2), -1)[np.newaxis].astype(np.int64),
+        single=np.where(alone, led.argmax(axis=-1), -1).astype(np.int64),
     )
     for array in found:
         array.flags.writeable = False
     return found
+
+
+@lru_cache(maxsize=64)
+def counter_cells(support: Support | None, sizes: tuple[int, int, int], staged: bool) -> ReleasedCells:
+    """The counters of a shape of these sizes (H, S, A): where nothing is declared all of them, and no row is sure."""
+    if support is not None:
+        return released_cells(support, staged)
+    H, S, A = sizes
+    stages = H if staged else 1
+    return ReleasedCells(
+        moves=np.arange((H - 1 if staged else min(1, H - 1)) * S * A * S),
+        ones=np.arange(stages * S * A),
+        zeros=np.arange(stages * S * A),
+        single=np.full((stages, S, A), -1, dtype=np.int64),
+    )
 
 
 @lru_cache(maxsize=64)

@@ -157,3 +157,19 @@ def doubts(stated: Certificate, derived: Certificate) -> list[str]:
 
     plain = json.loads(json.dumps(stated.to_dict()))
     return [wrong for wrong in check_certificate(plain, derived, __version__) if "terms" not in wrong]
+
+
+def test_classes_are_found_wherever_a_part_holds_them(stranger: ModuleType) -> None:
+    class Holder:
+        __slots__ = ("kept",)
+
+        def __init__(self, kept: object) -> None:
+            self.kept = kept
+
+    plain = type("Plain", (), {"__module__": NAME})
+    Holder.__module__ = "tacit.holders"
+    for part in (plain(), {"mechanism": plain()}, Holder(plain()), Holder({"kind": plain}), [Holder((plain(),))]):
+        assert unchecked(part) == ("stranger 1.0",), part
+    around = Holder(None)
+    around.kept = around
+    assert unchecked(around, 1.5, "text", len, textwrap) == ()

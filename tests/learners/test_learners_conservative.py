@@ -353,7 +353,7 @@ def lived(study, collector, *, report=True):
     collector.open(data)
     if report:
         for i in range(Bundle.parse(data)["target"]):
-            device = Device(**REHEARSAL, noise=SecureNoise())
+            device = Device(None, **REHEARSAL, noise=SecureNoise())
             device.accept(data)
             told = device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3})
             collector.add(told, f"person {Bundle.parse(data)['stage']}-{i}")

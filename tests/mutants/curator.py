@@ -74,16 +74,20 @@ class PlainCentral(Central):
         """Count, then publish."""
 
         def release(parameters: Any, state: Any, users: Any, query: Any, coins: Any) -> None:
-            if state.stream.time[0] > parameters.releases:
-                raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
             add_trajectory(state.exact, users.states, users.actions, users.rewards)
-            if state.stream.time[0] < parameters.releases:
-                self.counter.step(parameters.counter, state.stream, coins)
-                self.published(state)
-            else:
-                self.afterwards(state)
+            self.advance(state, coins)
 
         return release
+
+    def advance(self, state: Any, generator: Any) -> None:
+        """Publish what is due."""
+        if state.stream.time[0] > self.counter.releases:
+            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
+        if state.stream.time[0] < self.counter.releases:
+            self.counter.step(self.counter.params, state.stream, generator)
+            self.published(state)
+        else:
+            self.afterwards(state)
 
     def published(self, state: Any) -> None:
         """What is shown after a user."""

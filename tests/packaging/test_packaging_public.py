@@ -100,3 +100,28 @@ def test_every_module_says_what_it_is_and_offers(path):
 def test_the_package_is_typed_and_licensed():
     assert (ROOT / "src" / "tacit" / "py.typed").exists()
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tacit.mechanisms.noise.laplace", "tacit.noise.laplace"),
+        ("tacit.mechanisms.exact", "tacit.noise.exact"),
+        ("tacit.privatizers.request", "tacit.release.request"),
+        ("tacit.loop.simulate", "tacit.simulation.simulate"),
+        ("tacit.checks.conformance", "tacit.audit.conformance"),
+    ],
+)
+def test_modules_are_found_by_their_old_names_for_one_version(old, new):
+    """In a process of its own: the module itself, once, with a warning that names it."""
+    script = (
+        f"import importlib, warnings; warnings.simplefilter('error', DeprecationWarning)\n"
+        f"try:\n    importlib.import_module({old!r})\n    print('silent')\n"
+        f"except DeprecationWarning as said:\n    print(said)\n"
+        f"warnings.simplefilter('ignore')\nprint(importlib.import_module({old!r}) is importlib.import_module({new!r}))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    assert "is called" in found[0]
+    assert found[1] == "True"

@@ -82,7 +82,7 @@ def answers(bundle: bytes, seed: int) -> list[bytes]:
     rng = np.random.default_rng([seed, asked["stage"]])
     found = []
     for _ in range(asked["target"]):
-        device = Device(**REHEARSAL, noise=SimulationNoise(rng), coins=rng)
+        device = Device(None, **REHEARSAL, noise=SimulationNoise(rng), coins=rng)
         device.accept(bundle)
         life = {
             "states": rng.integers(0, 2, 3).tolist(),

@@ -18,10 +18,10 @@ from tacit.policies import uniform_policy
 from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.request import PrivacyRequest
+from tacit.release.shuffle.batches import batch_spec
 from tacit.release.table import OVER_SUPPORT, PRIVATIZERS, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
-from tacit.statistics.count_support import layer_spec, supported_spec
 from tacit.support import Support
 
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
@@ -59,16 +59,16 @@ def test_only_what_can_move_and_does_not_follow_is_released():
     assert np.stack(np.unravel_index(cells.moves, (2, 3, 2, 3)), axis=1).tolist() == [
         [0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0], [1, 0, 0, 1], [1, 1, 0, 1], [1, 1, 0, 2],
     ]  # fmt: skip
-    assert cells.single.tolist() == [[[-1, 0], [-1, -1], [-1, -1]], [[-1, 0], [-1, 0], [-1, -1]]]
+    assert cells.single.tolist() == [[[-1, 0], [-1, -1], [-1, -1]], [[-1, 0], [-1, 0], [-1, -1]], [[-1, -1]] * 3]
     assert len(cells.zeros) == 2 * (1 + 2 + 3)
     assert len(cells.ones) == 1 + 3 + 4
-    assert supported_spec(CHAIN).num_counters == 6 + 8 + 12
-    assert supported_spec(CHAIN).differing == 2 * 2 + 2 * 3
+    assert batch_spec(SHAPE, "tight", None).num_counters == 6 + 8 + 12
+    assert batch_spec(SHAPE, "tight", None).differing == 2 * 2 + 2 * 3
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_and_counters_are_one_encoding_also_of_people_who_contradict(seed):
-    spec, crowd = supported_spec(CHAIN), wanderers(40, seed)
+    spec, crowd = batch_spec(SHAPE, "tight", None), wanderers(40, seed)
     summed = np.zeros(spec.num_counters)
     for states, actions, rewards in zip(crowd.states, crowd.actions, crowd.rewards, strict=True):
         labels = spec.labels(states, actions, rewards.astype(np.int64))
@@ -79,7 +79,7 @@ def test_labels_and_counters_are_one_encoding_also_of_people_who_contradict(seed
 
 
 def test_nobody_moves_more_than_stated_whatever_they_do():
-    spec, crowd = supported_spec(CHAIN), wanderers(120, 4)
+    spec, crowd = batch_spec(SHAPE, "tight", None), wanderers(120, 4)
     found = []
     for states, actions, rewards in zip(crowd.states, crowd.actions, crowd.rewards, strict=True):
         vector = np.zeros(spec.num_counters)
@@ -93,7 +93,17 @@ def test_nobody_moves_more_than_stated_whatever_they_do():
 def test_people_of_a_true_declaration_are_counted_as_without_one():
     river = make("riverswim:states=3,horizon=3")
     counts = flow_counts(river, uniform_policy(3, 3, 2), 200, np.random.default_rng(0))
-    spec = supported_spec(river.support)
+    spec = batch_spec(
+        CountShape(
+            horizon=river.horizon,
+            num_states=river.num_states,
+            num_actions=river.num_actions,
+            staged=True,
+            support=river.support,
+        ),
+        "tight",
+        None,
+    )
     found = spec.arrays(spec.counters(counts.transitions, counts.visits, counts.rewards).astype(float))
     assert np.array_equal(found.visits, counts.visits)
     assert np.array_equal(found.rewards, counts.rewards)
@@ -130,7 +140,7 @@ def test_a_release_is_zero_where_nothing_can_be_and_costs_at_most_the_claim(trus
 def test_a_world_whose_every_move_is_known_needs_less_noise():
     sure = Support(moves=np.eye(3, dtype=bool)[[[1, 0], [2, 0], [2, 1]]], horizon=3)
     shape = CountShape(horizon=3, num_states=3, num_actions=2, staged=True, support=sure)
-    assert supported_spec(sure).differing == 2 * 3  # 4H - 2 = 10 without
+    assert batch_spec(shape, "tight", None).differing == 2 * 3  # 4H - 2 = 10 without
     with_it = make_privatizer(request("central", shape=shape)).batch_std(60, EVERYTHING)
     without = make_privatizer(request("central", shape=CountShape(horizon=3, num_states=3, num_actions=2, staged=True)))
     assert with_it < 0.8 * without.batch_std(60, EVERYTHING)  # √(6/10) = 0.77
@@ -173,7 +183,7 @@ def test_single_layers_have_counters_for_what_can_happen_there():
     crowd = wanderers(50, 7)
     counts = count_trajectories(crowd, 3, 2)
     for layer, counters in enumerate((3, 6, 6)):  # (0,0) leads to two states, (0,1) to one; and so on
-        spec = layer_spec(CHAIN, layer)
+        spec = batch_spec(SHAPE, "tight", layer)
         assert spec.num_counters == counters
         assert spec.differing == 2
         summed = np.zeros(counters)

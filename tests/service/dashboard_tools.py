@@ -31,7 +31,7 @@ def report(study: Study, collector: Collector, people: range) -> list[bytes]:
     stage = int(Bundle.parse(bundle)["stage"])
     made = []
     for number in people:
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(bundle)
         made.append(device.report(LIVED))
         assert collector.add(made[-1], person(stage, number)) == "counted"

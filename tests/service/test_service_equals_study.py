@@ -87,7 +87,7 @@ def in_process(place, design, keys):
         sent = []
         for number in range(TARGET):
             told, rng = hooked(stage, number)
-            device = Device(cap=10.0, floor=2, key=keys["learner"][1], **told)
+            device = Device(None, cap=10.0, floor=2, key=keys["learner"][1], **told)
             device.accept(bundle)
             lived(device, number, rng)
             sent.append((device.sent(), f"person {stage} {number}"))

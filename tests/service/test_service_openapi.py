@@ -104,7 +104,7 @@ def test_whoever_polls_does_not_see_the_moment_of_a_report(tmp_path):
         now[0] += 59.9
         assert await seen(talk) == first
         now[0] += 0.1
-        assert await seen(talk) == ("open", 3, 3, {"twice": 3}, ['tacit_shuffler_reports_total{outcome="counted"} 3.0'])
+        assert await seen(talk) == ("open", 0, 0, {"twice": 0}, ['tacit_shuffler_reports_total{outcome="counted"} 3.0'])
         for label in range(3, 6):
             await talk.send(label)
         await talk.made.windows.once()
@@ -113,10 +113,22 @@ def test_whoever_polls_does_not_see_the_moment_of_a_report(tmp_path):
     play(Place(tmp_path), scene, monotonic=lambda: now[0])
 
 
+def test_counts_of_a_stage_that_was_given_up_are_told_in_steps(tmp_path):
+    async def scene(talk):
+        await talk.open()
+        for label in range(3):
+            await talk.send(label)
+        assert (await talk.learner.post("/v1/stages/0/void", content=b"given up")).status_code == 200
+        told = (await talk.learner.get("/v1/status")).json()
+        assert (told["stages"][-1]["state"], told["stages"][-1]["reports"], told["people"]) == ("void", 0, 0)
+
+    play(Place(tmp_path), scene)
+
+
 @pytest.mark.slow
 def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_path):
     """All parties as real processes: requests from their documents, and mutated ones, by schemathesis."""
-    schemathesis = pytest.importorskip("schemathesis")
+    import schemathesis
     from hypothesis import HealthCheck, Phase, given, settings
     from schemathesis import checks
 
@@ -164,7 +176,10 @@ def test_no_request_of_any_shape_gets_an_answer_that_is_not_in_the_document(tmp_
 
 def test_the_status_of_an_open_stage_counts_in_steps():
     """A tenth of the least number: a single report changes nothing that a learner reads."""
-    rows = [{"slot": 0, "reports": 90, "stage": 0}, {"slot": 0, "reports": 47, "stage": 1}]
+    rows = [
+        {"slot": 0, "reports": 90, "stage": 0, "state": "released"},
+        {"slot": 0, "reports": 47, "stage": 1, "state": "open"},
+    ]
     found = {"state": "open", "stages": rows, "people": 137, "refused": {"late": 3, "full": 12}}
     collector = SimpleNamespace(status=lambda: found, channels=[SimpleNamespace(least=100)])
     told = _status(collector, Still())

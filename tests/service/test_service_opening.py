@@ -45,7 +45,7 @@ class World:
         key = self.ring.secrets(NOW)[self.ring.active].public
         bodies, sent = [], []
         for number in range(8):
-            device = Device(**REHEARSAL, noise=SimulationNoise(np.random.default_rng([3, number])))
+            device = Device(None, **REHEARSAL, noise=SimulationNoise(np.random.default_rng([3, number])))
             device.accept(self.study.plan())
             plain = Report.parse(device.report(LIVED))
             bodies.append(plain.body)

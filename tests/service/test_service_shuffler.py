@@ -19,6 +19,8 @@ from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.sealing.keyring import Keyring
 from tacit.service.tokens.people import open_name
 from tacit.service.tokens.token import LENGTH
+from tacit.study.collector import Collector
+from tacit.study.design import plan_study
 from tacit.study.parts import Head
 from tacit.study.sealed import Manifest
 from tacit.study.study import Study
@@ -204,7 +206,7 @@ def test_a_head_of_another_ledger_is_refused_before_anything_is_drawn(tmp_path):
         assert (await talk.devices.get("/healthz")).status_code == 200
         reply = await talk.release(head=Head(number=3, digest=bytes(range(32))).text)
         assert slug(reply) == "refused"
-        assert "put the newest copy back" in reply.json()["detail"]
+        assert "put back the copy that holds it" in reply.json()["detail"]
         await stopped(talk)
 
     async def stopped(talk):
@@ -480,6 +482,26 @@ def test_a_collector_keeps_to_what_it_began_with(tmp_path):
         place.file.write_text(text.replace(before, after))
         with pytest.raises(InvalidInput, match=words):
             play(place, lambda talk: talk.state())
+
+
+def test_a_collector_of_unsealed_shuffled_stages_is_not_served(tmp_path):
+    """A directory that files began unsealed: its shuffler would read every report with its sender."""
+    design = plan_study(
+        states=2, actions=2, horizon=2, stages=1, target=12, least=12, epsilon=2.0, delta=1e-3, trust="shuffle",
+        learner="bucb",
+    )  # fmt: skip
+    place = Place(tmp_path, design)
+    Collector.new(place.directory / "collector", design, key=place.sign, learner=place.learner_public)
+    with pytest.raises(InvalidInput, match="must be sealed to the learner"):
+        play(place, lambda talk: talk.state())
+
+
+def test_only_a_rehearsal_takes_bundles_that_nothing_signs(tmp_path):
+    place = Place(tmp_path)
+    text = place.file.read_text()
+    place.file.write_text(text.replace('learner = "keys/learner/public.pem"', ""))
+    with pytest.raises(InvalidInput, match=r"keys\.learner must name"):
+        play(place, lambda talk: talk.state())
 
 
 def test_a_sealed_stage_with_tokens_is_handed_over_as_files(tmp_path):

@@ -28,7 +28,7 @@ from tacit.service.config import (
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.problems import ANSWERS, PROBLEMS, Refused, problem_response
-from tacit.service.web import Drain, application, health_route
+from tacit.service.web import Drain, application, health_route, metrics_route
 from tacit.study.intake import REASONS
 
 SECRET = b"a secret of the tests"
@@ -37,17 +37,18 @@ SECRET = b"a secret of the tests"
 class Front:
     """An application behind its guard, with a log that can be read."""
 
-    def __init__(self, *routes, limits=None, bearer=None):
+    def __init__(self, *routes, limits=None, bearer=None, scraper=None):
         self.drain, self.stream, self.meters = Drain(), io.StringIO(), Meters("test")
         self.minute = 1_800_000_000
         self.log = Log("test", self.stream, clock=lambda: float(self.minute))
         self.app = application(
-            [*routes, health_route(self.drain)],
+            [*routes, health_route(self.drain), metrics_route(self.meters)],
             limits=limits or Limits(),
             meters=self.meters,
             log=self.log,
             drain=self.drain,
             bearer=bearer,
+            scraper=scraper,
         )
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://front")
@@ -214,6 +215,17 @@ def test_the_secret_is_asked_for_everywhere_but_in_healthz():
         assert slug(front.ask("GET", "/nowhere", headers=wrong)) == "unauthorized"
     assert front.ask("GET", "/healthz").json() == {"status": "ok"}
     assert "canary" not in front.stream.getvalue()
+
+
+def test_a_secret_of_its_own_opens_metrics_and_nothing_else():
+    scraper = b"what the monitoring sends, and no more"
+    front = Front(ECHO, bearer=SECRET, scraper=scraper)
+    own, others = ({"authorization": f"Bearer {secret.decode()}"} for secret in (scraper, SECRET))
+    assert front.ask("GET", "/metrics", headers=own).status_code == 200
+    assert slug(front.ask("GET", "/metrics", headers=others)) == "unauthorized"
+    assert slug(front.ask("POST", "/echo", headers=own)) == "unauthorized"
+    assert front.ask("POST", "/echo", headers=others, content=b"abc").text == "3"
+    assert Front(bearer=SECRET).ask("GET", "/metrics", headers=others).status_code == 200
 
 
 def test_who_drains_says_so_and_takes_nothing_in():

@@ -87,7 +87,7 @@ class People:
         sent = []
         for number in range(self.count if least is None else least):
             noise = SimulationNoise(np.random.default_rng([8, asked["stage"], number]))
-            device = Device(**REHEARSAL, noise=noise, coins=rng)
+            device = Device(None, **REHEARSAL, noise=noise, coins=rng)
             device.accept(bundle)
             sent.append((device.report(lived(device, rng)), f"{asked['stage']}-{number}"))
         assert set(collector.add_many(sent)) == {"counted"}

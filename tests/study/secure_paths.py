@@ -26,7 +26,7 @@ from tacit.noise.continual.kary_tree import KaryTree
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_plan import GradientBasis
@@ -36,7 +36,7 @@ from tacit.release.local_release import RANDOMIZERS
 from tacit.release.loss_plan import LossBasis
 from tacit.release.return_plan import ReturnBasis
 from tacit.release.shuffle.protocol import Shuffle
-from tacit.release.totals_plan import MECHANISMS, CentralBasis
+from tacit.release.totals_release import MECHANISMS, TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
@@ -124,7 +124,7 @@ def totals_vector(shape: CountShape, rows: list[Any], levels: int) -> list[int]:
 def central_totals() -> Iterator[SecurePath]:
     for mechanism in (*MECHANISMS, None):
         for shape in (SMALL, POOLED):
-            basis = CentralBasis(shape=shape, claim=central_claim(2), releases=3, mechanism=mechanism)
+            basis = TotalsPlan(shape=shape, claim=central_claim(2), releases=3, mechanism=mechanism)
             stages = [StageSize(target=PEOPLE, least=1, query=TOTALS)] * 3
             channels, crowds = basis.channels(stages), [lives(shape, seed) for seed in range(3)]
 
@@ -141,7 +141,7 @@ def central_totals() -> Iterator[SecurePath]:
                 for k, (channel, crowd) in enumerate(zip(channels, crowds, strict=True)):
                     past.append(totals_vector(channel.shape, walked(channel, crowd, bits), channel.levels))
                     z = bits.gaussian(len(past[0]), channel.variance)
-                    C = channel.column
+                    C = channel.noise.column
                     w = [sum(C[k - j] * past[j][i] for j in range(k + 1)) + z[i] for i in range(len(z))]
                     payloads.append(little([k, *w]))
                 return payloads
@@ -173,7 +173,7 @@ def released_once(channel: Any, query: Any, crowd: list[Any]) -> bytes:
 def central_batch() -> Iterator[SecurePath]:
     for layer in (None, 0):
         query = BatchQuery(layer=layer, failure_prob=None)
-        basis = CentralBatchBasis(shape=SMALL, claim=central_claim())
+        basis = BatchPlan(shape=SMALL, claim=central_claim())
         [channel] = basis.channels([StageSize(target=PEOPLE, least=1, query=query)])
         crowd = lives(SMALL, 4)
 
@@ -262,8 +262,8 @@ def central_gradient() -> Iterator[SecurePath]:
 
 def central_channels() -> dict[str, Any]:
     """A channel of every kind under central trust."""
-    totals = CentralBasis(shape=SMALL, claim=central_claim(), releases=1, mechanism="batched")
-    [batch] = CentralBatchBasis(shape=SMALL, claim=central_claim()).channels(
+    totals = TotalsPlan(shape=SMALL, claim=central_claim(), releases=1, mechanism="batched")
+    [batch] = BatchPlan(shape=SMALL, claim=central_claim()).channels(
         [StageSize(target=PEOPLE, least=1, query=EVERYTHING)]
     )
     shape = GradientShape(horizon=2, num_states=2, num_actions=2, staged=True, dimension=8)

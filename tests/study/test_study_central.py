@@ -25,8 +25,7 @@ from tacit.release.contract import StageSize
 from tacit.release.fixed_point import draw_noise, from_payload
 from tacit.release.kinds import channel_from_dict
 from tacit.release.toeplitz import best_exponent, column_square, integer_column, prefix_weights
-from tacit.release.totals_plan import CentralBasis
-from tacit.release.totals_release import CentralChannel
+from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_trajectory, count_families
@@ -37,10 +36,10 @@ MECHANISMS = ("factorization", "batched", None)
 
 
 def basis_of(shape: CountShape = SMALL, *, releases: int = 4, reports: int = 1, mechanism: str | None = None):
-    return CentralBasis(shape=shape, claim=central_claim(reports), releases=releases, mechanism=mechanism)
+    return TotalsPlan(shape=shape, claim=central_claim(reports), releases=releases, mechanism=mechanism)
 
 
-def channels_of(basis: CentralBasis, people_count: int = 20, least: int = 10) -> tuple[CentralChannel, ...]:
+def channels_of(basis: TotalsPlan, people_count: int = 20, least: int = 10) -> tuple[TotalsRelease, ...]:
     return basis.channels([StageSize(target=people_count, least=least, query=TOTALS)] * basis.releases)
 
 
@@ -77,20 +76,20 @@ def test_s5_secure_noise_of_the_totals_is_as_stated(mechanism: str | None) -> No
         secret, memory, found = channels[0].begin_secret(), channels[0].begin_memory(), []
         for k, channel in enumerate(channels):
             secret, payload = channel.release(secret, bodies[k], TOTALS, SecureNoise())
-            assert len(payload) == 8 * (channel.dimension + 1)
+            assert len(payload) == 8 * (channel.noise.size + 1)
             memory, released = channel.read(memory, payload, 3)
             assert released.claim == basis.claim
-            assert math.isclose(released.statistics.variance[0], channel.variance_at(k + 1))
+            assert math.isclose(released.statistics.variance[0], channel.noise.variance_at(k + 1))
             assert released.statistics.variance[1] == 2.0 * released.statistics.variance[2]
             assert released.statistics.users[0] == 3 * (k + 1)
             found.append(flat(released.statistics) - exact[k])
         errors.append(np.stack(found))
     # Coordinates are alike and independent: rows of the sample are (round, coordinate), columns the prefixes.
     sample = np.stack(errors).transpose(0, 2, 1).reshape(-1, 3)
-    q = prefix_weights(channels[0].column)
+    q = prefix_weights(channels[0].noise.column)
     B = np.array([[q[k - j] if j <= k else 0.0 for j in range(3)] for k in range(3)])
     stated = channels[0].variance / channels[0].levels ** 2 * B @ B.T
-    assert np.allclose(np.diag(stated), [channels[0].variance_at(k + 1) for k in range(3)])
+    assert np.allclose(np.diag(stated), [channels[0].noise.variance_at(k + 1) for k in range(3)])
     require_law(sample, stated)
     # Its power: noise of which a quarter is missing, or which is not correlated as stated, is found.
     with pytest.raises(AssertionError):
@@ -99,7 +98,7 @@ def test_s5_secure_noise_of_the_totals_is_as_stated(mechanism: str | None) -> No
 
 def test_without_noise_totals_are_exact_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is inverted in public is what the curator added up, for every mechanism and both shapes."""
-    module = "tacit.release.totals_release.draw_noise"
+    module = "tacit.release.curator.draw_noise"
     monkeypatch.setattr(module, lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     for mechanism in MECHANISMS:
         for shape in (SMALL, replace(SMALL, staged=False), BANDIT, replace(BANDIT, staged=False)):
@@ -118,7 +117,7 @@ def test_without_noise_totals_are_exact_in_integers(monkeypatch: pytest.MonkeyPa
                 assert np.allclose(found.rewards, exact.rewards, atol=1e-9)
 
 
-def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) -> np.ndarray:
+def payloads(channels: tuple[TotalsRelease, ...], replaced: tuple[int, ...]) -> np.ndarray:
     """All payloads of a person who sits in one cell, or in another one in these stages."""
     H = SMALL.horizon
     stay = Trajectory(np.zeros(H + 1, dtype=int), np.zeros(H, dtype=int), np.ones(H))
@@ -127,7 +126,7 @@ def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) ->
     for k, channel in enumerate(channels):
         body = channel.encode(move if k in replaced else stay, simulated(0))
         secret, payload = channel.release(secret, [body], TOTALS, SecureNoise())
-        found.append(from_payload(payload, channel.dimension + 1)[1:])
+        found.append(from_payload(payload, channel.noise.size + 1)[1:])
     return np.concatenate(found)
 
 
@@ -136,7 +135,7 @@ def payloads(channels: tuple[CentralChannel, ...], replaced: tuple[int, ...]) ->
 def test_s6_black_box_sensitivity(reports: int, mechanism: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """S6: g reports replaced at the worst, one per stage, move the payloads by at most the certified distance."""
     monkeypatch.setattr(
-        "tacit.release.totals_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.curator.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
     for staged in (True, False):
         basis = basis_of(replace(SMALL, staged=staged), releases=6, reports=reports, mechanism=mechanism)
@@ -162,9 +161,7 @@ def test_s6_one_stage_of_random_people_moves_less() -> None:
     channel = channels_of(basis_of())[0]
     most = sum(f.l2_squared for f in count_families(SMALL, "complement")) * channel.levels**2
     users = people(SMALL, 400, 3)
-    sums = [
-        channel._sums(channel.body.counts(channel.body.decode([b]))) for b in bodies_of(channel, users, simulated(1))
-    ]
+    sums = [channel.sums(channel.opened([b]), TOTALS, simulated(0)) for b in bodies_of(channel, users, simulated(1))]
     for i in range(0, 400, 2):
         assert float(((sums[i] - sums[i + 1]) ** 2).sum()) <= most
 
@@ -185,8 +182,8 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
     }
     # Rounding 0.3 to the grid of 16: 4.8 is 4 or 5, with variance .16/16² per visit; R and N - R move oppositely.
     visits = counts.visits.astype(float).ravel()
-    D = channel.dimension
-    stated = channel.variance_at(1) * np.eye(D)
+    D = channel.noise.size
+    stated = channel.noise.variance_at(1) * np.eye(D)
     first = D - 2 * len(visits)
     for i, n in enumerate(visits):
         r, c = first + i, first + len(visits) + i
@@ -205,7 +202,7 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
         assert np.square(errors).mean() == pytest.approx(np.trace(stated) / D, rel=0.2)
     # Without noise only the rounding is left, and all three ways have its variance, too.
     monkeypatch.setattr(
-        "tacit.release.totals_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.curator.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
     rewards = slice(first, first + len(visits))
     for number, way in enumerate(ways.values()):
@@ -251,7 +248,7 @@ def test_reference_instance() -> None:
 
         def total(mechanism: str | None, g: int = reports) -> float:
             channel = channels_of(basis_of(SHAPE, releases=16, reports=g, mechanism=mechanism))[0]
-            return sum(channel.variance_at(k) for k in range(1, 17))
+            return sum(channel.noise.variance_at(k) for k in range(1, 17))
 
         assert total(None) <= min(total("factorization"), total("batched"))
     assert best_exponent(16, 16) == 0
@@ -296,10 +293,11 @@ def test_cover_reports_count_for_nothing() -> None:
     users = bodies_of(channel, people(SMALL, 10, 0), simulated(0))
     assert {len(body) for body in (cover, *users)} == {channel.body_size} == {6 * 3 + 2}
     channel.check(cover)
-    body = channel.body
-    alone, beside = (channel._sums(body.counts(body.decode(sent))) for sent in (users, [cover, *users, cover]))
+    alone, beside = (
+        channel.sums(channel.opened(sent), TOTALS, simulated(0)) for sent in (users, [cover, *users, cover])
+    )
     assert (alone == beside).all()
-    assert (channel._sums(body.counts(body.decode([cover]))) == 0).all()
+    assert (channel.sums(channel.opened([cover]), TOTALS, simulated(0)) == 0).all()
 
 
 def test_extreme_trajectories_are_clipped() -> None:
@@ -388,7 +386,7 @@ def test_channels_survive_their_file() -> None:
 def test_refusals_of_the_basis_and_of_the_order_of_stages() -> None:
     """Pure privacy, unknown mechanisms, other queries, too many releases, another secret."""
     with pytest.raises(NotSupported, match="delta"):
-        CentralBasis(shape=SMALL, claim=central_claim(delta=0.0), releases=2)
+        TotalsPlan(shape=SMALL, claim=central_claim(delta=0.0), releases=2)
     with pytest.raises(UnknownName, match="factorization"):
         basis_of(mechanism="factorisation")
     basis = basis_of(releases=2)
@@ -408,12 +406,12 @@ def test_refusals_of_the_basis_and_of_the_order_of_stages() -> None:
         channel.read(memory, payload, 1)
     with pytest.raises(InvalidInput, match="bytes"):
         channel.read(channel.begin_memory(), payload + b"\0", 1)
-    with pytest.raises(InvalidInput, match="asked for"):
+    with pytest.raises(InvalidInput, match="asks for running totals"):
         channel.release(channel.begin_secret(), [body], BatchQuery(layer=None, failure_prob=None), SecureNoise())
-    if not channel.fresh:
+    if not channel.noise.fresh:
         with pytest.raises(InvalidInput, match="secret"):
             channel.release(secret._replace(releases=secret.releases - 1), [body], TOTALS, SecureNoise())
-    assert repr(secret) == "CentralSecret(2 releases)"
+    assert repr(secret) == "CuratorSecret(2 releases)"
 
 
 def test_a_stage_that_was_void_takes_no_place() -> None:
@@ -429,9 +427,9 @@ def test_a_stage_that_was_void_takes_no_place() -> None:
     with pytest.raises(InvalidInput, match="must be release 0"):
         channels[0].read(channels[0].begin_memory(), payload, 12)
     exact = exact_of(SMALL, users)
-    limit = 8.0 * math.sqrt(channels[0].variance_at(2))
+    limit = 8.0 * math.sqrt(channels[0].noise.variance_at(2))
     assert np.abs(released.statistics.rewards - exact.rewards).max() < limit
-    assert math.isclose(released.statistics.variance[2], channels[0].variance_at(2))
+    assert math.isclose(released.statistics.variance[2], channels[0].noise.variance_at(2))
 
 
 def test_a_release_that_is_not_learned_from_is_skipped() -> None:
@@ -450,5 +448,5 @@ def test_a_release_that_is_not_learned_from_is_skipped() -> None:
                 memory, released = channel.read(memory, payload, 12)
         exact, found = exact_of(SMALL, counted), released.statistics
         assert found.users[0] == 12 * len(counted)
-        assert math.isclose(found.variance[2], channel.variance_at(len(counted)))
+        assert math.isclose(found.variance[2], channel.noise.variance_at(len(counted)))
         assert np.abs(found.rewards - exact.rewards).max() < 8.0 * math.sqrt(found.variance[2])

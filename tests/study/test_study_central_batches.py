@@ -18,8 +18,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
-from tacit.release.batch_plan import CentralBatchBasis
-from tacit.release.batch_release import CentralBatchChannel, gaussian_radius
+from tacit.release.batch_release import BatchPlan, BatchRelease, gaussian_radius
 from tacit.release.contract import StageSize
 from tacit.release.fixed_point import draw_noise, from_payload
 from tacit.release.kinds import channel_from_dict
@@ -31,16 +30,16 @@ QUERIES = [EVERYTHING, *(BatchQuery(layer=h, failure_prob=None) for h in range(3
 
 
 def basis_of(shape=SMALL, reports=1):
-    return CentralBatchBasis(shape=shape, claim=central_claim(reports))
+    return BatchPlan(shape=shape, claim=central_claim(reports))
 
 
-def channel_of(query=EVERYTHING, shape=SMALL, *, reports=1, target=20, least=10) -> CentralBatchChannel:
+def channel_of(query=EVERYTHING, shape=SMALL, *, reports=1, target=20, least=10) -> BatchRelease:
     return basis_of(shape, reports).channels([StageSize(target=target, least=least, query=query)])[0]
 
 
 def silent(monkeypatch):
     monkeypatch.setattr(
-        "tacit.release.batch_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.curator.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 
@@ -162,14 +161,14 @@ def test_sizes_queries_and_files():
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], EVERYTHING, SecureNoise())
     for query in (QUERIES[1], TOTALS):
-        with pytest.raises(InvalidInput, match="releases"):
+        with pytest.raises(InvalidInput, match="asks for counts of single batches"):
             channel.release(channel.begin_secret(), bodies[:12], query, SecureNoise())
     with pytest.raises(InvalidInput, match="running totals"):
         basis_of().channels([StageSize(target=3, least=3, query=TOTALS)])
     with pytest.raises(InvalidInput, match="staged"):
         basis_of(replace(SMALL, staged=False))
     with pytest.raises(NotSupported, match="delta"):
-        CentralBatchBasis(shape=SMALL, claim=central_claim(delta=0.0))
+        BatchPlan(shape=SMALL, claim=central_claim(delta=0.0))
     for query in (*QUERIES, BatchQuery(layer=1, failure_prob=0.05)):
         found = channel_of(query, SHAPE, reports=3)
         assert channel_from_dict(json.loads(json.dumps(found.to_dict()))) == found

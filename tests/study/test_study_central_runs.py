@@ -17,14 +17,14 @@ from tacit.learners.table import learner_row, make_learner
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies.softmax import tabular_features
 from tacit.protocol import TOTALS, Totals
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.request import PrivacyRequest, gradient_request, make_claim
-from tacit.release.staged import Channeled
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.staged import Staged
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
@@ -60,7 +60,7 @@ def value_of(policy):
 def totals_study(mechanism, reports=1):
     request = request_of(Totals, episodes=16_000, users=1000, mechanism=mechanism)
     claim = replace(make_claim(request), unit=PrivacyUnit(reports=reports, per_stage=1))
-    basis = CentralBasis.of(request, least=NINE_TENTHS, claim=claim)
+    basis = TotalsPlan.of(request, least=NINE_TENTHS, claim=claim)
     learner = make_learner(
         CountRequest(
             name="ucbvi",
@@ -80,7 +80,7 @@ def totals_study(mechanism, reports=1):
 
 
 def batch_study(name):
-    basis = CentralBatchBasis.of(request_of(BatchQuery, episodes=20_000), least=NINE_TENTHS)
+    basis = BatchPlan.of(request_of(BatchQuery, episodes=20_000), least=NINE_TENTHS)
     learner = make_learner(
         StageRequest(name=name, shape=SHAPE, episodes=20_000, constants=None, z=None, noise=basis, options={})
     )
@@ -129,7 +129,7 @@ def test_a_simulated_study_learns(name):
     """A fixed seed; a tenth of the way from the uniform policy to the best one, at the very least."""
     make, episodes = STUDIES[name]
     learner, basis, stages = make()
-    privatizer = Channeled(channels=basis.channels(stages), basis=basis)
+    privatizer = Staged(channels=basis.channels(stages), basis=basis)
     run = simulate(ENVIRONMENT, learner, privatizer, episodes=episodes, seed=1)
     best, uniform = world_of(ENVIRONMENT, learner.asks).values()
     assert value_of(run.policy) > uniform + 0.1 * (best - uniform)
@@ -141,13 +141,13 @@ def test_a_simulated_study_learns(name):
 
 def test_requests_that_have_no_central_channel_are_refused():
     with pytest.raises(NotSupported, match="least noise"):
-        CentralBasis.of(replace(request_of(Totals, episodes=10), calibration="paper"), least=NINE_TENTHS)
+        TotalsPlan.of(replace(request_of(Totals, episodes=10), calibration="paper"), least=NINE_TENTHS)
     with pytest.raises(InvalidInput, match="running totals"):
-        CentralBasis.of(request_of(BatchQuery, episodes=10), least=NINE_TENTHS)
+        TotalsPlan.of(request_of(BatchQuery, episodes=10), least=NINE_TENTHS)
     with pytest.raises(InvalidInput, match="fraction"):
-        CentralBasis.of(request_of(Totals, episodes=10), least=Fraction(0))
+        TotalsPlan.of(request_of(Totals, episodes=10), least=Fraction(0))
     with pytest.raises(InvalidInput, match="fresh"):
-        CentralBatchBasis.of(request_of(BatchQuery, episodes=10, mechanism="tree"), least=NINE_TENTHS)
+        BatchPlan.of(request_of(BatchQuery, episodes=10, mechanism="tree"), least=NINE_TENTHS)
     with pytest.raises(InvalidInput, match="GradientSpec"):
         GradientBasis.of(request_of(SoftmaxQuery, episodes=10), least=NINE_TENTHS)
     doses = gradient_request(

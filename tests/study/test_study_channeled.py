@@ -21,7 +21,7 @@ from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.local_plan import LocalBasis
 from tacit.release.shuffle_release import ShuffleChannel
-from tacit.release.staged import Channeled
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
@@ -72,7 +72,7 @@ def study(name):
     else:
         basis = LocalBasis.of(request_of("local", POOLED, epsilon=8.0, delta=0.0, mechanism="subset"))
         learner, stages = counts_learner(name, basis, episodes=4000, users=400)
-    return learner, Channeled(channels=basis.channels(stages), basis=basis)
+    return learner, Staged(channels=basis.channels(stages), basis=basis)
 
 
 def value_of(policy):
@@ -95,7 +95,7 @@ def test_a_simulated_study_learns(name, episodes):
 
 def test_secure_noise_releases_trajectories_and_refuses_counts():
     channel = bits_channel()
-    privatizer = Channeled(channels=(channel, channel), basis=shuffle_basis(SMALL))
+    privatizer = Staged(channels=(channel, channel), basis=shuffle_basis(SMALL))
     batch = people(SMALL, 9, 1)
     state, private = privatizer.release(privatizer.begin(), batch, EVERYTHING, SecureNoise())
     assert private.statistics.users.tolist() == [9]
@@ -107,7 +107,7 @@ def test_secure_noise_releases_trajectories_and_refuses_counts():
 
 def test_stages_come_in_order_and_end():
     stages = [BatchQuery(layer=0, failure_prob=None), EVERYTHING]
-    privatizer = Channeled(channels=tuple(bits_channel(query=query) for query in stages), basis=shuffle_basis(SMALL))
+    privatizer = Staged(channels=tuple(bits_channel(query=query) for query in stages), basis=shuffle_basis(SMALL))
     batch, state = people(SMALL, 9, 1), privatizer.begin()
     with pytest.raises(InvalidInput, match="asks for"):
         privatizer.release(state, batch, stages[1], seeded(1))
@@ -123,7 +123,7 @@ def test_stages_come_in_order_and_end():
 
 def test_a_state_survives_bytes_between_every_two_stages():
     channel = bits_channel(query=TOTALS)
-    privatizer = Channeled(channels=(channel,) * 4, basis=shuffle_basis(SMALL, asks=Totals))
+    privatizer = Staged(channels=(channel,) * 4, basis=shuffle_basis(SMALL, asks=Totals))
     plain, stored, one, other = privatizer.begin(), privatizer.begin(), seeded(2), seeded(2)
     for stage in range(4):
         batch = people(SMALL, 10, stage)
@@ -152,7 +152,7 @@ class Asked:
 
 def test_people_are_encoded_once_however_many_questions_are_asked():
     channel = Asked(bits_channel(), [])
-    privatizer = Channeled(channels=(channel, channel), basis=shuffle_basis(SMALL))
+    privatizer = Staged(channels=(channel, channel), basis=shuffle_basis(SMALL))
     batch, state, source = people(SMALL, 9, 1), privatizer.begin(), seeded(3)
     answers = []
     for _ in range(2):
@@ -170,19 +170,19 @@ def test_people_are_encoded_once_however_many_questions_are_asked():
 def test_stages_of_several_kinds_are_refused():
     basis = shuffle_basis(SMALL)
     with pytest.raises(InvalidInput, match="one kind"):
-        Channeled(channels=(bits_channel(), bits_channel(query=TOTALS)), basis=basis)
+        Staged(channels=(bits_channel(), bits_channel(query=TOTALS)), basis=basis)
     other = replace(bits_channel(), claim=claim_of("shuffle", epsilon=2.0))
     with pytest.raises(InvalidInput, match="one kind"):
-        Channeled(channels=(bits_channel(), other), basis=basis)
+        Staged(channels=(bits_channel(), other), basis=basis)
     with pytest.raises(InvalidInput, match="at least one stage"):
-        Channeled(channels=(), basis=basis)
+        Staged(channels=(), basis=basis).events()
 
 
 def test_the_certificate_is_that_of_the_worst_stage():
     basis = shuffle_basis(overflow=0.0)
     sizes = [StageSize(target=users, least=basis.least_of(users), query=EVERYTHING) for users in (500, 1000, 2000)]
-    privatizer = Channeled(channels=basis.channels(sizes), basis=basis)
-    costs = [Channeled(channels=(channel,), basis=basis).certificate().epsilon for channel in privatizer.channels]
+    privatizer = Staged(channels=basis.channels(sizes), basis=basis)
+    costs = [Staged(channels=(channel,), basis=basis).certificate().epsilon for channel in privatizer.channels]
     assert privatizer.certificate().epsilon == max(costs) <= 1.0
     assert privatizer.noise_std()["rewards"] == max(channel.noise_std()["rewards"] for channel in privatizer.channels)
     assert [family.name for family in privatizer.families()] == ["transitions", "outcomes"]

@@ -215,7 +215,7 @@ def test_a_device_acts_by_the_feature_and_tells_no_more_of_a_state():
         bundle = Study.new(Path(folder) / "study", planned("central", support=RIVER, sees=SEES), seed=1).plan()
     sent = []
     for states in (["up", "mid", "down"], ["mid", "up", "down"], ["mid", "down", "down"]):
-        device = Device(**REHEARSAL, noise=SimulationNoise(np.random.default_rng(5)))
+        device = Device(None, **REHEARSAL, noise=SimulationNoise(np.random.default_rng(5)))
         parsed = device.accept(bundle)
         sent.append(device.report({"states": states, "actions": ["swim"] * 3, "rewards": [0.3, 0.0, 1.0]})[52 + 4 :])
         table = parsed.arms[0][0].probabilities(2)

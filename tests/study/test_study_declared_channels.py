@@ -16,7 +16,7 @@ from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.kinds import channel_from_dict
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
@@ -87,16 +87,16 @@ def same(statistics, wanted, scale=1.0):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_central_totals_are_those_of_the_support(name, monkeypatch):
-    none = "tacit.release.totals_release.draw_noise"
+    none = "tacit.release.curator.draw_noise"
     monkeypatch.setattr(none, lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     shape, people_ = SHAPES[name], trajectories(WALKS)
     size = StageSize(target=len(WALKS), least=2, query=TOTALS)
     for mechanism in ("factorization", "batched"):
-        basis = CentralBasis(shape=shape, claim=central_claim(), releases=2, mechanism=mechanism)
+        basis = TotalsPlan(shape=shape, claim=central_claim(), releases=2, mechanism=mechanism)
         channels = basis.channels([size] * 2)
-        assert channels[0].dimension < CentralBasis(
+        assert channels[0].noise.size < TotalsPlan(
             shape=replace(shape, support=None), claim=central_claim(), releases=2, mechanism=mechanism
-        ).channels([size])[0].dimension  # fmt: skip
+        ).channels([size])[0].noise.size  # fmt: skip
         secret, memory, seen = channels[0].begin_secret(), channels[0].begin_memory(), []
         for channel in channels:
             assert channel_from_dict(channel.to_dict()) == channel
@@ -111,7 +111,7 @@ def test_where_no_transition_has_a_counter_its_noise_is_that_of_visits():
     sure = Support(moves=[[[0, 1, 0]] * 2, [[0, 0, 1]] * 2, [[1, 0, 0]] * 2], horizon=3)
     for support, factor in ((sure, 2.0), (SUPPORT, 1.0)):
         shape = replace(STAGED, support=support)
-        basis = CentralBasis(shape=shape, claim=central_claim(), releases=1)
+        basis = TotalsPlan(shape=shape, claim=central_claim(), releases=1)
         channel = basis.channels([StageSize(target=2, least=2, query=TOTALS)])[0]
         bodies = [channel.encode(None, SecureNoise())] * 2
         _, payload = channel.release(channel.begin_secret(), bodies, TOTALS, SecureNoise())

@@ -71,7 +71,7 @@ def test_returning_people_covers_and_ladders_with_declarations(trust, declared, 
             collector.open(bundle)
             reports = []
             for number in range(11):
-                device = Device(**REHEARSAL)
+                device = Device(None, **REHEARSAL)
                 device.accept(bundle)
                 report = device.cover() if number == 3 else device.report(lived(device, rng))
                 reports.append((report, f"person {number + (0 if design.unit.reports > 1 else 100 * stage)}"))
@@ -101,7 +101,7 @@ def test_the_noise_of_a_return_is_that_of_the_counters_that_earn():
         collector = Collector.new(Path(folder) / "collector", design)
         bundle = study.plan()
         collector.open(bundle)
-        device = [Device(**REHEARSAL) for _ in range(8)]
+        device = [Device(None, **REHEARSAL) for _ in range(8)]
         for number, one in enumerate(device):
             one.accept(bundle)
             collector.add(one.cover(), str(number))
@@ -123,7 +123,7 @@ def test_a_false_declaration_is_quarantined_and_costs_no_privacy():
         bundle = study.plan()
         channel, parsed = collector.channels[0], Bundle.parse(bundle)
         collector.open(bundle)
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(bundle)
         head = device.cover()[: -channel.body_size - 16]
         reports = []

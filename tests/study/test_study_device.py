@@ -57,7 +57,7 @@ def _disk_full(*_):
 
 
 def test_a_cover_report_has_the_length_of_a_real_one():
-    real, cover = Device(**REHEARSAL), Device(**REHEARSAL)
+    real, cover = Device(None, **REHEARSAL), Device(None, **REHEARSAL)
     for device in (real, cover):
         device.accept(bundle_of(DESIGN))
     assert len(real.report(GOOD)) == len(cover.cover())
@@ -66,7 +66,7 @@ def test_a_cover_report_has_the_length_of_a_real_one():
 def test_ids_are_random():
     ids = set()
     for _ in range(5):
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(bundle_of(DESIGN))
         ids.add(Report.parse(device.report(GOOD)).id)
     assert len(ids) == 5
@@ -75,14 +75,14 @@ def test_ids_are_random():
 def test_what_is_refused(tmp_path):
     private, public = new_keys(tmp_path / "keys")
     stranger, _ = new_keys(tmp_path / "stranger")
-    device = Device(key=public, cap=1.0, floor=4)
+    device = Device(None, key=public, cap=1.0, floor=4)
     refused(device, bundle_of(DESIGN), "pinned key")
     refused(device, bundle_of(DESIGN, key=stranger), "signature that fits")
     changed = canonical({**json.loads(bundle_of(DESIGN, key=private)), "stage": 3})
     refused(device, changed, "signature that fits")
     refused(device, canonical({**json.loads(bundle_of(DESIGN, key=private)), "more": 3}), "unknown")
-    refused(Device(**{**REHEARSAL, "cap": 0.5}), bundle_of(DESIGN), "cap")
-    refused(Device(**{**REHEARSAL, "floor": 5}), bundle_of(DESIGN), "floor")
+    refused(Device(None, **{**REHEARSAL, "cap": 0.5}), bundle_of(DESIGN), "cap")
+    refused(Device(None, **{**REHEARSAL, "floor": 5}), bundle_of(DESIGN), "floor")
     refused(device, bundle_of(FakeDesign(questions=2), key=private, question=1), "asked once")
     seen = device.accept(bundle_of(DESIGN, key=private, stage=4, head="7:" + "ab" * 32)).digest
     refused(device, bundle_of(DESIGN, key=private, stage=3, head="7:" + "ab" * 32), "below stage 4")
@@ -100,7 +100,7 @@ def test_what_is_refused(tmp_path):
 def test_noise_that_does_not_keep_the_claim_is_refused(monkeypatch):
     loud = Labels(1, 1, 1).events()[0][0]
     monkeypatch.setattr(Labels, "events", lambda self: ((loud, 3),))
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     refused(device, bundle_of(DESIGN), "keep the claim")
     assert device.bundle is None
 
@@ -108,7 +108,7 @@ def test_noise_that_does_not_keep_the_claim_is_refused(monkeypatch):
 @pytest.mark.parametrize("cap", [-1.0, math.nan, "much"])
 def test_a_cap_is_an_epsilon(cap):
     with pytest.raises(InvalidInput):
-        Device(**{**REHEARSAL, "cap": cap})
+        Device(None, **{**REHEARSAL, "cap": cap})
 
 
 def test_a_device_follows_its_own_policy_of_the_mixture():
@@ -117,7 +117,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     data = bundle_of(DESIGN, policies=[[waits, [1, 4]], [treats, [3, 4]]])
     drawn = []
     for seed in range(200):
-        device = Device(**REHEARSAL, coins=np.random.default_rng(seed))
+        device = Device(None, **REHEARSAL, coins=np.random.default_rng(seed))
         device.accept(data)
         drawn.append(device.act(0, "s1"))
         assert {device.act(h, s) for h in range(2) for s in range(40)} == {drawn[-1]}
@@ -132,7 +132,7 @@ def test_devices_of_their_own_draw_every_arm():
     data = bundle_of(DESIGN, policies=[[waits, [1, 2]], [treats, [1, 2]]])
     found = set()
     for _ in range(60):
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(data)
         found.add(device.act(1, 39))
     assert found == {"wait", "treat"}
@@ -153,7 +153,7 @@ def test_a_killed_study_falls_back_and_sends_nothing(tmp_path):
 
 
 def test_a_stage_that_asks_nothing_is_followed_and_not_answered():
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     device.accept(bundle_of(DESIGN, **NOTHING))
     assert device.act(0, "s1") in DESIGN.actions
     with pytest.raises(InvalidInput, match="ask something"):
@@ -179,7 +179,7 @@ def test_a_stage_that_asks_nothing_is_followed_and_not_answered():
     ],
 )
 def test_what_is_no_trajectory_is_refused_without_a_word_about_it(wrong):
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     device.accept(bundle_of(DESIGN))
     with pytest.raises(InvalidInput) as caught:
         device.report(wrong)
@@ -188,7 +188,7 @@ def test_what_is_no_trajectory_is_refused_without_a_word_about_it(wrong):
 
 
 def test_numbers_are_clipped():
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     device.accept(bundle_of(DESIGN))
     body = Report.parse(
         device.report({"states": [10**9, -3], "actions": [7, -1], "rewards": [math.nan, math.inf]})
@@ -198,9 +198,9 @@ def test_numbers_are_clipped():
 
 def test_nothing_works_before_a_bundle():
     for call in (
-        lambda: Device(**REHEARSAL).act(0, 0),
-        lambda: Device(**REHEARSAL).report(GOOD),
-        Device(**REHEARSAL).cover,
+        lambda: Device(None, **REHEARSAL).act(0, 0),
+        lambda: Device(None, **REHEARSAL).report(GOOD),
+        Device(None, **REHEARSAL).cover,
     ):
         with pytest.raises(InvalidInput, match="accept"):
             call()
@@ -208,7 +208,7 @@ def test_nothing_works_before_a_bundle():
 
 @pytest.mark.parametrize(("step", "state"), [(2, 0), (-1, 0), (0, "nowhere"), (0, 40), (0, -1), (0, True), (0.5, 0)])
 def test_act_takes_steps_and_states_of_the_study(step, state):
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     device.accept(bundle_of(DESIGN))
     with pytest.raises(InvalidInput):
         device.act(step, state)

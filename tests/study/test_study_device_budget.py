@@ -69,13 +69,13 @@ def test_no_more_messages_leave_than_the_unit_has(tmp_path, kind, reports):
     with pytest.raises(BudgetSpent, match=f"at most {reports} times, got {reports} reports"):
         device.cover()
     assert device.act(0, "s1") in ("wait", "treat")
-    assert len(sent(Device(**limits), asked)) == reports
+    assert len(sent(Device(None, **limits), asked)) == reports
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("answer", ["full", "late", "twice", "bad-body", "counted"])
 def test_a_refused_message_counts_unless_a_trusted_collector_did_not_take_it(kind, answer):
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     first, second, *_ = bundles(kind)
     assert sent(device, [first])
     device.end(answer, device.kept.digest)
@@ -86,21 +86,21 @@ def test_a_refused_message_counts_unless_a_trusted_collector_did_not_take_it(kin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slot_that_is_asked_for_again_counts_once_where_it_is_paid_at_the_release(kind):
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     assert len(sent(device, bundles(kind, slots=(0, 0, 0, 1)))) == (1 if kind == "test-local" else 3)
 
 
 def test_all_reports_together_stay_within_the_claim(monkeypatch):
     """Each keeps the claim by itself; two of them do not."""
     monkeypatch.setattr(LocalLabels, "events", lambda self: ((PureEvent(epsilon=1.25), 1),))
-    device = Device(cap=2.0, floor=1, key=None)
+    device = Device(None, cap=2.0, floor=1, key=None)
     assert len(sent(device, bundles("test-local", 2))) == 1
     with pytest.raises(BudgetSpent, match=r"at most epsilon 2, got 2\.5 with one more"):
         device.report(LIVED)
 
 
 def test_the_claim_of_a_study_does_not_change():
-    device, study = Device(**REHEARSAL), design("test-local").digest
+    device, study = Device(None, **REHEARSAL), design("test-local").digest
     device.accept(bundles("test-local")[0])
     more = bundle_of(design("test-local", 4), stage=1, slot=1, study=study, previous=device.kept.digest)
     with pytest.raises(InvalidInput, match="claim of a study must not change"):
@@ -123,7 +123,7 @@ def test_a_delta_that_a_learner_allows_itself_is_refused(monkeypatch):
         return replace(made(trust, reports), delta=0.9, allow_large_delta=True)
 
     monkeypatch.setattr(study_fakes, "claim_for", large)
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     with pytest.raises(InvalidInput, match=r"delta must be at most 0\.001 for a device, got 0\.9"):
         device.accept(bundles("test-labels")[0])
     assert device.bundle is None
@@ -133,7 +133,7 @@ def test_a_delta_that_a_learner_allows_itself_is_refused(monkeypatch):
 def test_limits_have_no_default(missing):
     given = {name: limit for name, limit in REHEARSAL.items() if name != missing}
     with pytest.raises(InvalidInput, match=f"cap, floor and key, got 'no {missing}'; give the largest epsilon"):
-        Device(**given)
+        Device(None, **given)
 
 
 # the state on the disk

@@ -121,7 +121,7 @@ def studied(design, seed: int, world, place: Path, declared) -> list[bytes]:
             for arm, (policy, weight) in enumerate(bundle.arms):
                 drawn = roll_out(world, lived_by(policy, declared), int(weight * bundle["target"]), streams.world)
                 for states, actions, rewards in zip(drawn.states, drawn.actions, drawn.rewards, strict=True):
-                    device = Device(**REHEARSAL, noise=noise)
+                    device = Device(None, **REHEARSAL, noise=noise)
                     device.accept(data)
                     device.kept = replace(device.kept, arm=arm)  # its lot: in the order of the simulation
                     reports.append((device.report(Episode(states, actions, rewards)), f"person {person}"))

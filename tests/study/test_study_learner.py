@@ -248,7 +248,7 @@ def test_kill_is_final(place):
     assert study.status()["state"] == "ended"
     with pytest.raises(InvalidInput):
         collector.open(study.plan())
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     device.accept(study.plan())
     with pytest.raises(InvalidInput, match="ended"):
         device.report(None)
@@ -410,7 +410,7 @@ def test_a_study_that_lost_a_stage_goes_on_and_serves_what_was_learned(place, tr
         data = study.plan()
         collector.open(data)
         for i in range(Bundle.parse(data)["target"]):
-            device = Device(**REHEARSAL)
+            device = Device(None, **REHEARSAL)
             device.accept(data)
             collector.add(device.report({"states": [0] * 4, "actions": [0] * 3, "rewards": [1.0] * 3}), f"{stage}-{i}")
         collector.close()

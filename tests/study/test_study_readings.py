@@ -119,7 +119,7 @@ def stage_of(study: Study, collector: Collector, people: int = 25) -> bytes:
     collector.open(bundle)
     stage = Bundle.parse(bundle)["stage"]
     for person in range(people):
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(bundle)
         collector.add(device.report(LIVED), f"{stage}-{person}")
     collector.close()

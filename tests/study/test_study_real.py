@@ -89,7 +89,7 @@ def lived(bundle: Bundle, i: int) -> dict[str, list[int]]:
 
 
 def report_of(data: bytes, i: int) -> bytes:
-    device = Device(**REHEARSAL)
+    device = Device(None, **REHEARSAL)
     return device.report(lived(device.accept(data), i))
 
 

@@ -46,13 +46,12 @@ from tacit.learners.table import LEARNERS
 from tacit.noise import exact
 from tacit.policies import tabular
 from tacit.randomness import SecureNoise
-from tacit.release import batch_release as batches
 from tacit.release import codecs as wires
+from tacit.release import curator
 from tacit.release import gradient_release as gradient
 from tacit.release import loss_release as losses
 from tacit.release import return_release as returns
 from tacit.release import shuffle_release as shuffle_module
-from tacit.release import totals_release as central
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
@@ -481,7 +480,7 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
     """A mutant: a cover report, or a stage of cover reports, that draws nothing."""
     kind = name.split()[0]
     if kind.startswith("central"):
-        for module in (batches, central, gradient, losses):
+        for module in (curator, gradient, losses):
             patch.setattr(module, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
     elif kind == "shuffle":
         patch.setattr(

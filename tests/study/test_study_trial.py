@@ -33,7 +33,7 @@ def carried_out(place, trust, chances, people=120, epsilon=8.0):
     collector.open(bundle)
     rng, reports = np.random.default_rng(1), []
     for number in range(people):
-        device = Device(**REHEARSAL)
+        device = Device(None, **REHEARSAL)
         device.accept(bundle)
         arm = device.act(0, "everybody")
         bit = trial_bit(10.0 * chances[ARMS.index(arm)], (0.0, 10.0), rng)

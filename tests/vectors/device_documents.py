@@ -376,7 +376,7 @@ class World:
         limits = {"cap": case.get("cap"), "floor": case.get("floor", 1)}
         cap = math.inf if limits["cap"] is None else limits["cap"]
         pinned = case.get("pinned", True)
-        device = Device(cap=cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
+        device = Device(None, cap=cap, floor=limits["floor"], key=self.signers["learner"][1] if pinned else None)
         for bundle in case.get("before", ()):
             device.accept(bundle)
         try:

@@ -45,11 +45,11 @@ from tacit.policies.named import NamedPolicy
 from tacit.policies.tables import StochasticPolicy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
-from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.batch_release import BatchRelease
 from tacit.release.local_release import LocalChannel
 from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle_release import ShuffleChannel
-from tacit.release.totals_release import CentralChannel
+from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.runs.signature import canonical
@@ -250,12 +250,12 @@ def channels() -> dict[str, Any]:
         "local subset supported pooled": local(SubsetSelection, replace(declared["staged"], staged=False)),
         "local oue supported": local(UnaryEncoding, declared["staged"]),
         "local oue supported pooled": local(UnaryEncoding, replace(declared["line"], staged=False)),
-        "central totals": CentralChannel(**central, shape=shape, releases=4, exponent=Fraction(1, 2)),
-        "central batch": CentralBatchChannel(**central, shape=shape, query=everything),
-        "central totals supported": CentralChannel(
+        "central totals": TotalsRelease(**central, shape=shape, releases=4, exponent=Fraction(1, 2)),
+        "central batch": BatchRelease(**central, shape=shape, query=everything),
+        "central totals supported": TotalsRelease(
             **central, shape=replace(declared["line"], staged=False), releases=4, exponent=Fraction(1, 2)
         ),
-        "central batch supported": CentralBatchChannel(**central, shape=declared["line"], query=everything),
+        "central batch supported": BatchRelease(**central, shape=declared["line"], query=everything),
     }
 
 
@@ -318,7 +318,7 @@ def trajectories(bundle: bytes) -> list[dict[str, Any]]:
 
 def seen(bundle: bytes) -> dict[str, Any]:
     """What a study with features makes of states: in a report, and for a policy that tells the features apart."""
-    device = Device(cap=math.inf, floor=1, key=None)
+    device = Device(None, cap=math.inf, floor=1, key=None)
     device.accept(bundle)
     lived = {"actions": ["x", "x"], "rewards": [0, 1]}
     given = [{**lived, "states": list(states)} for states in product(["a", "b", "c"], repeat=2)]

@@ -60,9 +60,6 @@ KINDS: Final[Mapping[Kind, tuple[Trust, Sealing]]] = {
     "mixed": ("shuffle", "mixed"),
 }
 """The combinations that exist."""
-STANDARD: Final[Mapping[Trust, Kind]] = {"central": "central", "local": "local", "shuffle": "sealed"}
-"""What services run unless a mixer is added; certificates speak of these."""
-
 NOT: Final = "none: -"
 UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
 SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
@@ -249,21 +246,30 @@ def breaches(kind: Kind, *, people: People = "issuer", active: bool = True) -> t
 def collusion(trust: Trust, local_epsilon: float | None) -> str:
     """The line of a certificate: what is left if the parties that the claim keeps apart work together.
 
-    >>> collusion("shuffle", None)
-    'If learner and shuffler collude, nothing is protected: there is no local floor.'
+    A certificate follows from a design, which does not say how messages are sealed: so the line says what holds where
+    they are, what holds where they are not, and who breaks the claim by making up or replacing reports.
+
+    >>> collusion("shuffle", None).partition(".")[0]
+    'If learner and shuffler collude, nothing is protected: there is no local floor'
     """
     if trust == "none":
         return "Collusion changes nothing: everybody sees the data already."
-    found = breaches(STANDARD[trust], active=False)
-    if not found:
+    if trust == "local":
         return "Collusion changes nothing: nobody but the user's own device ever sees the data."
-    if len(found[0]) == 1:
+    if trust == "central":
         return "The curator sees everything: if the curator is dishonest, nothing is protected."
-    together = f"If {' and '.join(found[0])} collude"
-    if local_epsilon is None:
-        return f"{together}, nothing is protected: there is no local floor."
-    floor = f"each single message still has epsilon {local_epsilon:g} (the local floor)"
-    return f"{together}, {floor}; the claim itself is lost."
+    left = "nothing is protected: there is no local floor."
+    if local_epsilon is not None:
+        floor = f"each single message still has epsilon {local_epsilon:g} (the local floor)"
+        left = f"{floor}; the claim itself is lost."
+    sealed, plain, lying = (
+        " or ".join(" and ".join(some) for some in found)
+        for found in (breaches("sealed", active=False), breaches("plain", active=False), breaches("sealed"))
+    )
+    return (
+        f"If {sealed} collude, {left} Where messages are not sealed, the {plain} alone is enough; a dishonest {lying} "
+        "can leave a person with the noise of one device."
+    )
 
 
 def remaining(

@@ -17,11 +17,13 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, distribution, entry_points, packages_distributions
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, Final
+
+import numpy as np
 
 from tacit._version import __version__
 
@@ -29,6 +31,9 @@ __all__ = ["record_pass", "unchecked"]
 
 GROUPS: Final = ("tacit.mechanisms", "tacit.privatizers", "tacit.events")
 OWN: Final = "tacit"
+KNOWN: Final = frozenset((*sys.stdlib_module_names, "numpy", "numba"))
+"""Classes of these modules state no noise of their own."""
+LEAVES: Final = (str, bytes, int, float, complex, np.ndarray, np.generic, FunctionType, ModuleType)
 
 
 def unchecked(*parts: Any) -> tuple[str, ...]:
@@ -62,16 +67,24 @@ def _foreign(parts: Any) -> set[type]:
 
 
 def _classes(part: Any) -> Iterator[type]:
-    """The classes of a part and of what its fields hold; events come in tuples, mechanisms in dataclasses."""
-    if isinstance(part, tuple | list):
-        for one in part:
-            yield from _classes(one)
-    elif is_dataclass(part) and not isinstance(part, type):
-        yield type(part)
-        for item in fields(part):
-            yield from _classes(getattr(part, item.name, None))
-    elif hasattr(part, "certificate"):  # a privatizer need not be a dataclass
-        yield type(part)
+    """The classes of a part and of all that it holds: in fields, attributes, slots, mappings and sequences."""
+    waiting, seen = [part], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, LEAVES):
+            continue
+        seen.add(id(one))
+        if isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, tuple | list | set | frozenset):
+            waiting += one
+        kind = one if isinstance(one, type) else type(one)
+        if kind.__module__.partition(".")[0] in KNOWN:
+            continue
+        yield kind
+        if kind is not one:
+            slots = {name for base in kind.__mro__ for name in getattr(base, "__slots__", ())}
+            waiting += [getattr(one, name, None) for name in (*slots, *getattr(one, "__dict__", ()))]
 
 
 def _passed(kind: type) -> bool:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
-from tacit.audit.supported import as_encoded, cells_of, what_follows
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.noise.protocol import Randomizer
@@ -191,14 +190,13 @@ class CountProbe(Probe):
     def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
         """The variance of a family in each of its numbers; the transitions of sure rows have that of their visits."""
         found = Probe.stated(self, fields)
-        if self.shape.support is not None:
-            found["transitions"][cells_of(self.shape, self.shape.support).sure_cells] = fields["variance"][1]
+        found["transitions"][self.shape.cells.sure[1]] = fields["variance"][1]
         return found
 
     def largest_std(self) -> dict[str, float]:
         """The same for the transitions of sure rows, which are visits."""
         found = Probe.largest_std(self)
-        if self.shape.support is None or not len(cells_of(self.shape, self.shape.support).sure_cells):
+        if not len(self.shape.cells.sure[0]):
             return found
         return {**found, "transitions": max(found["transitions"], found["visits"])}
 
@@ -265,28 +263,43 @@ class BatchProbe(CountProbe):
 
 def counted(families: Sequence[Family], shape: CountShape, statistics: CountStatistics) -> dict[str, Floats]:
     """The released statistics as counters of the stated families; what no family covers stands under "uncovered"."""
-    moves = statistics.transitions[: shape.stages - 1] if shape.staged else statistics.transitions
-    transitions = moves.ravel() if shape.horizon > 1 else np.zeros(0)
-    visits, rewards = statistics.visits.ravel(), statistics.rewards.ravel()
-    every = {"transitions": transitions, "visits": visits, "rewards": rewards, "squares": statistics.squares.ravel()}
-    parts: dict[str, Floats] = {}
-    # Where a support is declared, its counters have noise of their own, and all the rest must follow.
-    own = slice(None), slice(None), slice(None)
-    if shape.support is not None:
-        kept = cells_of(shape, shape.support)
-        own = kept.moves, kept.ones, kept.zeros  # type: ignore[assignment]
-    chosen = {"transitions": own[0], "visits": own[2], "rewards": own[1], "squares": own[1]}
-    for family in families:
-        if family.name in _JOINT:
-            parts[family.name] = np.concatenate([rewards[own[1]], (visits - rewards)[own[2]]])
-        elif family.name in every:
-            parts[family.name] = every[family.name][chosen[family.name]]
-    # Squares that are not released must follow from the rewards, and the last step has no successor.
-    rest = {**every, "squares": every["squares"] - rewards, "": statistics.transitions.ravel()[transitions.size :]}
-    if shape.support is not None:
-        rest = {"squares": rest["squares"], "": what_follows(shape, statistics)}
+    kept = shape.cells
+    moved, visits, rewards, squares = (part.reshape(-1) for part in statistics[:4])
+    own = {"transitions": moved[kept.moves], "visits": visits[kept.zeros], "rewards": rewards[kept.ones]}
+    own["squares"] = squares[kept.ones]
+    joint = np.concatenate([own["rewards"], (visits - rewards)[kept.zeros]])
+    named = own | dict.fromkeys(_JOINT, joint)
+    parts = {family.name: named[family.name] for family in families if family.name in named}
+    # Squares that are not released must follow from the rewards, and all the rest from the declaration.
+    rest = {**own, "squares": squares - rewards, "": what_follows(shape, statistics)}
     parts["uncovered"] = np.concatenate([values for name, values in rest.items() if name not in covered(families)])
     return parts
+
+
+def what_follows(shape: CountShape, statistics: CountStatistics) -> Floats:
+    """What must be zero in a release: numbers off the counters, and transitions of sure rows less their visits."""
+    kept, (rows, cells) = shape.cells, shape.cells.sure
+    transitions, visits = statistics.transitions.reshape(-1).copy(), statistics.visits.reshape(-1)
+    transitions[cells] -= visits[rows]
+    off = [np.delete(transitions, kept.moves), np.delete(visits, kept.zeros)]
+    off += [np.delete(part.reshape(-1), kept.ones) for part in (statistics.rewards, statistics.squares)]
+    return np.concatenate(off)
+
+
+def as_encoded(shape: CountShape, totals: CountStatistics) -> CountStatistics:
+    """Exact statistics as they are encoded: without what the declaration excludes, sure rows from their visits."""
+    kept, (rows, cells) = shape.cells, shape.cells.sure
+    visits, transitions = _only(totals.visits, kept.zeros), _only(totals.transitions, kept.moves)
+    transitions.reshape(-1)[cells] = visits.reshape(-1)[rows]
+    rewards, squares = (_only(part, kept.ones) for part in (totals.rewards, totals.squares))
+    return totals._replace(transitions=transitions, visits=visits, rewards=rewards, squares=squares)
+
+
+def _only(values: Floats, cells: NDArray[np.int64]) -> Floats:
+    """The values in these places, zeros elsewhere."""
+    found = np.zeros_like(values)
+    found.reshape(-1)[cells] = values.reshape(-1)[cells]
+    return found
 
 
 def covered(families: Sequence[Family]) -> frozenset[str]:

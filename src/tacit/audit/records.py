@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
 from tacit.audit.count_probe import exact_counts
-from tacit.audit.supported import cells_of
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require
 from tacit.kernels import kernel
@@ -85,23 +84,16 @@ def exact_record(shape: CountShape, users: Trajectories) -> Floats:
 
 def counters_of(families: Sequence[Family], shape: CountShape, records: Floats) -> dict[str, Floats]:
     """Records [..., width] as independent counters [..., counters], by the families that were released."""
-    S, A = shape.num_states, shape.num_actions
+    S, A, kept = shape.num_states, shape.num_actions, shape.cells
     cells = shape.stages * S * A
-    moves = (shape.stages - 1 if shape.staged else min(1, shape.horizon - 1)) * S * A * S
-    ends = np.cumsum([cells * S, cells, cells, cells])
-    visits, rewards, squares = (records[..., ends[i] : ends[i + 1]] for i in range(3))
+    moved, visits, rewards, squares = np.split(records, np.cumsum([cells * S, cells, cells]), axis=-1)
     known = {
-        "transitions": records[..., :moves],
-        "visits": visits,
-        "rewards": rewards,
-        "squares": squares,
+        "transitions": moved[..., kept.moves],
+        "visits": visits[..., kept.zeros],
+        "rewards": rewards[..., kept.ones],
+        "squares": squares[..., kept.ones],
     }
-    both = np.concatenate([rewards, visits - rewards], axis=-1)
-    if shape.support is not None:
-        kept = cells_of(shape, shape.support)
-        both = np.concatenate([rewards[..., kept.ones], (visits - rewards)[..., kept.zeros]], axis=-1)
-        places = {"transitions": kept.moves, "visits": kept.zeros, "rewards": kept.ones, "squares": kept.ones}
-        known = {name: part[..., places[name]] for name, part in known.items()}
+    both = np.concatenate([rewards[..., kept.ones], (visits - rewards)[..., kept.zeros]], axis=-1)
     return {family.name: known.get(family.name, both) for family in families}
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.kernels import lean_kernel
 from tacit.noise.protocol import Encoding, Shape
-from tacit.support import Support, pooled_cells, released_cells
+from tacit.support import Support, released_cells
 
 __all__ = [
     "EVERYTHING",
@@ -105,7 +105,7 @@ def places_of(shape: Shape) -> Places:
 @lru_cache(maxsize=64)
 def _places(support: Support, staged: bool) -> Places:
     H, S, A = support.horizon, support.num_states, support.num_actions
-    cells, stages = (released_cells(support), H) if staged else (pooled_cells(support), 1)
+    cells, stages = (released_cells(support, staged), H if staged else 1)
     edges = np.arange(stages + 1) * S * A
     first_move = np.searchsorted(cells.moves, edges * S)
     first_one, first_zero = np.searchsorted(cells.ones, edges), np.searchsorted(cells.zeros, edges)

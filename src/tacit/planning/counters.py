@@ -60,12 +60,11 @@ class Counters:
             self.kept = _full_kept(H, S, A)
             return
         self.kept = self._flow.kept
-        moves, single = self._flow.support.released.moves, self._flow.support.released.single.ravel()
+        moves = shape.cells.moves
         self.shape = moves.shape
         self.cells = successors_of(moves, H * pairs, S)
-        self.single = np.append(single, np.full(pairs, -1))
-        sure = np.flatnonzero(single >= 0)
-        led = np.concatenate([moves, sure * S + single[sure]])
+        self.single = shape.cells.single.ravel()
+        led = np.concatenate([moves, shape.cells.sure[1]])
         self.rows = successors_of(np.unique(led % (pairs * S) if pooled else led), (1 if pooled else H) * pairs, S)
 
     def taken(self, batch: CountStatistics) -> FlowCounts:

@@ -23,7 +23,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, lean_kernel
 from tacit.released.counts import CountShape
-from tacit.support import Support, pooled_cells
+from tacit.support import Support, released_cells
 
 __all__ = ["PublicRows", "can_follow", "public_rows", "reward_noise", "row_ceiling", "row_radius", "row_spread"]
 
@@ -62,9 +62,8 @@ def public_rows(shape: CountShape) -> PublicRows:
 @lru_cache(maxsize=16)
 def _public_rows(support: Support, staged: bool) -> PublicRows:
     H, S, A = support.horizon, support.num_states, support.num_actions
-    cells = support.released if staged else pooled_cells(support)
-    sure = np.flatnonzero(cells.single.ravel() >= 0)
-    led_to = np.sort(np.concatenate([cells.moves, sure * S + cells.single.ravel()[sure]]))
+    cells = released_cells(support, staged)
+    led_to = np.sort(np.concatenate([cells.moves, cells.sure[1]]))
     pays, limit = np.zeros((H, S, A)), np.zeros((H + 1, S, A))
     pays.reshape(-1)[support.released.ones] = 1.0
     for h in range(H - 1, -1, -1):

@@ -1,68 +1,77 @@
 """Central trust, single batches: a curator releases the statistics of one stage with fresh noise, and adds nothing up.
 
     payload  x + z: the counters of `ReleaseSpec` (all layers in the one-hot encoding, or one layer), in units of 1/M
+    s        √g Δ₂ / μ(ε, δ)      for what this stage releases; a person with g reports meets g such stages
     read     batch statistics as shuffle trust gives them, consistent where the query says so: post-processing
 
-G1  Every stage has the least noise for exactly what it releases. All stages have the same μ = Δ₂/σ, so a person with g
+G1  Every stage has the least noise for exactly what it releases. All stages have the same μ = Δ₂/s, so a person with g
     reports, at most one per stage, is exposed to √g μ: independent Gaussian noises, Lemma P9 (adaptive budgets).
-G2  The noise does not depend on how many report; `least` is enforced all the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from scipy import special
 
-from tacit.accounting.claims import PrivacyClaim, Trust
-from tacit.accounting.events import Events, GaussianEvent
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.data.counts import ExactCounts
-from tacit.data.trajectories import Trajectories, TrajectoryLike
+from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.protocol import Noise, Private, Query
-from tacit.randomness import SimulationNoise
-from tacit.release.common import CountMemory, NoSecret, require_people
-from tacit.release.contract import ChargedAt
-from tacit.release.documents import (
-    claim_from_plain,
-    count_query_from_plain,
-    count_query_to_plain,
-    require_entries,
-    shape_from_plain,
-    shape_to_plain,
-)
-from tacit.release.fixed_point import (
-    draw_noise,
-    from_payload,
-    require_fixed_point,
-    slack,
-    spread,
-    to_payload,
-    total_variation,
-    whole_from_plain,
-)
+from tacit.protocol import Noise, Query
+from tacit.release.contract import Channel, StageSize
+from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FreshNoise, require_tight
+from tacit.release.fixed_point import fixed_point, total_variation
+from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_spec, batch_statistics
-from tacit.release.totals_release import MOST, require_unit
+from tacit.release.stage import EVERYTHING, CountMemory
 from tacit.released.batches import BatchQuery
-from tacit.released.counts import CountShape, CountStatistics, empty_counts
+from tacit.released.counts import CountShape, empty_counts
 from tacit.statistics.count_spec import ReleaseSpec
-from tacit.statistics.trajectory_body import LevelCounts, TrajectoryBody
+from tacit.statistics.trajectory_body import LevelCounts
 
-__all__ = ["CentralBatchChannel", "gaussian_radius"]
+__all__ = ["BatchPlan", "BatchRelease", "gaussian_radius"]
 
-COUNTS: Final = ("target", "least", "levels", "unit", "variance")
-ENTRIES: Final = ("kind", "shape", "claim", "query", *COUNTS)
 STATISTICS: Final = ("transitions", "visits", "rewards")
 
 
+class CountBatch(CuratorRelease):
+    """Counts of a batch of its own, whatever noise they carry."""
+
+    __slots__ = ()
+    shape: CountShape
+    query: BatchQuery
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """The counters of the payload."""
+        return batch_spec(self.shape, "tight", self.query.layer)
+
+    @property
+    def terms(self) -> list[int]:
+        """How many counters' noise transitions, visits and rewards carry."""
+        terms = self.spec.noisy_terms()
+        return [terms.get(name, 0) for name in STATISTICS]
+
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change."""
+        return self.spec.families()
+
+    def begin_memory(self) -> CountMemory:
+        """Nothing is known yet."""
+        return CountMemory(empty_counts(self.shape))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CentralBatchChannel:
-    """One stage of its own under central trust; make them with `CentralBatchBasis`."""
+class BatchRelease(CountBatch):
+    """One stage of its own under central trust; make them with `BatchPlan`."""
 
     shape: CountShape
     claim: PrivacyClaim
@@ -76,66 +85,25 @@ class CentralBatchChannel:
     """s²: of the noise in one number of the payload, in units of 1/M²."""
 
     KIND: ClassVar[str] = "central-batch"
-    TRUST: ClassVar[Trust] = "central"
-    CHARGED_AT: ClassVar[ChargedAt] = "release"
-    questions: ClassVar[int] = 1
+    name: ClassVar[str] = "central/gaussian batches"
 
     def __post_init__(self) -> None:
-        require_unit(self.claim)
         require(self.shape.staged, "batches of their own keep the steps apart (staged)", self.shape.staged)
-        require(require_count("least", self.least) <= self.target, "least must be at most the target", self.least)
-        require_fixed_point(self.unit, self.variance)
-        require(self.unit % self.body.levels == 0, f"levels must divide the unit {self.unit}", self.levels)
-        require(self.target * self.unit < MOST, "the sums of a stage must fit into 62 bits", self.target * self.unit)
-        self.spec.families()  # refuses a layer that does not exist
+        self.require_release(self.target * self.unit)
 
     @property
-    def name(self) -> str:
-        """Trust model and mechanism, for tables."""
-        return "central/gaussian batches"
-
-    @property
-    def body(self) -> TrajectoryBody:
-        """The format of bodies."""
-        shape = self.shape
-        return TrajectoryBody(
-            horizon=shape.horizon, num_states=shape.num_states, num_actions=shape.num_actions, levels=self.levels
-        )
-
-    @property
-    def body_size(self) -> int:
-        """The length of a body in bytes."""
-        return self.body.size
-
-    @property
-    def spec(self) -> ReleaseSpec:
-        """The counters of the payload."""
-        return batch_spec(self.shape, "tight", self.query.layer)
+    def noise(self) -> FreshNoise:
+        """What the curator adds."""
+        return FreshNoise(size=self.spec.num_counters, levels=self.levels, unit=self.unit, variance=self.variance)
 
     @property
     def std(self) -> float:
         """The standard deviation of the noise in one counter."""
-        return math.sqrt(self.variance) / self.unit
-
-    def families(self) -> tuple[Family, ...]:
-        """What one report can change."""
-        return self.spec.families()
+        return self.noise.std
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic."""
-        terms = self.spec.noisy_terms()
-        return {name: self.std * math.sqrt(terms.get(name, 0)) for name in STATISTICS}
-
-    def events(self) -> Events:
-        """What one report costs, whoever else reports."""
-        sigma = spread(self.variance, self.unit)
-        gaussian = tuple((GaussianEvent(sigma=sigma, shift=f.shift), f.differing) for f in self.families())
-        return (*gaussian, *slack(self.claim, self.spec.num_counters, self.variance))
-
-    def events_at(self, people: int) -> Events:
-        """The same, however many report (G2)."""
-        require_people(people, self.least, self.target)
-        return self.events()
+        return {name: self.std * math.sqrt(terms) for name, terms in zip(STATISTICS, self.terms, strict=True)}
 
     def precision(self, failure_prob: float) -> float:
         """E: every entry of every statistic is within E/4 of its exact count but for this probability (union bound)."""
@@ -146,85 +114,17 @@ class CentralBatchChannel:
         most = max(spec.noisy_terms().values())
         return 4.0 * gaussian_radius(failure_prob / entries, most, self.variance) / self.unit
 
-    def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
-        """The device: one report's body; None is a cover report, which counts for nothing."""
-        return self.body.encode(trajectory, noise)
+    def sums(self, people: LevelCounts, query: Query, noise: Noise) -> Ints:
+        """The counters of these people."""
+        return self.spec.counters(*people)
 
-    def check(self, body: bytes) -> None:
-        """Raise unless a device could have sent this."""
-        self.body.check(body)
-
-    def begin_secret(self) -> NoSecret:
-        """Nothing is kept of anybody."""
-        return NoSecret()
-
-    def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
-        """The curator: count, draw the noise once, and hand out whole numbers."""
-        require_people(len(bodies), self.least, self.target)
-        self._open(query)
-        return self._released(secret, self.body.counts(self.body.decode(bodies)), noise)
-
-    def simulate(
-        self, secret: NoSecret, users: Trajectories | ExactCounts, query: Query, noise: SimulationNoise
-    ) -> tuple[NoSecret, bytes]:
-        """Simulation only: the same law from trajectories or exact counts."""
-        require_people(len(users) if isinstance(users, Trajectories) else users.users, self.least, self.target)
-        self._open(query)
-        return self._released(secret, self.body.simulated(users, noise), noise)
-
-    def begin_memory(self) -> CountMemory:
-        """Nothing is known yet."""
-        return CountMemory(empty_counts(self.shape))
-
-    def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
-        """Anybody: the statistics of this stage."""
-        require_people(people, self.least, self.target)
+    def memory_after(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
+        """The statistics of this stage."""
         spec = self.spec
-        noisy = spec.arrays(from_payload(payload, spec.num_counters) / self.unit)
+        noisy = spec.arrays(self.noise.values(payload))
         variance = np.square([*self.noise_std().values()])
         E = 0.0 if self.query.failure_prob is None else self.precision(self.query.failure_prob)
-        found = batch_statistics(noisy, variance, people, self.query, spec, E)
-        return CountMemory(found), Private(found, self.claim)
-
-    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
-        """Nothing is missed: stages stand alone."""
-        return memory
-
-    def _open(self, query: Query) -> None:
-        require(query == self.query, f"this stage releases {self.query}", query)
-
-    def _released(self, secret: NoSecret, counts: LevelCounts, noise: Noise) -> tuple[NoSecret, bytes]:
-        sums = self.spec.counters(*counts) * (self.unit // self.levels)
-        z = draw_noise(self.spec.num_counters, self.variance, noise)
-        return secret, to_payload(sums + z)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; every number is exact."""
-        return {
-            "kind": self.KIND,
-            "shape": shape_to_plain(self.shape),
-            "claim": self.claim.to_dict(),
-            "query": count_query_to_plain(self.query),
-            "target": self.target,
-            "least": self.least,
-            "levels": self.levels,
-            "unit": self.unit,
-            "variance": self.variance,
-        }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The channel that `to_dict` wrote."""
-        require_entries(f"a channel '{cls.KIND}'", plain, ENTRIES)
-        query = count_query_from_plain(plain["query"])
-        if not isinstance(query, BatchQuery):
-            raise InvalidInput(f"a channel '{cls.KIND}' answers {BatchQuery.words()}, got {query.words()}")
-        return cls(
-            shape=shape_from_plain(plain["shape"]),
-            claim=claim_from_plain(plain["claim"], cls.TRUST),
-            query=query,
-            **{name: whole_from_plain(name, plain[name]) for name in COUNTS},
-        )
+        return CountMemory(batch_statistics(noisy, variance, people, self.query, spec, E))
 
 
 def gaussian_radius(failure_prob: float, terms: int, variance: int) -> float:
@@ -239,3 +139,88 @@ def gaussian_radius(failure_prob: float, terms: int, variance: int) -> float:
     if left < failure_prob / 2.0:
         return deviation * math.sqrt(2.0 * math.log(2.0 / failure_prob))
     return -float(special.ndtri(left / 2.0)) * (1.0 + 1e-12) * deviation + terms / 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan(CountPlan):
+    """Single batches under central trust: what each would carry, before the learner has planned them.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="other-users-actions")
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> plan = BatchPlan(shape=shape, claim=claim)
+    >>> everything, layer = (BatchQuery(layer=h, failure_prob=None) for h in (None, 2))
+    >>> round(plan.batch_std(1000, everything), 1), round(plan.batch_std(1000, layer), 1)
+    (19.8, 6.0)
+    """
+
+    shape: CountShape
+    claim: PrivacyClaim
+    least: Fraction = Fraction(1)
+    """The share of the people wanted without whom a stage is not released."""
+    levels: int = LEVELS
+
+    answers = BatchQuery
+    everything: ClassVar[BatchQuery] = EVERYTHING
+
+    def __post_init__(self) -> None:
+        self.require_plan()
+        _ = self.alone  # its checks are ours
+
+    @classmethod
+    def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
+        """The plan of a request."""
+        require_tight(request, BatchQuery)
+        require(request.mechanism in (None, "batched"), "single batches have fresh Gaussian noise", request.mechanism)
+        return cls(shape=request.shape, claim=make_claim(request) if claim is None else claim, least=least)
+
+    def release_of(self, stage: StageSize) -> BatchRelease:
+        """The release of a stage, with the least noise for its statistics."""
+        if not isinstance(stage.query, BatchQuery):
+            raise InvalidInput(f"{self.name} answers {BatchQuery.words()}; it was asked for {stage.query.words()}")
+        unit, variance = _noise(self.shape, self.claim, stage.query.layer)
+        return BatchRelease(
+            shape=self.shape,
+            claim=self.claim,
+            query=stage.query,
+            target=stage.target,
+            least=stage.least,
+            levels=self.levels,
+            unit=unit,
+            variance=variance,
+        )
+
+    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+        """What a person with so many reports is exposed to: the stages with the largest Δ₂/s, together (G1)."""
+        ranked = sorted(channels, key=_ratio, reverse=True)[: require_count("reports", reports)]
+        return tuple(event for channel in ranked for event in channel.events())
+
+    def batch_std(self, users: int, query: BatchQuery) -> float:
+        """The standard deviation of the noise in one counter; it does not depend on how many report."""
+        return self._alone(query).std
+
+    def batch_precision(self, users: int, query: BatchQuery) -> float:
+        """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
+        return 0.0 if query.failure_prob is None else self._alone(query).precision(query.failure_prob)
+
+    def _alone(self, query: BatchQuery) -> BatchRelease:
+        return self.release_of(StageSize(target=1, least=1, query=query))
+
+
+def _ratio(channel: Channel) -> float:
+    """Δ₂²/s² of one report."""
+    if not isinstance(channel, BatchRelease):
+        raise InvalidInput(f"single batches have releases of the kind '{BatchRelease.KIND}', not {channel.KIND}")
+    moved = sum(family.l2_squared for family in channel.families())
+    return moved * channel.unit**2 / channel.variance
+
+
+@lru_cache(maxsize=1024)
+def _noise(shape: CountShape, claim: PrivacyClaim, layer: int | None) -> tuple[int, int]:
+    """Unit and variance for a person with g reports in g stages."""
+    spec, reports = batch_spec(shape, "tight", layer), claim.unit.reports
+    moved = math.sqrt(reports * sum(family.l2_squared for family in spec.families()))
+    # Of all stages, those that release everything have the most numbers: the slack is shared by g of them.
+    noisy = reports * batch_spec(shape, "tight", None).num_counters
+    return fixed_point(claim, noisy, lambda unit: moved * unit)

@@ -54,6 +54,7 @@ from tacit.release.counts_contract import (
     require_placed,
     require_shape,
 )
+from tacit.release.totals_release import totals_std, totals_variance
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_vectors import Encoding, add_batch, add_trajectory, count_families, dimension_of
@@ -76,68 +77,57 @@ class CentralState(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Public parameters of the kernel that releases after every user."""
+    """Public parameters of the kernel."""
 
     counter: Any
     releases: int
     complement: bool
     places: Places
-
-
-class ScheduledParameters(NamedTuple):
-    """Public parameters of the kernel that releases on a schedule."""
-
-    counter: Any
-    complement: bool
     ends: Ints
-    """[batches]: after how many users each batch is published."""
+    """[batches]: after how many users each batch is published; empty: after every user but the last."""
     variances: Floats
     """[batches, 3]: the noise variance of transitions, visits and rewards at each end."""
-    places: Places
 
 
 @cache
 def central_kernel(step: Callable[..., None]) -> Callable[..., None]:
-    """The kernel over one kind of counter for which a step is one user."""
+    """The kernel that takes in one user, over one kind of counter."""
+    advance = advancing_kernel(step)
 
     @kernel
     def release(
         parameters: Parameters, state: CentralState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
-        if state.stream.time[0] > parameters.releases:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
         add_trajectory(state.exact, users.states, users.actions, users.rewards)
-        if state.stream.time[0] < parameters.releases:
-            step(parameters.counter, state.stream, generator)
-            publish(parameters, state)
-        else:
-            state.stream.time[0] += 1  # the last user: counted, never published (G2)
+        advance(parameters, state, generator)
 
     return release
 
 
 @cache
-def scheduled_kernel(step: Callable[..., None]) -> Callable[..., None]:
-    """The kernel over one kind of counter for which a step is one batch of the schedule."""
+def advancing_kernel(step: Callable[..., None]) -> Callable[..., None]:
+    """The kernel that publishes what is due, over one kind of counter."""
 
     @kernel
-    def release(
-        parameters: ScheduledParameters,
-        state: CentralState,
-        users: Walked,
-        query: Totals,
-        generator: np.random.Generator,
-    ) -> None:
-        add_trajectory(state.exact, users.states, users.actions, users.rewards)
-        batch = state.stream.time[0]
-        # Nothing leaves before the batch is complete, nor after the last one (G2).
-        if batch < parameters.ends.shape[0] and state.exact.users[0] >= parameters.ends[batch]:
+    def advance(parameters: Parameters, state: CentralState, generator: np.random.Generator) -> None:
+        done, scheduled = state.stream.time[0], parameters.ends.shape[0] > 0
+        if scheduled:
+            # Nothing leaves before the batch is complete, nor after the last one (G2). Users who come together stay
+            # together: a batch may end later than planned, by public numbers.
+            if done < parameters.releases and state.exact.users[0] >= parameters.ends[done]:
+                step(parameters.counter, state.stream, generator)
+                publish(parameters, state)
+                for family in range(3):
+                    state.released.variance[family] = parameters.variances[done, family]
+        elif done < parameters.releases:
             step(parameters.counter, state.stream, generator)
             publish(parameters, state)
-            for family in range(3):
-                state.released.variance[family] = parameters.variances[batch, family]
+        elif done == parameters.releases:
+            state.stream.time[0] += 1  # the last user: counted, never published (G2)
+        else:
+            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
 
-    return release
+    return advance
 
 
 @kernel
@@ -232,24 +222,26 @@ class Central:
     @property
     def kernel(self) -> Kernel:
         """The kernel that takes in one user."""
-        return (central_kernel if self.ends is None else scheduled_kernel)(self.counter.step)
+        return central_kernel(self.counter.step)
 
     @property
-    def parameters(self) -> Parameters | ScheduledParameters:
+    def parameters(self) -> Parameters:
         """Public parameters of the kernel."""
-        counter, complement = self.counter, self.encoding == "complement"
-        if self.ends is None:
-            return Parameters(counter.params, counter.releases, complement, places_of(self.shape))
-        moved = 2.0 if places_of(self.shape).all_sure else 1.0
-        terms = [moved if self.shape.horizon > 1 else 0.0, 2.0 if complement else 1.0, 1.0]
-        each: Floats = np.array(_variances(cast("Hashable", counter), len(self.ends)), dtype=np.float64)
-        return ScheduledParameters(
-            counter=counter.params,
-            complement=complement,
-            ends=np.array(self.ends, dtype=np.int64),
-            variances=each[:, np.newaxis] * np.array(terms),
+        ends = () if self.ends is None else self.ends
+        each: Floats = np.array(_variances(cast("Hashable", self.counter), len(ends)), dtype=np.float64)
+        return Parameters(
+            counter=self.counter.params,
+            releases=self.counter.releases if self.ends is None else len(ends),
+            complement=self.complement,
             places=places_of(self.shape),
+            ends=np.array(ends, dtype=np.int64),
+            variances=each[:, np.newaxis] * totals_variance(self.shape, 1.0, complement=self.complement),
         )
+
+    @property
+    def complement(self) -> bool:
+        """Whether rewards and complements N - R are counted, from which visits follow."""
+        return self.encoding == "complement"
 
     def families(self) -> tuple[Family, ...]:
         """What one user can change."""
@@ -262,9 +254,7 @@ class Central:
     def noise_std(self) -> dict[str, float]:
         """The largest standard deviation of any release; on a schedule that is the last one's."""
         std = self.counter.max_std if self.ends is None else self.counter.std_at(len(self.ends))
-        visits = std * 2**0.5 if self.encoding == "complement" else std
-        moved = visits if places_of(self.shape).all_sure else std
-        return {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": std}
+        return totals_std(self.shape, std, complement=self.complement)
 
     def precision(self) -> None:
         """Prefixes are released, not sums over users."""
@@ -306,23 +296,14 @@ class Central:
             return after, Private(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
-        done = int(state.stream.time[0])
-        if self.ends is None and done > self.counter.releases:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more batches")
         exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
         after = CentralState(exact=exact, stream=copy_state(state.stream), released=copy_state(state.released))
-        parameters, due = self.parameters, done < self.counter.releases
-        if isinstance(parameters, ScheduledParameters):
-            # Users who come together stay together: a batch may end later than planned, by public numbers.
-            due = done < len(parameters.ends) and int(exact.users[0]) >= parameters.ends[done]
-        if due:
-            self.counter.step(parameters.counter, after.stream, noise.generator)
-            publish(parameters, after)
-            if isinstance(parameters, ScheduledParameters):
-                after.released.variance[:] = parameters.variances[done]
-        elif self.ends is None:
-            after.stream.time[0] += 1  # the last batch: counted, never published (G2)
+        self.advance(after, noise.generator)
         return after, Private(after.released, self.claim)
+
+    def advance(self, state: CentralState, generator: np.random.Generator) -> None:
+        """Publish in place what is due once the exact totals have grown by a step."""
+        advancing_kernel(self.counter.step)(self.parameters, state, generator)
 
 
 def geometric_ends(episodes: int, *, first: int, growth: float) -> tuple[int, ...]:

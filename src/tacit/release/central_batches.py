@@ -40,7 +40,6 @@ from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent, exact_counts
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
-from tacit.statistics.count_support import SupportedSpec, supported_spec
 from tacit.statistics.count_vectors import count_families
 
 __all__ = ["CentralBatches", "Correlation"]
@@ -185,8 +184,8 @@ class CentralBatches:
         spec = batch_spec(shape, "tight", None)
         fresh = self.noise.sample(spec.num_counters, noise)
         e = sequential(self._factor(self.following), state.noise, fresh)
-        if isinstance(spec, SupportedSpec):
-            exact = spec.counters(counts.transitions, counts.visits, counts.rewards)  # type: ignore[arg-type]
+        if spec.support is not None:
+            exact = spec.counters(counts.transitions, counts.visits, counts.rewards)
             return self._released(state, spec.arrays(exact + e), e, query, spec)
         moves, cells = (H - 1) * S * A * S, (H, S, A)
         zero, one = (e[moves:].reshape(*cells, 2)[..., r] for r in (0, 1))
@@ -209,7 +208,9 @@ class CentralBatches:
     @staticmethod
     def _families(shape: CountShape) -> tuple[Family, ...]:
         return (
-            count_families(shape, "complement") if shape.support is None else supported_spec(shape.support).families()
+            count_families(shape, "complement")
+            if shape.support is None
+            else batch_spec(shape, "tight", None).families()
         )
 
     def _covariance(self) -> Floats:

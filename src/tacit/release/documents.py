@@ -6,27 +6,33 @@ in any language draws the very same law. Everything is checked while it is read:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.errors import InvalidInput, require, require_count
+from tacit.noise.exact.blocks import LARGEST_SCALE
 from tacit.protocol import TOTALS, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
 __all__ = [
+    "CODECS",
+    "Documented",
     "claim_from_plain",
     "count_query_from_plain",
     "count_query_to_plain",
+    "flag_from_plain",
     "float_from_plain",
     "fraction_from_plain",
     "fraction_to_plain",
     "require_entries",
     "shape_from_plain",
     "shape_to_plain",
+    "whole_from_plain",
 ]
 
 SIZES: Final = ("horizon", "num_states", "num_actions")
@@ -137,3 +143,85 @@ def count_query_from_plain(plain: object) -> Totals | BatchQuery:
     layer = None if given["layer"] is None else require_count("layer", given["layer"], least=0)
     p = None if given["failure_prob"] is None else float_from_plain("failure_prob", given["failure_prob"])
     return BatchQuery(layer=layer, failure_prob=p)
+
+
+Codec = tuple[Callable[[Any], Any], Callable[[str, Any], Any]]
+
+
+def whole_from_plain(name: str, value: object) -> int:
+    """The whole number of a document; variances, in units, go beyond what counts may be.
+
+    >>> whole_from_plain("variance", 2**60) == 2**60
+    True
+    """
+    return require_count(name, value, 1, LARGEST_SCALE**2) if name.endswith("variance") else require_count(name, value)
+
+
+def flag_from_plain(name: str, value: object) -> bool:
+    """True or false, and nothing that only looks like it."""
+    require(isinstance(value, bool), f"{name} must be true or false", value)
+    return bool(value)
+
+
+def _batch_query_from_plain(plain: object) -> BatchQuery:
+    found = count_query_from_plain(plain)
+    if not isinstance(found, BatchQuery):
+        raise InvalidInput(f"this release answers {BatchQuery.words()}, got {found.words()}")
+    return found
+
+
+CODECS: Final[dict[str, Codec]] = {
+    "int": (lambda value: value, whole_from_plain),
+    "bool": (lambda value: value, flag_from_plain),
+    "Fraction": (fraction_to_plain, fraction_from_plain),
+    "float": (fraction_to_plain, float_from_plain),
+    "CountShape": (shape_to_plain, lambda _, plain: shape_from_plain(plain)),
+    "BatchQuery": (count_query_to_plain, lambda _, plain: _batch_query_from_plain(plain)),
+    "Totals | BatchQuery": (count_query_to_plain, lambda _, plain: count_query_from_plain(plain)),
+}
+"""Type of a field, as it is annotated -> how it is written and read. A field of another type has no document."""
+
+
+class Documented:
+    """A frozen dataclass that is written as a JSON document, one entry per field, with exact numbers.
+
+    The document also has the entry `kind` and the `FIXED` ones. A field of `OMITTED` is left out where it has its
+    default. Whatever is missing, unknown or out of range is refused when a document is read.
+    """
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    TRUST: ClassVar[Trust]
+    FIXED: ClassVar[Mapping[str, Any]] = {}
+    OMITTED: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; every number is exact."""
+        plain: dict[str, Any] = {"kind": self.KIND, **self.FIXED}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name in self.OMITTED and value == field.default:
+                continue
+            plain[field.name] = value.to_dict() if field.type == "PrivacyClaim" else CODECS[str(field.type)][0](value)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The object that `to_dict` wrote."""
+        own = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+        left_out = {name for name in cls.OMITTED if not (isinstance(plain, Mapping) and name in plain)}
+        wanted = [*("kind", *cls.FIXED), *(name for name in own if name not in left_out)]
+        given = require_entries(f"a release of the kind '{cls.KIND}'", plain, wanted)
+        for name, value in {"kind": cls.KIND, **cls.FIXED}.items():
+            require(given[name] == value, f"{name} of this release must be {value!r}", given[name])
+        values: dict[str, Any] = {}
+        for name, field in own.items():
+            if name in left_out:
+                continue
+            if field.type == "PrivacyClaim":
+                values[name] = claim_from_plain(given[name], cls.TRUST)
+            else:
+                values[name] = CODECS[str(field.type)][1](name, given[name])
+            written = name not in cls.OMITTED or values[name] != field.default
+            require(written, f"{name} must be left out where it is {field.default!r}", given[name])
+        return cls(**values)

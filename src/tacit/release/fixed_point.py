@@ -46,7 +46,6 @@ __all__ = [
     "to_payload",
     "total_variation",
     "up_to",
-    "whole_from_plain",
 ]
 
 LEAST_STD: Final = 256
@@ -144,15 +143,6 @@ def least_scale(
         f"whole numbers of 64 bits are too coarse for epsilon {claim.epsilon:g} and delta {claim.delta:g} over "
         f"{coordinates} numbers; claim a smaller epsilon or a larger delta"
     )
-
-
-def whole_from_plain(name: str, value: object) -> int:
-    """A whole number of a channel as it was written down; variances, in units, go beyond what counts may be.
-
-    >>> whole_from_plain("variance", 2**60) == 2**60
-    True
-    """
-    return require_count(name, value, 1, LARGEST_SCALE**2) if name.endswith("variance") else require_count(name, value)
 
 
 def require_fixed_point(unit: object, variance: object) -> None:

@@ -20,13 +20,12 @@ from tacit.accounting.families import Family
 from tacit.data.gradients import Bounds
 from tacit.errors import InvalidInput, NotSupported, require_count
 from tacit.release.contract import Channel, StageSize
+from tacit.release.curator import LEVELS, require_share, require_tight, require_unit
 from tacit.release.fixed_point import fixed_point, gaussian_budget, least_scale
 from tacit.release.gradient_noise import GradientSpec, Reach, least_sigma
 from tacit.release.gradient_release import GradientChannel, require_spec
 from tacit.release.gradient_sums import whole_reach
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.totals_plan import LEVELS, least_people, require_share, require_tight
-from tacit.release.totals_release import require_unit
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 
 __all__ = ["GradientBasis"]
@@ -82,7 +81,7 @@ class GradientBasis:
 
     def least_of(self, target: int) -> int:
         """How many reports a stage of this target needs."""
-        return least_people(self.least, target)
+        return max(1, math.ceil(self.least * target))
 
     @property
     def name(self) -> str:

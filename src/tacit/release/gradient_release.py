@@ -36,9 +36,9 @@ from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.noise.exact import bernoulli
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.common import require_people
 from tacit.release.contract import ChargedAt
-from tacit.release.documents import claim_from_plain, require_entries
+from tacit.release.curator import MOST, require_unit
+from tacit.release.documents import claim_from_plain, require_entries, whole_from_plain
 from tacit.release.fixed_point import (
     draw_noise,
     from_payload,
@@ -46,7 +46,6 @@ from tacit.release.fixed_point import (
     slack,
     spread,
     to_payload,
-    whole_from_plain,
 )
 from tacit.release.gradient_documents import (
     gradient_shape_from_plain,
@@ -56,7 +55,7 @@ from tacit.release.gradient_documents import (
 )
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_sums import LARGEST_NORM, WholeReach, gradient_sums, has_supremum, whole_reach
-from tacit.release.totals_release import MOST, require_unit
+from tacit.release.stage import require_people
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 from tacit.statistics.trajectory_body import Decoded, TrajectoryBody
 

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tacit.errors import UnknownName
-from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
 from tacit.release.gradient_release import GradientChannel
 from tacit.release.local_release import LocalChannel
 from tacit.release.loss_release import LossChannel
 from tacit.release.return_release import ReturnChannel
 from tacit.release.shuffle_release import ShuffleChannel
-from tacit.release.totals_release import CentralChannel
+from tacit.release.totals_release import TotalsRelease
 
 __all__ = ["CHANNELS", "channel_from_dict"]
 
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
-    "central-batch": CentralBatchChannel,
+    "central-batch": BatchRelease,
     "central-gradient": GradientChannel,
     "central-losses": LossChannel,
-    "central-totals": CentralChannel,
+    "central-totals": TotalsRelease,
     "local": LocalChannel,
     "local-returns": ReturnChannel,
     "shuffle": ShuffleChannel,

@@ -20,11 +20,11 @@ from tacit.noise.one_slot import OneSlot, calibrated_slot
 from tacit.noise.protocol import Encoding, Randomizer
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import Totals
-from tacit.release.common import reports_of
 from tacit.release.contract import Channel, StageSize
 from tacit.release.local import Local
 from tacit.release.local_release import RANDOMIZERS, LocalChannel
 from tacit.release.request import PrivacyRequest, make_claim
+from tacit.release.stage import reports_of
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision

@@ -40,7 +40,6 @@ from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import Wire, wire_of
-from tacit.release.common import CountMemory, NoSecret, require_people
 from tacit.release.contract import ChargedAt
 from tacit.release.counts_contract import Batch, require_shape
 from tacit.release.documents import (
@@ -54,6 +53,7 @@ from tacit.release.documents import (
     shape_to_plain,
 )
 from tacit.release.local import Local
+from tacit.release.stage import CountMemory, NoSecret, require_people
 from tacit.release.unfold import unfolded
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector

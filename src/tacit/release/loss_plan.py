@@ -23,11 +23,10 @@ from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, require, require_count
 from tacit.noise.continual.counter import gaussian_shares
 from tacit.release.contract import Channel, StageSize
+from tacit.release.curator import LEVELS, require_unit
 from tacit.release.fixed_point import gaussian_budget, least_scale
 from tacit.release.loss_release import LossChannel, loss_families
 from tacit.release.toeplitz import SQUARE_ROOT, column_square, integer_column
-from tacit.release.totals_plan import LEVELS
-from tacit.release.totals_release import require_unit
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.precision import CountPrecision
 

@@ -30,19 +30,18 @@ from tacit.data.trajectories import LossUser
 from tacit.errors import BudgetSpent, require, require_count
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.common import require_people
 from tacit.release.contract import ChargedAt
-from tacit.release.documents import claim_from_plain, require_entries
+from tacit.release.curator import numbered, require_unit
+from tacit.release.documents import claim_from_plain, require_entries, whole_from_plain
 from tacit.release.fixed_point import (
     draw_noise,
     require_fixed_point,
     slack,
     spread,
     to_payload,
-    whole_from_plain,
 )
+from tacit.release.stage import require_people
 from tacit.release.toeplitz import SQUARE_ROOT, column_square, integer_column, prefix_weights
-from tacit.release.totals_release import numbered, require_unit
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
 from tacit.statistics.loss_body import LossBody, LossSums
 

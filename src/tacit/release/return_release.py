@@ -32,7 +32,6 @@ from tacit.noise.exact import uniform_integers
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.protocol import Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.common import NoSecret, require_people
 from tacit.release.contract import ChargedAt
 from tacit.release.documents import (
     claim_from_plain,
@@ -43,6 +42,7 @@ from tacit.release.documents import (
     shape_to_plain,
 )
 from tacit.release.returns import OneBitReturns
+from tacit.release.stage import NoSecret, require_people
 from tacit.released.counts import CountShape
 from tacit.released.returns import ReturnQuery, ReturnStatistics, no_returns
 

@@ -28,13 +28,13 @@ from tacit.accounting.units import worst_exposure
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
 from tacit.protocol import TOTALS, Totals
-from tacit.release.common import reports_of
 from tacit.release.contract import Channel, StageSize
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import BIT_KINDS, BitKind, least_bit_noise
 from tacit.release.shuffle_release import MESSAGES, ShuffleChannel
+from tacit.release.stage import reports_of
 from tacit.release.table import MOST_NOISE_BITS
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape

@@ -34,7 +34,6 @@ from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
 from tacit.errors import require, require_count
 from tacit.protocol import Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.common import CountMemory, NoSecret, require_people
 from tacit.release.contract import ChargedAt
 from tacit.release.counts_contract import Batch, require_shape
 from tacit.release.documents import (
@@ -52,6 +51,7 @@ from tacit.release.shuffle.messages import Transport
 from tacit.release.shuffle.noise import BitNoise
 from tacit.release.shuffle.protocol import Shuffle
 from tacit.release.shuffle.roles import encode, noise_coins, pack
+from tacit.release.stage import CountMemory, NoSecret, require_people
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_spec import ReleaseSpec

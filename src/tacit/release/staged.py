@@ -4,15 +4,15 @@
     ExactCounts     the channel draws the payload at once (`Channel.simulate`), anybody reads
 
 Stages come in the order of the channels, and a channel is asked as many `questions` about the same people as it says:
-their bodies are encoded once. So `tacit.simulate(world, learner, Channeled(...), ...)` shows what a study
+their bodies are encoded once. So `tacit.simulate(world, learner, Staged(...), ...)` shows what a study
 would learn, with noise from the same law and statistics read by the same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -28,18 +28,19 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, require
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.common import reports_of
-from tacit.release.contract import Basis, Channel
+from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.counts_contract import require_answer
 from tacit.release.return_release import ReturnChannel, groups_of
 from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.stage import reports_of
+from tacit.released.batches import PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.returns import BitNoise, ReturnQuery
 
-__all__ = ["Channeled", "ChanneledState"]
+__all__ = ["Staged", "StagedState"]
 
 
-class ChanneledState(NamedTuple):
+class StagedState(NamedTuple):
     """The collector's secret, the public memory, the last release, and how many releases are done."""
 
     secret: Any
@@ -50,14 +51,15 @@ class ChanneledState(NamedTuple):
     """Of the present stage, as long as it has questions left: sensitive."""
 
     def __repr__(self) -> str:
-        return f"ChanneledState({self.done} releases)"  # never what people did
+        return f"StagedState({self.done} releases)"  # never what people did
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channeled:
+class Staged:
     """The privatizer that runs these channels, one stage after the other."""
 
     channels: tuple[Channel, ...]
+    """One for every stage; empty until the schedule is `planned`."""
     basis: Basis
 
     calibration: ClassVar[Calibration] = "tight"
@@ -65,20 +67,33 @@ class Channeled:
     parameters: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        require(len(self.channels) > 0, "a study must have at least one stage that reports", 0)
+        if not self.channels:
+            return
         first = self.channels[0]
         alike = {(channel.KIND, channel.name, channel.claim, type(channel.query)) for channel in self.channels}
         require(len(alike) == 1, f"all stages must be of one kind, as the first one ({first.name})", len(alike))
 
+    def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
+        """The same with the schedule of a run: everyone who is planned for reports."""
+        del following
+        stages = [StageSize(target=batch.users, least=batch.users, query=batch.query) for batch in batches]
+        return replace(self, channels=self.basis.channels(stages))
+
+    @property
+    def first(self) -> Channel:
+        """The first release: all have the same claim, and noise of the same name."""
+        require(len(self.channels) > 0, "a schedule must have at least one stage that reports", 0)
+        return self.channels[0]
+
     @property
     def name(self) -> str:
         """Trust model and mechanism."""
-        return self.channels[0].name
+        return self.first.name
 
     @property
     def claim(self) -> PrivacyClaim:
         """What is promised to a person."""
-        return self.channels[0].claim
+        return self.first.claim
 
     @property
     def shape(self) -> Any:
@@ -95,7 +110,7 @@ class Channeled:
     @property
     def answers(self) -> type[Query]:
         """The queries of the channels."""
-        return type(self.channels[0].query)
+        return type(self.first.query)
 
     def families(self) -> tuple[Family, ...]:
         """What one report can change, in the worst stage."""
@@ -103,7 +118,7 @@ class Channeled:
 
     def events(self) -> Events:
         """Everything that a person is exposed to, at the worst."""
-        return self.basis.exposure(self.channels, reports_of(self.claim))
+        return self.basis.exposure(self.channels, reports_of(self.first.claim))
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each family, at its largest."""
@@ -144,15 +159,13 @@ class Channeled:
             return ()
         return other_exposures(schedule, reports_of(self.claim), self.claim.delta, CURVE_DELTAS)
 
-    def begin(self) -> ChanneledState:
+    def begin(self) -> StagedState:
         """Before the first stage."""
-        first = self.channels[0]
+        first = self.first
         memory = first.begin_memory()
-        return ChanneledState(secret=first.begin_secret(), memory=memory, released=_released(memory), done=0)
+        return StagedState(secret=first.begin_secret(), memory=memory, released=_released(memory), done=0)
 
-    def release(
-        self, state: ChanneledState, users: Any, query: Query, noise: Noise
-    ) -> tuple[ChanneledState, Private[Any]]:
+    def release(self, state: StagedState, users: Any, query: Query, noise: Noise) -> tuple[StagedState, Private[Any]]:
         """One release of the stage whose turn it is."""
         require_answer(self, query)
         channel, question = self._turn(state.done)
@@ -169,9 +182,7 @@ class Channeled:
             secret, payload = channel.release(state.secret, bodies, query, noise)
         memory, private = channel.read(state.memory, payload, people)
         kept = bodies if question + 1 < channel.questions else ()
-        after = ChanneledState(
-            secret=secret, memory=memory, released=private.statistics, done=state.done + 1, bodies=kept
-        )
+        after = StagedState(secret=secret, memory=memory, released=private.statistics, done=state.done + 1, bodies=kept)
         return after, private
 
     def _turn(self, done: int) -> tuple[Channel, int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import require
-from tacit.support import Support
+from tacit.support import ReleasedCells, Support, counter_cells
 
 __all__ = ["CountShape", "CountStatistics", "empty_counts"]
 
@@ -59,6 +59,11 @@ class CountShape:
     def stages(self) -> int:
         """The length of the leading axis: H when steps are kept apart, 1 when they are pooled."""
         return self.horizon if self.staged else 1
+
+    @property
+    def cells(self) -> ReleasedCells:
+        """Flat places in `CountStatistics` of the counters that are released."""
+        return counter_cells(self.support, (self.horizon, self.num_states, self.num_actions), self.staged)
 
 
 def empty_counts(shape: CountShape) -> CountStatistics:

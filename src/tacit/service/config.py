@@ -33,6 +33,7 @@ __all__ = [
     "database_url",
     "read_config",
     "read_party",
+    "scraper_of",
 ]
 
 LARGEST_CONFIG: Final = 2**20
@@ -143,6 +144,8 @@ class _Party(Part, frozen=True, kw_only=True):
     """Where the party keeps its state; one party per directory."""
     bearer: Secret
     """What callers of the internal address must send."""
+    scraper: Secret | None = None
+    """What must be sent for `/metrics` instead; without it the bearer secret opens them, too."""
     database: str | Secret = "sqlite"
     """"sqlite" (a file in the directory) or a URL postgresql://..., which may stand in a secret."""
     internal: Listen = Listen()
@@ -154,6 +157,11 @@ class _Party(Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.database, str) and not self.database.startswith(("postgresql://", "sqlite")):
             raise ValueError("a database is 'sqlite' or begins with postgresql://")
+
+
+def scraper_of(config: _Party) -> bytes | None:
+    """The secret that metrics ask for; None: the bearer secret opens them, too."""
+    return None if config.scraper is None else config.scraper.read()
 
 
 class ShufflerConfig(_Party, frozen=True, kw_only=True):

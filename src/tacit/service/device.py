@@ -27,6 +27,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -181,7 +182,9 @@ class RemoteDevice:
 
     def refreshing(self) -> Exchange[Bundle]:
         """`refresh` as an exchange."""
-        headers = {"if-none-match": self.kept.tag} if self.kept.tag and self.bundle is not None else {}
+        # What names a bundle is its digest (`relay.Kept`): a tag that a server chose would be a cookie.
+        kept = sha256(self.kept.bundle.encode()).hexdigest()
+        headers = {"if-none-match": f'"{kept}"'} if self.bundle is not None else {}
         reply = yield Ask("GET", f"{self.shuffler}/v1/bundle", headers=headers, most=LARGEST_BUNDLE)
         if reply is not None and reply.status == 304 and self.bundle is not None:
             bundle = self.bundle
@@ -189,9 +192,8 @@ class RemoteDevice:
             data = _content(reply, "a bundle")
             self._named(Bundle.parse(data))
             bundle = self.core.accept(data)
-        tag = self.kept.tag if reply is None else reply.headers.get("etag", self.kept.tag)
         named = {party: text.decode() for party, text in bundle.keys.items()}
-        self.core.change(lambda kept: replace(kept, tag=tag, documents={**kept.documents, **named}))
+        self.core.change(lambda kept: replace(kept, documents={**kept.documents, **named}))
         if self.issuer is not None:
             self._wallet.forget(bundle["stage"])
         if bundle.channel is not None:

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tacit.errors import InvalidInput, require
-from tacit.service.config import IssuerConfig, database_url
+from tacit.service.config import IssuerConfig, database_url, scraper_of
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.openapi import JSON, Offer
@@ -79,7 +79,10 @@ class IssuerService:
         ]
         seen = [Offer("GET", "/v1/status", self.get_status), metrics_route(self.meters)]
         self.internal = application(
-            [keys, *stages, *seen, health_route(self.drain)], **front, bearer=config.bearer.read()
+            [keys, *stages, *seen, health_route(self.drain)],
+            **front,
+            bearer=config.bearer.read(),
+            scraper=scraper_of(config),
         )
 
     async def post_tokens(self, request: Request) -> Response:

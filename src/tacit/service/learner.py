@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.service.batches.opening import OpenedBatch
-from tacit.service.config import LearnerConfig, database_url
+from tacit.service.config import LearnerConfig, database_url, scraper_of
 from tacit.service.config import Peer as PeerConfig
 from tacit.service.issued import IssuerLink
 from tacit.service.logs import Log
@@ -81,6 +81,7 @@ class LearnerService:
             log=self.log,
             drain=self.drain,
             bearer=config.bearer.read(),
+            scraper=scraper_of(config),
         )
 
     async def begin(self) -> None:

@@ -26,7 +26,7 @@ from starlette.responses import FileResponse, Response
 
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.storage import read_json
-from tacit.service.config import MixerConfig
+from tacit.service.config import MixerConfig, scraper_of
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.mixing import PART, Mixed, Mixer
@@ -137,7 +137,15 @@ def party(config: MixerConfig) -> Party:
     if keys.issuer is None:
         log.event("warning", reason="no keys.issuer: shuffler and learner together can make all reports but one up")
     routes = [health_route(drain), metrics_route(meters), *mixer_routes(mixer, Jobs(mixer, log))]
-    app = application(routes, limits=limits, meters=meters, log=log, drain=drain, bearer=config.bearer.read())
+    app = application(
+        routes,
+        limits=limits,
+        meters=meters,
+        log=log,
+        drain=drain,
+        bearer=config.bearer.read(),
+        scraper=scraper_of(config),
+    )
     listeners = [Listener(name="internal", app=app, listen=config.internal)]
     return Party(name="mixer", listeners=listeners, limits=limits, log=log, drain=drain, ready=config.ready)
 

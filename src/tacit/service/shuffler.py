@@ -41,7 +41,6 @@ from tacit.service.web import Drain, application, health_route, json_response, s
 from tacit.service.windows import Windows
 from tacit.study.collector import Collector
 from tacit.study.databases import database_at
-from tacit.study.parts import channels_of
 from tacit.study.sealed import require_seals
 from tacit.study.store import Edge, no_edge
 
@@ -94,7 +93,6 @@ def collector_of(config: ShufflerConfig, edge: Edge = no_edge) -> Collector:
     else:
         require(config.design is not None, "design must name the design of the study", "none, and no collector yet")
         design = _design(config)
-        require_seals(channels_of(design), config.sealed)
         found = Collector.new(
             config.directory,
             design,
@@ -105,9 +103,14 @@ def collector_of(config: ShufflerConfig, edge: Edge = no_edge) -> Collector:
             sealed=config.layers,
             edge=edge,
         )
+    require_seals(found.channels, found.layers > 0)
     require(found.layers == config.layers, f"this collector is sealed in {found.layers} layers", config.layers)
     rehearsal = found.noise == "simulation"
     require(rehearsal == config.rehearsal, "rehearsal must say how this collector began", config.rehearsal)
+    signed = rehearsal or keys.learner is not None
+    require(
+        signed, "keys.learner must name the learner's public key", "none", "only a rehearsal takes unsigned bundles"
+    )
     return found
 
 

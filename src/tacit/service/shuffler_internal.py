@@ -27,6 +27,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import ASGIApp
 
 from tacit.errors import require
+from tacit.service.config import scraper_of
 from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.problems import Refused
 from tacit.service.shuffler import Shuffler
@@ -45,6 +46,8 @@ QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, numbe
 
 
 STEPS: Final = 10
+LEAST_STEP: Final = 5
+"""Counts of small stages are told in steps of so many."""
 """Counts of an open stage are told in tenths of the least number that it needs."""
 
 
@@ -123,22 +126,32 @@ def internal_app(made: Shuffler) -> ASGIApp:
         metrics_route(made.meters, made.windows.monotonic),
     ]
     config, meters = made.config, made.meters
-    bearer = config.bearer.read()
-    return application(routes, limits=config.limits, meters=meters, log=made.log, drain=made.drain, bearer=bearer)
+    return application(
+        routes,
+        limits=config.limits,
+        meters=meters,
+        log=made.log,
+        drain=made.drain,
+        bearer=config.bearer.read(),
+        scraper=scraper_of(config),
+    )
 
 
 def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any]:
     """The collector's status, with counts of an open stage as they were up to a minute ago, in steps (D2)."""
     found = collector.status()
     rows, state = found["stages"], found["state"]
-    if state != "open":
+    if state not in ("open", "void"):
         return found
-    step = max(1, collector.channels[rows[-1]["slot"]].least // STEPS)
+    step = max(LEAST_STEP, collector.channels[rows[-1]["slot"]].least // STEPS)
 
     def counts() -> dict[str, Any]:
         refused = {word: number - number % step for word, number in found["refused"].items()}
-        last = {**rows[-1], "reports": rows[-1]["reports"] - rows[-1]["reports"] % step}
-        return {"people": found["people"] - found["people"] % step, "refused": refused, "stages": [*rows[:-1], last]}
+        stages = [
+            {**row, "reports": row["reports"] - row["reports"] % step} if row["state"] in ("open", "void") else row
+            for row in rows
+        ]
+        return {"people": found["people"] - found["people"] % step, "refused": refused, "stages": stages}
 
     return {**found, **still((len(rows), state), counts)}
 

@@ -37,7 +37,8 @@ T = TypeVar("T")
 STILL_SECONDS = 60.0
 
 REASON: Final = "tacit.reason"
-ALWAYS: Final = frozenset(("/healthz", "/metrics"))
+METRICS: Final = "/metrics"
+ALWAYS: Final = frozenset(("/healthz", METRICS))
 """Answered while a process drains."""
 OPEN: Final = frozenset(("/healthz",))
 """Answered without a secret."""
@@ -75,12 +76,15 @@ class Guard:
         log: Log,
         drain: Drain,
         bearer: bytes | None = None,
+        scraper: bytes | None = None,
     ) -> None:
         self.app = app
         self.limits, self.largest = limits, largest
         self.meters, self.log, self.drain = meters, log, drain
         self.detailed = bearer is not None  # internal addresses say what must hold
-        self._bearer = None if bearer is None else hashlib.sha256(bearer).digest()
+        self._bearer, self._scraper = (
+            None if secret is None else hashlib.sha256(secret).digest() for secret in (bearer, scraper)
+        )
         self._arriving: dict[object, asyncio.Timeout] = {}
         self._counted: dict[tuple[str, int, str], Any] = {}
         meters.watch_bodies(self._arriving)
@@ -127,7 +131,8 @@ class Guard:
                 length = value
         if self._bearer is not None and path not in OPEN:
             kind, _, secret = given.partition(b" ")
-            fits = hmac.compare_digest(hashlib.sha256(secret.strip()).digest(), self._bearer)
+            wanted = self._bearer if self._scraper is None or path != METRICS else self._scraper
+            fits = hmac.compare_digest(hashlib.sha256(secret.strip()).digest(), wanted)
             if kind.lower() != b"bearer" or not fits:
                 raise Refused("unauthorized")
         if not length.isdigit():
@@ -198,6 +203,7 @@ def application(
     log: Log,
     drain: Drain,
     bearer: bytes | None = None,
+    scraper: bytes | None = None,
 ) -> ASGIApp:
     """An application behind its guard; with a `bearer` it is an internal one: secrets, larger bodies, details."""
     title = f"tacit {meters.party}, {'public' if bearer is None else 'internal'}"
@@ -210,7 +216,16 @@ def application(
     offered.insert(0, Offer("GET", "/openapi.json", described))
     router = Router(routes=offered, redirect_slashes=False)
     largest = limits.body if bearer is None else limits.document
-    return Guard(router, limits=limits, largest=largest, meters=meters, log=log, drain=drain, bearer=bearer)
+    return Guard(
+        router,
+        limits=limits,
+        largest=largest,
+        meters=meters,
+        log=log,
+        drain=drain,
+        bearer=bearer,
+        scraper=scraper,
+    )
 
 
 def said(request: Request, reason: str) -> None:
@@ -244,7 +259,7 @@ def metrics_route(meters: Meters, clock: Callable[[], float] = time.monotonic) -
         """Counts for Prometheus, made at most once a minute."""
         return Response(still(None, meters.text), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Offer("GET", "/metrics", metrics, gives="text/plain")
+    return Offer("GET", METRICS, metrics, gives="text/plain")
 
 
 class Still(Generic[T]):

@@ -13,11 +13,15 @@ pair of trajectories that does so everywhere at once; so `families()` is exact: 
     three families, layers as needed     6H-2 differing counters      [bai2024shuffle] releases layer H too: 6H
     transitions and outcomes             4H-2                         the same statistics for less noise
     one layer, crude exploration         2 (4 with visits), no rewards
+
+Where a support is declared, a family has the counters that can move, and no others. A row with a single successor has
+no transitions of its own beside released outcomes: whoever was there went there. A step that contradicts the
+declaration sets no counter, a reward where none can be counts as a visit without one. So a trajectory still has at most
+one counter at one per family and layer, whatever is declared and whatever a person does: Lemma S9 (declared support).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Self
@@ -26,12 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count
+from tacit.support import Support
 
-__all__ = ["NoisyCounts", "ReleaseSpec"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+__all__ = ["NoisyCounts", "ReleaseSpec", "total_terms"]
 
 
 class NoisyCounts(NamedTuple):
@@ -46,20 +49,26 @@ class NoisyCounts(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """One family's counters: a contiguous range of labels in the order [layer, cell...]."""
+    """One family's counters: a contiguous range of labels, in the order [layer, cell...]."""
 
     name: str
     layers: tuple[int, ...]
-    cells: tuple[int, ...]
+    cells: Ints | slice
+    """Counter start + i counts cells[i] of [H, S, A, S], [H, S, A] or, of outcomes, [H, S, A, 2]."""
+    order: Ints
+    """What sorts the cells."""
     start: int
+    stop: int
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self.layers), *self.cells)
-
-    @property
-    def stop(self) -> int:
-        return self.start + math.prod(self.shape)
+    def label(self, cells: Ints) -> Ints:
+        """The labels of cells in these layers; -1 for those that have no counter."""
+        if isinstance(self.cells, slice):
+            return cells + (self.start - int(self.cells.start))
+        if len(self.cells) == 0:
+            return np.full(cells.shape, -1)
+        found = np.searchsorted(self.cells, cells, sorter=self.order)
+        place = self.order[np.minimum(found, len(self.order) - 1)]
+        return np.asarray(np.where(self.cells[place] == cells, self.start + place, -1), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +90,8 @@ class ReleaseSpec:
     visits: tuple[int, ...]
     rewards: tuple[int, ...]
     outcomes: tuple[int, ...]
+    support: Support | None = None
+    """The public declaration of what can happen; None: every counter is released."""
 
     def __post_init__(self) -> None:
         require_count("num_states", self.num_states)
@@ -116,17 +127,27 @@ class ReleaseSpec:
         )
 
     @classmethod
-    def one_hot(cls, *, num_states: int, num_actions: int, horizon: int) -> Self:
-        """Transitions and the joint cells (s, a, r), from which visits and rewards follow."""
+    def one_hot(cls, *, num_states: int, num_actions: int, horizon: int, support: Support | None = None) -> Self:
+        """Transitions and the joint cells (s, a, r), from which visits and rewards follow.
+
+        >>> chain = Support(moves=[[[1, 1, 0]], [[0, 1, 1]], [[0, 0, 1]]], horizon=3, starts=[1, 0, 0])
+        >>> spec = ReleaseSpec.one_hot(num_states=3, num_actions=1, horizon=3, support=chain)
+        >>> spec.num_counters, spec.differing
+        (18, 10)
+        """
         every = tuple(range(require_count("horizon", horizon)))
+        moving = every[:-1]
+        if support is not None:
+            moving = tuple(np.unique(support.released.moves // (num_states**2 * num_actions)).tolist())
         return cls(
             num_states=num_states,
             num_actions=num_actions,
             horizon=horizon,
-            transitions=every[:-1],
+            transitions=moving,
             visits=(),
             rewards=(),
             outcomes=every,
+            support=support,
         )
 
     @classmethod
@@ -171,50 +192,51 @@ class ReleaseSpec:
         )
 
     def labels(self, states: Ints, actions: Ints, rewards: Ints) -> NDArray[np.uint32]:
-        """The labels of the counters that one user's trajectory sets to one (rewards already 0 or 1).
+        """The labels of the counters that one user's trajectory sets to one (rewards already 0 or 1), in their order.
 
         >>> spec = ReleaseSpec.crude(num_states=2, num_actions=2, horizon=2, layer=0)
         >>> spec.labels(np.array([1, 0]), np.array([1, 0]), np.array([0, 0]))     # ((s·A + a)·S + s') of layer 0
         array([6], dtype=uint32)
         """
-        found = []
-        for block, h, first in _steps(self):
-            # Row-major over [layer, s, a] and then s' or r, as the blocks are laid out.
-            cell = (first + states[h]) * self.num_actions + actions[h]
+        H, S, found = self.horizon, self.num_states, []
+        row = (np.arange(H) * S + states[:H]) * self.num_actions + actions
+        for block in self._blocks():
+            h = np.array(block.layers, dtype=np.int64)
+            cell = row[h]
             if block.name == "transitions":
-                cell = cell * self.num_states + states[h + 1]
-            elif block.name == "outcomes":
-                cell = cell * 2 + rewards[h]
+                cell = cell * S + states[h + 1]
             elif block.name == "rewards":
                 cell = cell[rewards[h] == 1]
-            found.append(block.start + cell)
-        return np.concatenate(found).astype(np.uint32)
+            elif block.name == "outcomes":
+                # A reward where none can be counts as a visit without one.
+                cell = 2 * cell + ((rewards[h] == 1) & (block.label(2 * cell + 1) >= 0))
+            label = block.label(cell)
+            found.append(label[label >= 0])
+        return np.sort(np.concatenate(found)).astype(np.uint32)
 
-    def counters(self, transitions: Ints, visits: Ints, rewards: Ints) -> Ints:
-        """Exact counts [H, ...] of a batch as one vector over the labels; rewards are counts of ones."""
-        arrays = {
-            "transitions": transitions,
-            "visits": visits,
-            "rewards": rewards,
-            "outcomes": np.stack([visits - rewards, rewards], axis=-1),
-        }
-        return np.concatenate([arrays[block.name][list(block.layers)].ravel() for block in self._blocks()])
+    def counters(self, transitions: Ints, visits: Ints, rewards: Floats | Ints) -> Ints:
+        """Exact counts [H, ...] of a batch as one vector over the labels; sums of rewards may be real."""
+        earned = rewards * _possible(self)[1]
+        outcomes = np.stack([visits - earned, earned], axis=-1)
+        arrays = {"transitions": transitions, "visits": visits, "rewards": earned, "outcomes": outcomes}
+        return np.concatenate([arrays[block.name].reshape(-1)[block.cells] for block in self._blocks()])
 
     def arrays(self, values: Floats) -> NoisyCounts:
         """The vector over the labels as arrays [H, ...]; statistics that follow from released ones are filled in."""
         H, S, A = self.horizon, self.num_states, self.num_actions
-        N_sas, N_sa, R = np.zeros((H, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
-        parts = {b.name: (list(b.layers), values[b.start : b.stop].reshape(b.shape)) for b in self._blocks()}
-        layers, cells = parts["transitions"]
-        N_sas[layers] = cells
+        sizes = {"transitions": (H, S, A, S), "visits": (H, S, A), "rewards": (H, S, A), "outcomes": (H, S, A, 2)}
+        parts = {name: np.zeros(size) for name, size in sizes.items()}
+        for block in self._blocks():
+            parts[block.name].reshape(-1)[block.cells] = values[block.start : block.stop]
+        N_sas, N_sa, R, outcomes = parts.values()
         # N(s,a) = Σ_s' N(s,a,s') where nothing better was released
-        N_sa[layers] = cells.sum(axis=-1)
-        layers, cells = parts["outcomes"]
+        derived = sorted(set(self.transitions) - set(self.visits) - set(self.outcomes))
+        N_sa[derived] = N_sas[derived].sum(axis=-1)
         # N(s,a) = N(s,a,r=0) + N(s,a,r=1);  R(s,a) = N(s,a,r=1)
-        N_sa[layers], R[layers] = cells.sum(axis=-1), cells[..., 1]
-        for target, name in ((N_sa, "visits"), (R, "rewards")):
-            layers, cells = parts[name]
-            target[layers] = cells
+        layers = list(self.outcomes)
+        N_sa[layers], R[layers] = outcomes[layers].sum(axis=-1), outcomes[layers][..., 1]
+        rows, cells = _sure(self)
+        N_sas.reshape(-1)[cells] = N_sa.reshape(-1)[rows]
         return NoisyCounts(transitions=N_sas, visits=N_sa, rewards=R)
 
     def noisy_terms(self) -> dict[str, int]:
@@ -223,15 +245,14 @@ class ReleaseSpec:
         >>> ReleaseSpec.one_hot(num_states=4, num_actions=2, horizon=6).noisy_terms()
         {'transitions': 1, 'visits': 2, 'rewards': 1}
         """
-        terms = {"transitions": 1} if self.transitions else {}
-        derived = set(self.transitions) - set(self.visits) - set(self.outcomes)
-        sources = ((1, self.visits), (2, self.outcomes), (self.num_states, derived))
-        visits = [count for count, layers in sources if layers]
-        if visits:
-            terms["visits"] = max(visits)
-        if self.rewards or self.outcomes:
-            terms["rewards"] = 1
-        return terms
+        derived, full = sorted(set(self.transitions) - set(self.visits) - set(self.outcomes)), self.support is None
+        successors = self.num_states if full else int(_possible(self)[2][derived].sum(axis=-1).max(initial=0))
+        sources = ((1, self.visits), (1 + bool(_possible(self)[1].any()), self.outcomes), (successors, derived))
+        visits = max((count for count, layers in sources if layers), default=0)
+        # Where no transition has a counter, all of them follow from visits.
+        moved = 1 if self.transitions else visits * bool(len(_sure(self)[0]))
+        terms = {"transitions": moved, "visits": visits, "rewards": int(bool(self.rewards or self.outcomes))}
+        return {name: count for name, count in terms.items() if count}
 
     def _blocks(self) -> tuple[_Block, ...]:
         return _layout(self)
@@ -240,21 +261,68 @@ class ReleaseSpec:
 @cache
 def _layout(spec: ReleaseSpec) -> tuple[_Block, ...]:
     """The blocks of labels, one after the other; remembered, because every device of a batch asks."""
-    S, A = spec.num_states, spec.num_actions
-    cells = {"transitions": (S, A, S), "visits": (S, A), "rewards": (S, A), "outcomes": (S, A, 2)}
     blocks: list[_Block] = []
     start = 0
-    for name, shape in cells.items():
-        blocks.append(_Block(name, getattr(spec, name), shape, start))
-        start = blocks[-1].stop
+    for name in ("transitions", "visits", "rewards", "outcomes"):
+        cells = _cells(spec, name)
+        order = np.zeros(0, dtype=np.int64) if isinstance(cells, slice) else np.argsort(cells)
+        stop = start + (cells.stop - cells.start if isinstance(cells, slice) else len(cells))
+        blocks.append(_Block(name, getattr(spec, name), cells, order, start, stop))
+        start = stop
     return tuple(blocks)
 
 
+def _cells(spec: ReleaseSpec, name: str) -> Ints | slice:
+    """The cells of a family that have counters."""
+    pairs, S = spec.num_states * spec.num_actions, spec.num_states
+    size = pairs * {"transitions": S, "outcomes": 2}.get(name, 1)
+    layers = np.array(getattr(spec, name), dtype=np.int64)
+    if spec.support is None and np.all(np.diff(layers) == 1):
+        return slice(int(layers[0]) * size, (int(layers[-1]) + 1) * size) if len(layers) else slice(0, 0)
+    every = (layers[:, np.newaxis] * size + np.arange(size)).ravel()
+    if spec.support is None:
+        return every
+    here, pays, led = _possible(spec)
+    mask = {"transitions": led, "visits": here, "rewards": pays, "outcomes": np.stack([here, pays], axis=-1)}[name]
+    every = every[mask.reshape(-1)[every]]
+    # The labels of a declared support: all ones, then all zeros.
+    return np.concatenate([every[every % 2 == 1], every[every % 2 == 0]]) if name == "outcomes" else every
+
+
 @cache
-def _steps(spec: ReleaseSpec) -> tuple[tuple[_Block, Ints, Ints], ...]:
-    """For each block that has any: the layers h, and where the states of each of them begin; remembered likewise."""
-    return tuple(
-        (block, np.array(block.layers, dtype=np.int64), np.arange(len(block.layers)) * spec.num_states)
-        for block in _layout(spec)
-        if block.layers
-    )
+def _possible(spec: ReleaseSpec) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which pairs [H, S, A] can be met, which can earn anything, and which transitions [H, S, A, S'] have counters."""
+    H, S, A, known = spec.horizon, spec.num_states, spec.num_actions, spec.support
+    here = np.ones((H, S, A), dtype=bool)
+    if known is None:
+        return here, here, np.broadcast_to(True, (H, S, A, S))
+    here &= known.reach[..., np.newaxis]
+    led = known.moves & here[..., np.newaxis]
+    led.reshape(-1, S)[_sure(spec)[0]] = False
+    return here, here & known.rewards, led
+
+
+def _sure(spec: ReleaseSpec) -> tuple[Ints, Ints]:
+    """Rows of [H, S, A] whose only transitions follow from released outcomes, and the cells of these."""
+    if spec.support is None:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    rows, cells = spec.support.released.sure
+    follows = np.isin(rows // (spec.num_states * spec.num_actions), spec.outcomes)
+    return rows[follows], cells[follows]
+
+
+def total_terms(support: Support) -> tuple[int, int, int]:
+    """How many counters' noise one cell of pooled transitions, visits and rewards carries, at the most.
+
+    >>> chain = Support(moves=[[[1, 1, 0]], [[0, 1, 1]], [[0, 0, 1]]], horizon=3, starts=[1, 0, 0])
+    >>> total_terms(chain)
+    (2, 6, 3)
+    """
+    sizes = {"horizon": support.horizon, "num_states": support.num_states, "num_actions": support.num_actions}
+    spec = ReleaseSpec.one_hot(**sizes, support=support)
+    every = [part.sum(axis=0) for part in spec.arrays(np.ones(spec.num_counters))]
+    # Rows that lead to one state at every step lead there for sure: their widths do not look at this noise.
+    open_rows = support.every_step.moves[0].sum(axis=2) > 1
+    open_rows |= not open_rows.any()
+    moved, visits, rewards = every[0] * open_rows[..., np.newaxis], every[1], every[2]
+    return int(moved.max()), int(visits.max()), int(rewards.max())

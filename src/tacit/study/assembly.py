@@ -28,16 +28,16 @@ from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
-from tacit.release.batch_plan import CentralBatchBasis
+from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.gradient_plan import GradientBasis
 from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.return_plan import ReturnBasis
 from tacit.release.shuffle_plan import ShuffleBasis
-from tacit.release.staged import Channeled
+from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT
-from tacit.release.totals_plan import CentralBasis
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.returns import ReturnQuery
@@ -73,9 +73,9 @@ class StudyParts:
         return self.basis.shape
 
     @property
-    def privatizer(self) -> Channeled:
+    def privatizer(self) -> Staged:
         """The same channels for simulations."""
-        return Channeled(channels=self.channels, basis=self.basis)
+        return Staged(channels=self.channels, basis=self.basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def study_parts(choices: Choices) -> StudyParts:
     if choices.ladder and own:
         raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
-    privatizer = Channeled(channels=channels, basis=basis)
+    privatizer = Staged(channels=channels, basis=basis)
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
@@ -330,12 +330,12 @@ def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
 
 def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBasis.of(request, least=choices.share, claim=claim, releases=choices.stages)
+    return TotalsPlan.of(request, least=choices.share, claim=claim, releases=choices.stages)
 
 
 def _central_batches(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return CentralBatchBasis.of(request, least=choices.share, claim=claim)
+    return BatchPlan.of(request, least=choices.share, claim=claim)
 
 
 def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:

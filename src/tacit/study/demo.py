@@ -142,7 +142,7 @@ def _reports(
     asked = Bundle.parse(bundle)
     limits: dict[str, Any] = {"cap": asked.claim.epsilon, "floor": asked["least"], "key": key}
     for name in names:
-        device = Device(**limits)
+        device = Device(None, **limits)
         device.accept(bundle)
         lot = rng.random()
         if lot < AWAY:
@@ -158,7 +158,7 @@ def _reports(
         yield path.read_bytes(), name
         path.unlink()
         if name == names[-1]:
-            again = Device(**limits)
+            again = Device(None, **limits)
             again.accept(bundle)
             yield again.cover(), name
 

@@ -58,7 +58,7 @@ class Device:
 
     def __init__(
         self,
-        directory: str | Path | None = None,
+        directory: str | Path | None,
         *,
         cap: float | EllipsisType = ...,
         floor: int | EllipsisType = ...,
@@ -111,7 +111,6 @@ class Device:
                 drawn=kept.drawn,
                 left=kept.left,
                 documents=kept.documents,
-                tag=kept.tag,
             )
 
         self.change(followed)

@@ -53,8 +53,6 @@ class DeviceState:
     """The report of this stage with its noise; None before it is drawn, empty when it has ended."""
     documents: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Party -> the newest signed document of its keys."""
-    tag: str = ""
-    """The entity tag of the bundle that was fetched last."""
     report: bytes = field(default=b"", repr=False)
     """The report as the collector will count it: its messages sealed, its id chosen."""
     envelope: bytes = field(default=b"", repr=False)

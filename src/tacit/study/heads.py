@@ -41,7 +41,7 @@ class UnknownHead(InvalidInput):
         self.head = head
         super().__init__(
             f"this collector is stopped: its ledger must hold record {head.number} as it was seen before, got an older "
-            "copy of the database; put the newest copy back, or end the study with 'tacit study kill'"
+            "copy of the database; put back the copy that holds it or, if none does, end the study ('tacit study kill')"
         )
 
 

@@ -44,8 +44,7 @@ from tacit.policies.named import NamedPolicy
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.totals_plan import CentralBasis
-from tacit.release.totals_release import CentralChannel
+from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
 from tacit.study.mapping import EpisodeMapping
@@ -102,7 +101,7 @@ class LearnRequest:
         )
 
     @property
-    def basis(self) -> CentralBasis:
+    def basis(self) -> TotalsPlan:
         """The noise: fresh in every stage, all of it calibrated for a person who is in every stage."""
         known = self.mapping
         shape = CountShape(
@@ -111,13 +110,13 @@ class LearnRequest:
             num_actions=len(known.action_names),
             staged=True,
         )
-        return CentralBasis(shape=shape, claim=self.claim, releases=self.reports_per_person, mechanism=MECHANISM)
+        return TotalsPlan(shape=shape, claim=self.claim, releases=self.reports_per_person, mechanism=MECHANISM)
 
     @property
-    def channels(self) -> tuple[CentralChannel, ...]:
+    def channels(self) -> tuple[TotalsRelease, ...]:
         """One channel for every stage: all people report in each of them."""
         size = StageSize(target=self.people, least=self.people, query=TOTALS)
-        return cast("tuple[CentralChannel, ...]", self.basis.channels([size] * self.reports_per_person))
+        return cast("tuple[TotalsRelease, ...]", self.basis.channels([size] * self.reports_per_person))
 
     def certificate(self, noise: NoiseKind) -> Certificate:
         """What the exact accountant finds for a person who is in every stage."""

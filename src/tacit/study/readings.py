@@ -24,11 +24,10 @@ from scipy.special import stdtrit
 from tacit.errors import InvalidInput
 from tacit.noise.places import places_of
 from tacit.protocol import Totals
-from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.batch_release import BatchRelease
 from tacit.release.local_release import LocalChannel
 from tacit.release.shuffle_release import ShuffleChannel
-from tacit.release.toeplitz import prefix_weights
-from tacit.release.totals_release import CentralChannel
+from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
 from tacit.study.declared import support_of
@@ -99,7 +98,7 @@ def readings(study: Study) -> tuple[Reading, ...]:
                 returned, why = return_of(
                     study.design, channel, memory, before, released.statistics, payload, given.people
                 )
-            kept = use == "used" or (isinstance(channel, CentralChannel) and not channel.fresh)
+            kept = use == "used" or (isinstance(channel, TotalsRelease) and not channel.noise.fresh)
             if use != "quarantined" and kept:
                 before = released.statistics
             memory = after if use == "used" else channel.skip(memory, payload, given.people) if done else memory
@@ -130,11 +129,11 @@ def return_of(
     if isinstance(channel, LocalChannel):
         mean, half = _of_messages(channel, payload)
         return _scaled(design, mean, half, None), ""
-    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | CentralBatchChannel):
+    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | BatchRelease):
         if channel.query.layer is not None:
             return None, "this stage asks about one step"
         total, variance = float(statistics.rewards.sum()), float(statistics.variance[2])
-    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleChannel | CentralChannel):
+    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleChannel | TotalsRelease):
         last = empty_counts(channel.shape) if before is None else before
         total = float(statistics.rewards.sum() - last.rewards.sum())
         variance = _added(channel, memory, last, statistics)
@@ -151,12 +150,9 @@ def return_of(
 
 def _added(channel: Any, memory: Any, last: CountStatistics, now: CountStatistics) -> float:
     """The noise variance of one counter of rewards in the difference of two running totals."""
-    if not isinstance(channel, CentralChannel):
+    if not isinstance(channel, TotalsRelease):
         return float(now.variance[2] - last.variance[2])
-    # T_k - T_(k-1) = Σ_i (q_i - q_(i-1)) z_(k-i)
-    weights = prefix_weights(channel.column)[: int(memory.releases[0]) + 1]
-    steps = np.diff(weights, prepend=0.0)
-    return channel.variance * float(np.dot(steps, steps)) / channel.levels**2
+    return channel.noise.step_variance(int(memory.releases[0]) + 1)
 
 
 def _of_messages(channel: LocalChannel, payload: bytes) -> tuple[float, float]:

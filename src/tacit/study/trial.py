@@ -27,7 +27,7 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require, requi
 from tacit.noise.exact import bernoulli_each
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
 from tacit.randomness import SecureNoise
-from tacit.release.batch_release import CentralBatchChannel
+from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
 from tacit.release.fixed_point import total_variation
 from tacit.release.return_release import ReturnChannel
@@ -242,7 +242,7 @@ def _release(study: Study) -> tuple[Channel, CountStatistics | ReturnStatistics,
 def _noise(channel: Channel, people: int) -> ArmNoise:
     """The law of half a signed sum of four counters' noise."""
     plain = isinstance(channel.query, BatchQuery) and channel.query.layer is None
-    if plain and isinstance(channel, CentralBatchChannel):
+    if plain and isinstance(channel, BatchRelease):
         distance = total_variation(4, channel.variance)
         return GaussianSum(std=channel.std, rounding=1.0 / channel.unit, distance=distance)
     if plain and isinstance(channel, ShuffleChannel):

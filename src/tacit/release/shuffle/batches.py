@@ -14,8 +14,7 @@ from tacit.release.shuffle.protocol import Shuffle
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.consistency import consistent_counts, repair_visits
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
-from tacit.statistics.count_support import SupportedLayer, SupportedSpec, layer_spec, supported_spec, total_terms
+from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
 __all__ = [
     "BatchState",
@@ -50,24 +49,29 @@ def next_users(batches: tuple[PlannedBatch, ...], state: BatchState, request: Ba
 
 def batch_spec(shape: CountShape, calibration: Calibration, layer: int | None) -> ReleaseSpec:
     """The counters of a batch: as few as the statistics need (`tight`), or as printed."""
-    H, S, A = shape.horizon, shape.num_states, shape.num_actions
-    if shape.support is not None:
-        if calibration == "paper":
+    S, A, H, support = shape.num_states, shape.num_actions, shape.horizon, shape.support
+    if calibration == "paper":
+        if support is not None:
             raise NotSupported(
                 "printed noise has counters for everything; leave the declared support out, or use 'tight'"
             )
         if layer is None:
-            return supported_spec(shape.support)
-        require(layer < H, f"layer must be one of 0..{H - 1}", layer)
-        return layer_spec(shape.support, layer)
+            return ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H)
     if layer is None:
-        complete = ReleaseSpec.fine if calibration == "paper" else ReleaseSpec.one_hot
-        return complete(num_states=S, num_actions=A, horizon=H)
+        return ReleaseSpec.one_hot(num_states=S, num_actions=A, horizon=H, support=support)
     require(layer < H, f"layer must be one of 0..{H - 1}", layer)
-    if layer < H - 1:
-        return ReleaseSpec.crude(num_states=S, num_actions=A, horizon=H, layer=layer, visits=calibration == "paper")
     # Nobody uses the state after the last step, so it is not collected.
-    return ReleaseSpec(num_states=S, num_actions=A, horizon=H, transitions=(), visits=(layer,), rewards=(), outcomes=())
+    last = layer == H - 1
+    return ReleaseSpec(
+        num_states=S,
+        num_actions=A,
+        horizon=H,
+        transitions=() if last else (layer,),
+        visits=(layer,) if last or calibration == "paper" else (),
+        rewards=(),
+        outcomes=(),
+        support=support,
+    )
 
 
 def batch_kind(shape: CountShape, request: BatchQuery) -> str:
@@ -79,8 +83,8 @@ def batch_kind(shape: CountShape, request: BatchQuery) -> str:
 
 def exact_statistics(counts: ExactCounts, spec: ReleaseSpec) -> NoisyCounts:
     """The statistics that the specification releases, without noise; nothing is rounded."""
-    if isinstance(spec, SupportedSpec | SupportedLayer):
-        return spec.arrays(np.asarray(spec.counters(counts.transitions, counts.visits, counts.rewards), np.float64))  # type: ignore[arg-type]
+    if spec.support is not None:
+        return spec.arrays(np.asarray(spec.counters(counts.transitions, counts.visits, counts.rewards), np.float64))
     rewards = np.rint(counts.rewards).astype(np.int64)
     arrays = spec.arrays(spec.counters(counts.transitions, counts.visits, rewards).astype(np.float64))
     return arrays if not spec.outcomes else arrays._replace(rewards=counts.rewards.astype(np.float64))

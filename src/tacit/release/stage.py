@@ -1,0 +1,137 @@
+"""What the releases of all stages share, and what their plans share.
+
+plan      before sizes are known: how much noise a stage of any size would carry; then it makes the releases
+release   one stage: encode on the device, release by the collector, read in public (`tacit.release.contract`)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
+from tacit.accounting.units import worst_exposure
+from tacit.arrays import Floats
+from tacit.errors import InvalidInput, Unsupportable, require, require_count
+from tacit.protocol import Query
+from tacit.release.contract import Channel, ChargedAt, StageSize
+from tacit.release.documents import Documented
+from tacit.released.batches import BatchQuery
+from tacit.released.counts import CountStatistics
+
+__all__ = ["EVERYTHING", "CountMemory", "NoSecret", "StagePlan", "StageRelease", "reports_of", "require_people"]
+
+EVERYTHING = BatchQuery(layer=None, failure_prob=None)
+"""All layers of a batch, unbiased."""
+
+
+class NoSecret(NamedTuple):
+    """What a collector keeps for itself that draws nothing and remembers nothing."""
+
+
+class CountMemory(NamedTuple):
+    """The public memory of releases of counts: what was released last, running totals or a single batch."""
+
+    released: CountStatistics
+
+
+class StageRelease(Documented):
+    """One stage between people and the learner; subclasses are frozen dataclasses of exact public numbers."""
+
+    __slots__ = ()
+    CHARGED_AT: ClassVar[ChargedAt]
+    questions: ClassVar[int] = 1
+    claim: PrivacyClaim
+    target: int
+    least: int
+
+    def events(self) -> Events:
+        """What one report costs, at `least` people."""
+        raise NotImplementedError
+
+    def events_at(self, people: int) -> Events:
+        """The same when so many report; noise that depends on their number says otherwise."""
+        require_people(people, self.least, self.target)
+        return self.events()
+
+    def require_sizes(self, least: int = 1) -> None:
+        """Raise unless so many people can be wanted, and so many be needed."""
+        needed = require_count("least", self.least, least=least)
+        require(needed <= require_count("target", self.target), f"least must be at most {self.target}", needed)
+
+    def require_query(self, query: Query, wanted: Query) -> None:
+        """Raise unless this is the question of the stage: type and value, because tuples of two kinds may be equal."""
+        asked = type(query) is type(wanted) and query == wanted
+        require(asked, f"this stage asks for {wanted.words()}", query)
+
+    def begin_secret(self) -> Any:
+        """Nothing."""
+        return NoSecret()
+
+    def skip(self, memory: Any, payload: bytes, people: int) -> Any:
+        """Nothing is missed: a stage that stands alone leaves the others as they are."""
+        return memory
+
+
+class StagePlan:
+    """What is known about the noise before the learner is built; subclasses are frozen dataclasses."""
+
+    __slots__ = ()
+    LEAST_PEOPLE: ClassVar[int] = 1
+    claim: PrivacyClaim
+    least: Fraction
+
+    def release_of(self, stage: StageSize) -> Channel:
+        """The release of one stage, calibrated for its least number of people."""
+        raise NotImplementedError
+
+    def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
+        """One release for every stage that reports."""
+        return tuple(self.release_of(stage) for stage in stages)
+
+    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+        """What a person with so many reports meets: the stages that cost most (Lemma P14 (several stages))."""
+        return worst_exposure([channel.events() for channel in channels], reports, self.claim.delta)
+
+    def least_of(self, target: int) -> int:
+        """How many reports a stage of this target needs."""
+        return min(target, max(self.LEAST_PEOPLE, math.ceil(self.least * target)))
+
+    def batch_std(self, users: int, query: BatchQuery) -> float:
+        """The standard deviation of the noise in one counter when all that are wanted report."""
+        raise InvalidInput(f"{type(self).__name__} releases no single batches")
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """Fresh noise in every stage of all layers: the stages' variances, and no covariance."""
+        del following
+        return np.diag([self.batch_std(users, EVERYTHING) ** 2 for users in sizes])
+
+
+def reports_of(claim: PrivacyClaim) -> int:
+    """How many reports of one person a claim covers; several of them in one stage are not offered."""
+    once = claim.unit.per_stage == 1
+    require(once, "a study takes at most one report per person and stage", claim.unit.per_stage, "claim per_stage 1")
+    return claim.unit.reports
+
+
+def require_people(people: int, least: int, target: int) -> None:
+    """Abort a stage with too few reports, before anything is released, and refuse more than were asked for.
+
+    >>> require_people(89, 90, 100)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.Unsupportable: the stage has 89 reports and needs 90, as everybody who reports was promised: nothing \
+is released; wait for more, or declare the stage void
+    """
+    require_count("people", people, least=0)
+    if people < least:
+        raise Unsupportable(
+            f"the stage has {people} reports and needs {least}, as everybody who reports was promised: nothing is "
+            "released; wait for more, or declare the stage void"
+        )
+    require(people <= target, f"a stage has at most the {target} reports that were asked for", people)
