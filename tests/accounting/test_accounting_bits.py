@@ -10,9 +10,9 @@ import pytest
 
 from tacit.accounting import bits, composition
 from tacit.accounting.bits import least_bits, least_mirrored_probability, least_probability
-from tacit.accounting.composition import delta_of
 from tacit.accounting.events import BinomialEvent
 from tacit.accounting.events.binomial import binomial_delta
+from tacit.accounting.pld import PLD
 from tacit.accounting.privacy_loss import _Grid
 
 
@@ -25,7 +25,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def forget() -> None:
-    for cached in (least_bits, least_probability, least_mirrored_probability, bits._known, composition._composed):
+    for cached in (least_bits, least_probability, least_mirrored_probability, bits._known, composition.composed):
         cached.cache_clear()
 
 
@@ -33,13 +33,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The probabilities and numbers of bits that the accountant is asked about, from now on."""
     questions: list[float] = []
 
-    def watched(events: composition.Events, epsilon: float) -> float:
+    def watched(events: composition.Events) -> PLD:
         event = events[0][0]
         assert isinstance(event, BinomialEvent)
         questions.append(event.probability if event.probability != 0.5 else event.bits)
-        return delta_of(events, epsilon)
+        return composition.composed(events)
 
-    monkeypatch.setattr(bits, "delta_of", watched)
+    monkeypatch.setattr(bits, "composed", watched)
     return questions
 
 

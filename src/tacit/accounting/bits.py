@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tacit.accounting.composition import delta_of, epsilon_of
+from tacit.accounting.composition import composed, epsilon_of
 from tacit.accounting.events import BinomialEvent, Events, MirroredEvent
 from tacit.accounting.events.binomial import MOST_BITS
 from tacit.accounting.events.gaussian import gaussian_mu
@@ -150,7 +150,7 @@ def _least(
     """The least probability under which these events are private, to a millionth; refused beyond `most`."""
     question = f"{events(0.5)} {float(epsilon).hex()} {float(delta).hex()}"
     found = recall(question)
-    if found is not None and delta_of(events(min(found, 0.5)), epsilon) <= delta:
+    if found is not None and _excess(events(min(found, 0.5)), epsilon, delta) <= 0.0:
         return found
 
     def excess(probability: float) -> float:
@@ -167,7 +167,7 @@ def _least(
 
 
 def _excess(events: Events, epsilon: float, delta: float) -> float:
-    found = delta_of(events, epsilon)
+    found = composed(events).delta(epsilon)
     return math.log(found / delta) if found > 0.0 else -math.inf
 
 

@@ -174,7 +174,7 @@ def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None)
     for part, count in parts:
         if part.infinity >= 1.0 or (len(parts) == 1 and count == 1):
             return part
-    uses = total(parts, lambda _: 1)
+    uses = sum([count for _, count in parts])
     parts = [(part.trimmed(lower=LOWER_TAIL / uses, upper=TAIL / uses), count) for part, count in parts]
     spacing = _spacing(parts) if spacing is None else spacing
     placed = [(_on_grid(part, spacing), count) for part, count in parts]
@@ -202,7 +202,6 @@ class _Grid:
     index: NDArray[Any]
     masses: Floats
 
-    @property
     def variance(self) -> float:
         mean = float((self.masses * self.index).sum())
         return float((self.masses * (self.index - mean) ** 2).sum())
@@ -228,7 +227,7 @@ class _Reach(NamedTuple):
 
 def _reach(grids: list[tuple[_Grid, int]]) -> _Reach:
     """Chernoff: P[Σ ℓ ≥ x] ≤ exp(κ(λ) − λx) for every λ > 0, and likewise below; never beyond the support."""
-    deviation = math.sqrt(total(grids, lambda grid: grid.variance))
+    deviation = math.sqrt(total(grids, _Grid.variance))
     least, most = total(grids, lambda grid: float(grid.index[0])), total(grids, lambda grid: float(grid.index[-1]))
     tilts = TILTS / max(deviation, 1e-3 * (most - least), 1e-9)
     up, down = np.split(total(grids, partial(_Grid.cumulants, tilts=np.concatenate([tilts, -tilts]))), 2)
@@ -246,7 +245,7 @@ def _spacing(parts: list[tuple[PrivacyLoss, int]]) -> float:
     finest = 2.0**-40 * max(abs(low), abs(high))
     if high - low <= finest:
         return 1e-6
-    deviation = math.sqrt(total(atoms, lambda grid: grid.variance) / total(atoms, lambda _: 1))
+    deviation = math.sqrt(total(atoms, _Grid.variance) / sum([count for _, count in parts]))
     points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MOST_POINTS)
     # The largest loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
     extreme = max((loss for part, _ in parts if (loss := float(part.losses[-1])) > 0.0), default=high - low)
@@ -277,7 +276,7 @@ def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Fl
     spectrum = np.exp(total(spectra, lambda values: np.log(values + 1e-300)))
     # |Π (F + e) − Π F| ≤ Π (|F| + |e|) − Π |F|, and log, power and exp err by a few units per factor.
     larger = np.exp(total(spectra, lambda values: np.log(np.abs(values) + noise)))
-    error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + total(spectra, lambda _: 1.0)) + noise) * larger
+    error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + sum([count for _, count in spectra])) + noise) * larger
     slack = 2.0 * float(error.sum()) / len(window)
     masses = np.maximum(np.roll(fft.irfft(spectrum, len(window)), -(window.start % len(window))), 0.0) + slack
     exponent = total(cumulants, float) - tilt * np.arange(window.start, window.stop) if tilt else 0.0

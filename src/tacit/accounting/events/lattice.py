@@ -86,7 +86,7 @@ class LatticeEvent(Event):
 
     def scaled(self, factor: float) -> LatticeEvent:
         """The changes of so many persons together: longer by the factor, in as many times the counters."""
-        g = require_whole(factor)
+        g = require_count("persons", require_whole(factor))
         return replace(self, largest=g * self.largest, square=g * g * self.square, changed=g * self.changed)
 
     def noisier(self, factor: float) -> LatticeEvent:
