@@ -163,7 +163,7 @@ class ShuffleRelease(StageRelease):
     def bit_noise(self, people: int) -> BitNoise:
         """The noise of one counter when so many report; honest devices are the same share of any number."""
         honest = self.honest * people // self.least
-        return _bit_noise(people, honest, self.bits_per_user, self.probability, self.mirrored)
+        return _bit_noise(people, honest, self.bits_per_user, float(self.probability), self.mirrored)
 
     def law(self, people: int) -> Binomial | Mirrored:
         """The noise in one counter when so many report."""
@@ -222,7 +222,7 @@ class ShuffleRelease(StageRelease):
     def events_at(self, people: int) -> Events:
         """The same when so many report."""
         require_people(people, self.least, self.target)
-        covered = self.bit_noise(people).events(self.families())
+        covered = _covered(self.bit_noise(people), self.spec)
         if self.overflow == 0:
             return covered
         return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
@@ -492,14 +492,19 @@ def _spec(shape: CountShape, totals: bool, layer: int | None, printed: bool) -> 
 
 
 @lru_cache(maxsize=4096)
-def _bit_noise(users: int, honest: int, bits_per_user: int, probability: Fraction, mirrored: bool) -> BitNoise:
+def _bit_noise(users: int, honest: int, bits_per_user: int, probability: float, mirrored: bool) -> BitNoise:
     return BitNoise(
         users=users,
         honest_users=honest,
         bits_per_user=bits_per_user,
-        probability=float(probability),
+        probability=probability,
         mirrored=mirrored,
     )
+
+
+@lru_cache(maxsize=4096)
+def _covered(noise: BitNoise, spec: ReleaseSpec) -> Events:
+    return noise.events(spec.families())
 
 
 @lru_cache(maxsize=4096)
