@@ -23,7 +23,7 @@ from tacit.errors import UnknownName
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
-from tacit.release.gradient import DoseGradients, SoftmaxGradients
+from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
@@ -93,7 +93,7 @@ def test_rate_times_baseline_times_epochs_times_rewards(doses, rate, baseline, e
     low, high = interval
     given = low if baseline is not None else None
     privatizer = gradients(
-        DoseGradients if doses else SoftmaxGradients, doses=doses, rate=rate, baseline=given, epochs=epochs,
+        GradientPrivatizer, doses=doses, rate=rate, baseline=given, epochs=epochs,
         low=low, high=high, users_per_batch=2000 if rate < 1.0 else 6,
     )  # fmt: skip
     query = probe_of(privatizer).asked(0)._replace(baseline=np.array([low]))
@@ -190,7 +190,7 @@ class Wider(NamedTuple):
     raw: Any
 
 
-class TellsMore(SoftmaxGradients):
+class TellsMore(GradientPrivatizer):
     """Releases a field that nobody's view knows."""
 
     __slots__ = ()
@@ -217,7 +217,7 @@ def test_every_released_array_is_in_the_transcript(name):
 def test_25_percent_less_noise_is_found_by_measuring():
     """Power, at a false-alarm rate of 1e-6: three quarters of the noise of a gradient; and of a local message."""
 
-    class Quieter(SoftmaxGradients):
+    class Quieter(GradientPrivatizer):
         __slots__ = ()
 
         @property

@@ -13,10 +13,10 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
+from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 
@@ -87,9 +87,13 @@ def bits_channel(
 
 
 def local_channel(mechanism, shape=SMALL, *, epsilon=2.0, delta=0.0, reports=1, target=10, least=1, squares=False):
-    request = request_of("local", shape, epsilon=epsilon, delta=delta, mechanism=mechanism, squares=squares)
-    claim = claim_of("local", epsilon=epsilon, delta=delta, reports=reports)
-    return LocalBasis.of(request, claim=claim).channel(StageSize(target=target, least=least, query=TOTALS))
+    plan = local_plan(mechanism, shape, epsilon=epsilon, delta=delta, reports=reports, squares=squares)
+    return plan.release_of(StageSize(target=target, least=least, query=TOTALS))
+
+
+def local_plan(mechanism, shape=SMALL, *, reports=1, **more):
+    unit = PrivacyUnit(reports=reports, per_stage=1)
+    return make_privatizer(request_of("local", shape, mechanism=mechanism, unit=unit, whole=True, **more))
 
 
 def people(shape, users, seed, *, rewards=None):

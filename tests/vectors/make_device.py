@@ -46,7 +46,7 @@ from tacit.policies.tables import StochasticPolicy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
-from tacit.release.local_release import LocalChannel
+from tacit.release.local_release import LocalRelease
 from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
@@ -199,9 +199,9 @@ def channels() -> dict[str, Any]:
         whole = 2 * 2 * batch_spec(shape, "tight", None).num_counters
         return shuffle(everything, p=p, mirrored=True, **{"block": whole, **more})
 
-    def local(kind: Any, of: CountShape) -> LocalChannel:
+    def local(kind: Any, of: CountShape) -> LocalRelease:
         outcome, transition = kind.tight(of, (), 2.0, 0.0)
-        return LocalChannel(
+        return LocalRelease(
             claim=claims["local"],
             shape=of,
             target=100,

@@ -109,7 +109,7 @@ class CountProbe(Probe):
     @property
     def randomizer(self) -> Randomizer | None:
         """The noise on a device, where there is one."""
-        return self.privatizer.mechanism if isinstance(self.privatizer, Local) else None
+        return self.privatizer.outcome if isinstance(self.privatizer, Local) else None
 
     @property
     def one_slot(self) -> bool:
@@ -129,7 +129,7 @@ class CountProbe(Probe):
         if not isinstance(self.privatizer, Local):
             return 0.0
         moved = family == "transitions"
-        own = self.privatizer.transition_mechanism if moved else self.privatizer.mechanism
+        own = self.privatizer.transition if moved else self.privatizer.outcome
         return (own.weight - 1.0) / 2.0
 
     @property
@@ -189,8 +189,8 @@ class CountProbe(Probe):
             return replace(self, privatizer=replace(self.privatizer, channels=stages, basis=basis))
         if not isinstance(self.privatizer, Local):
             return self
-        outcome, moved = self.privatizer.mechanism.quiet(), self.privatizer.transition_mechanism.quiet()
-        return replace(self, privatizer=replace(self.privatizer, mechanism=outcome, transition_mechanism=moved))
+        outcome, moved = self.privatizer.outcome.quiet(), self.privatizer.transition.quiet()
+        return replace(self, privatizer=replace(self.privatizer, outcome=outcome, transition=moved))
 
     def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
         """The variance of a family in each of its numbers; the transitions of sure rows have that of their visits."""

@@ -28,7 +28,7 @@ from tacit.learners.gradient import SoftmaxLearner
 from tacit.policies import tabular
 from tacit.protocol import Measures, Plan, copy_state
 from tacit.randomness import SimulationNoise, Streams, seed_streams
-from tacit.release.gradient import SoftmaxGradients
+from tacit.release.gradient import GradientPrivatizer
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import NoSecret
 from tacit.released.batches import BatchQuery
@@ -229,12 +229,12 @@ def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     privatizer: Any = parts.privatizer
     shape, m = privatizer.shape, privatizer.users_per_batch
     require(isinstance(parts.mdp, TabularMDP), "the attack knows finitely many actions", type(parts.mdp).__name__)
-    H, high = shape.horizon, privatizer.bounds.high
+    H, high = shape.horizon, privatizer.spec.bounds.high
     worlds = []
     for state, action in ((0, 0), (shape.num_states - 1, shape.num_actions - 1)):
         states, actions = np.zeros((m, H + 1), dtype=np.int64), np.zeros((m, H), dtype=np.int64)
         states[0], actions[0] = state, action
-        rewards = np.full((m, H), privatizer.bounds.low)
+        rewards = np.full((m, H), privatizer.spec.bounds.low)
         rewards[0] = high
         worlds.append(Trajectories(states, actions, rewards))
     views: list[tuple[str, Outcome]] = [("the final parameters", _theta)]
@@ -281,7 +281,7 @@ def _release(ended: Ended) -> Floats:
 
 def final_parameters(
     learner: SoftmaxLearner,
-    privatizer: SoftmaxGradients,
+    privatizer: GradientPrivatizer,
     users: Trajectories,
     *,
     runs: int,
@@ -333,7 +333,7 @@ def _silent(done: int) -> None:
 
 def matched_distinguisher(
     learner: SoftmaxLearner,
-    privatizer: SoftmaxGradients,
+    privatizer: GradientPrivatizer,
     one: Trajectories,
     other: Trajectories,
     outcome: Outcome = _theta,

@@ -202,7 +202,7 @@ def _message(privatizer: Local) -> View:
         seen = counters_of(families, shape, records[:, 0])
         total = np.zeros(len(records))
         for name, values in seen.items():
-            noise = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
+            noise = privatizer.transition if name == "transitions" else privatizer.outcome
             moved = was[name] != became[name]
             ratio = noise.likelihood_ratio(values[:, moved], was[name][moved], became[name][moved])
             total += ratio.sum(axis=1)

@@ -26,18 +26,18 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.data.trajectories import LossUser, Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, require
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.counts_contract import require_answer
-from tacit.release.return_release import ReturnChannel, groups_of
+from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import reports_of
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.returns import BitNoise, ReturnQuery
+from tacit.released.returns import BitNoise
 
 __all__ = ["Staged", "StagedState"]
 
@@ -283,15 +283,12 @@ def _released(memory: Any) -> Any:
 
 def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
     """What the devices of a batch send; bits about returns come one group after the other."""
-    if not isinstance(channel, ReturnChannel) or not isinstance(query, ReturnQuery):
-        yield from (channel.encode(one, noise) for one in _people(users))
-        return
-    require(len(users) == query.users, f"the groups of the query have {query.users} users", len(users))
-    for group, one in zip(groups_of(query), _people(users), strict=True):
-        yield channel.told(query, group).encode(one, noise)
+    if isinstance(channel, ReturnRelease):
+        return channel.answers_of(users, query, noise)
+    return (channel.encode(one, noise) for one in _people(users))
 
 
-def _people(users: Any) -> Iterator[Trajectory]:
+def _people(users: Any) -> Iterator[Any]:
     """One person after the other."""
     if isinstance(users, Trajectories):
         rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))
@@ -300,6 +297,8 @@ def _people(users: Any) -> Iterator[Trajectory]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    elif isinstance(users, LossUser):
+        yield users
     else:
         raise TypeError(f"a channel takes trajectories or counts, got {type(users).__name__}")
 

@@ -24,9 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NoReturn
 
+from tacit.accounting.bits import gaussian_bits, least_mirrored_probability, least_probability
 from tacit.accounting.events import Events
-from tacit.accounting.events.binomial import gaussian_bits, least_probability
-from tacit.accounting.events.mirrored import least_mirrored_probability
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.noise.binomial import Binomial, paper_binomial
@@ -126,7 +125,7 @@ def least_bit_noise(
     if kind == "binomial" or (kind is None and epsilon <= LARGE):
         return found
     # As many bits of either bias as there are of one, each as likely to be odd as it must be.
-    odd = least_mirrored_probability(epsilon, delta, up + down, found.honest.bits)
+    odd = least_mirrored_probability(epsilon, delta, up, down, found.honest.bits)
     other = replace(found, probability=odd, mirrored=True)
     return other if kind is not None or other.total.std < WORTHWHILE * found.total.std else found
 
