@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest browser test-slow goldens lint bench bench-peers chaos docs clean
+.PHONY: help install install-dev demo test pytest pages browser test-slow goldens lint bench bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,9 +39,9 @@ install-dev: $(VENV)/.dev
 demo: $(VENV)/.core
 	$(BIN)/tacit demo
 
-# Types are checked beside the tests: mypy keeps one core busy for a minute. Whatever fails, make fails.
+# Types are checked and pages built beside the tests: both keep one core busy for a minute. Whatever fails, make fails.
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j 2 lint pytest
+	@$(MAKE) --no-print-directory -j 2 pytest lint pages
 
 # Chromium from the system's packages, where nobody has to be asked for it; otherwise its tests are skipped and say so.
 browser:
@@ -52,7 +52,7 @@ pytest: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not slow"
 
 # Everything: also what is only slow (every golden row, long sweeps of the checks, every pair of options at both speeds).
-test-slow: lint browser
+test-slow: lint pages browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 # On any machine. BASE: the rows as the sources of another commit make them here; WRITE=yes: write them anew.
@@ -76,6 +76,11 @@ bench-peers: $(VENV)/.dev
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target .venv-peers/rlberry-0.6.0 rlberry==0.6.0
+
+# The same without running the examples of the gallery, which the tests do; then every link within the site is followed.
+pages: $(VENV)/.dev
+	$(BIN)/python -m sphinx -E -a -W --keep-going -q -D plot_gallery=0 -b html docs docs/_build/pages
+	$(BIN)/python docs/links.py docs/_build/pages
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -8,11 +8,10 @@ import shlex
 import subprocess
 import sys
 import types
-from html import unescape
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
+from docs.links import broken_links
 
 from tacit.cli import main
 
@@ -161,40 +160,8 @@ def test_no_tracked_file_names_a_machine_or_a_registry(what):
     assert guilty == []
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The site without running its examples: `test_examples.py` does that, and so does `make docs`."""
-    pytest.importorskip("sphinx")
-    place = tmp_path_factory.mktemp("html")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "plot_gallery=0", "-b", "html"]
-    done = subprocess.run([*command, "docs", str(place)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return place
-
-
-def broken_links(site: Path) -> list[tuple[str, str]]:
-    """(page, address) of what leads nowhere within a site: files and places on pages."""
-    pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
-    places = {path: set(map(unescape, re.findall(r'\b(?:id|name)="([^"]+)"', text))) for path, text in pages.items()}
-    broken = []
-    for path, text in pages.items():
-        for address in sorted(set(re.findall(r'\b(?:href|src)="([^"]*)"', text))):
-            asked = urlsplit(unescape(address))
-            if asked.scheme or asked.netloc:  # elsewhere: tests ask nobody
-                continue
-            target = (path.parent / unquote(asked.path)).resolve() if asked.path else path
-            place = unquote(asked.fragment)
-            if not target.is_file() or (place and target in places and place not in places[target]):
-                broken.append((str(path.relative_to(site)), address))
-    return sorted(broken)
-
-
-def test_the_documentation_builds_without_a_warning_and_every_link_leads_somewhere(built):
-    assert (built / "tour.html").exists()
-    assert broken_links(built.resolve()) == []
-
-
 def test_a_broken_link_is_found(tmp_path):
+    """`make test` builds the site with warnings as errors and asks this of it, beside the tests (target `pages`)."""
     (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#here">B</a><a href="#top">up</a>')
     (tmp_path / "b.html").write_text('<a href="a.html#down">A</a><img src="c.png"><a href="https://example.com">E</a>')
     assert broken_links(tmp_path.resolve()) == [

@@ -13,7 +13,7 @@ from tacit.audit.learners import learner_target
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS
 from tacit.noise.table import MECHANISMS
-from tacit.release.arms import CHANNELS
+from tacit.release.arms import RANK
 from tacit.release.table import PRIVATIZERS
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -69,7 +69,7 @@ def test_every_mechanism_and_every_channel_of_trials_has_rows():
     for name, row in MECHANISMS.items():
         assert f"privatizer {row.trust} {name} tight" in ROWS, name
         assert not row.printed or f"privatizer {row.trust} {name} paper" in ROWS, name
-    for trust in set(CHANNELS) - {"none"}:
+    for trust in set(RANK) - {"none"}:
         assert {f"trial {trust} {words}" for words in ("two arms", "one arm", "of the same people")} <= set(ROWS)
 
 

@@ -119,7 +119,7 @@ def test_the_canaries_of_gradients_are_as_far_apart_as_stated(changes):
     probes = probe_of(privatizer).variants()
     pairs = [(probe, *worst_pair(probe)) for probe in probes]
     far = max(float(np.linalg.norm(probe.exact(one) - probe.exact(other))) for probe, one, other in pairs)
-    assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.epochs), rel=1e-6)
+    assert far == pytest.approx(privatizer.sensitivity * np.sqrt(privatizer.spec.epochs), rel=1e-6)
 
 
 class Folded:

@@ -31,7 +31,7 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 from tacit.noise.binomial import Binomial, paper_binomial
 from tacit.noise.mirrored import Mirrored
 
-__all__ = ["BIT_KINDS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "minimum_users", "paper_bit_noise"]
+__all__ = ["BIT_KINDS", "MOST_BITS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "paper_bit_noise"]
 
 PaperVariant = Literal["2024", "2025"]
 
@@ -43,6 +43,8 @@ WORTHWHILE: Final = 0.98
 """Mirrored bits, which are twice as many messages, are used below this share of the deviation of bits of one bias."""
 LARGE: Final = 4.0
 """Up to this epsilon bits of one bias are used: there mirrored ones save at most 2.4 % of a release of all layers."""
+MOST_BITS: Final = 4096
+"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
 HOPELESS = 2.0**32
 """Bits beyond which the smallest batch of a refused request is not computed exactly: that would take a minute."""
 
@@ -153,19 +155,6 @@ def paper_bit_noise(
     return BitNoise(
         users=users, honest_users=honest, bits_per_user=printed.bits // users, probability=printed.probability
     )
-
-
-def minimum_users(
-    families: Sequence[Family],
-    *,
-    epsilon: float,
-    delta: float,
-    max_bits_per_user: int,
-    honest_fraction: float = 1.0,
-) -> int:
-    """The smallest batch for which no device has to add more than `max_bits_per_user` bits to a counter."""
-    needed = Binomial.calibrate(families, epsilon, delta).bits
-    return _smallest_batch(needed, honest_fraction, require_count("max_bits_per_user", max_bits_per_user))
 
 
 def _refuse(least: str, max_bits_per_user: int, users: int) -> NoReturn:
