@@ -162,17 +162,12 @@ class ShuffleRelease(StageRelease):
 
     def bit_noise(self, people: int) -> BitNoise:
         """The noise of one counter when so many report; honest devices are the same share of any number."""
-        return BitNoise(
-            users=people,
-            honest_users=self.honest * people // self.least,
-            bits_per_user=self.bits_per_user,
-            probability=float(self.probability),
-            mirrored=self.mirrored,
-        )
+        honest = self.honest * people // self.least
+        return _bit_noise(people, honest, self.bits_per_user, float(self.probability), self.mirrored)
 
     def law(self, people: int) -> Binomial | Mirrored:
         """The noise in one counter when so many report."""
-        return self.bit_noise(people).total
+        return _total(self.bit_noise(people))
 
     @property
     def _most_bits(self) -> int:
@@ -227,7 +222,7 @@ class ShuffleRelease(StageRelease):
     def events_at(self, people: int) -> Events:
         """The same when so many report."""
         require_people(people, self.least, self.target)
-        covered = self.bit_noise(people).events(self.families())
+        covered = _covered(self.bit_noise(people), self.spec)
         if self.overflow == 0:
             return covered
         return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
@@ -424,7 +419,7 @@ class ShufflePlan(StagePlan):
         least = self.least_of(users)
         noise = _noise(self, least, _layer(query))
         honest = noise.honest_users * users // least
-        return noise.total if users == least else replace(noise, users=users, honest_users=honest).total
+        return _total(noise if users == least else replace(noise, users=users, honest_users=honest))
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The deviation of the noise in one counter when all that are wanted report."""
@@ -494,6 +489,27 @@ def _spec(shape: CountShape, totals: bool, layer: int | None, printed: bool) -> 
     found = batch_spec(shape, "paper" if printed else "tight", layer)
     # [bai2024shuffle] releases the successors of the last step, too.
     return replace(found, transitions=tuple(range(shape.horizon))) if printed and totals else found
+
+
+@lru_cache(maxsize=4096)
+def _bit_noise(users: int, honest: int, bits_per_user: int, probability: float, mirrored: bool) -> BitNoise:
+    return BitNoise(
+        users=users,
+        honest_users=honest,
+        bits_per_user=bits_per_user,
+        probability=probability,
+        mirrored=mirrored,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _covered(noise: BitNoise, spec: ReleaseSpec) -> Events:
+    return noise.events(spec.families())
+
+
+@lru_cache(maxsize=4096)
+def _total(noise: BitNoise) -> Binomial | Mirrored:
+    return noise.total
 
 
 @lru_cache(maxsize=256)  # every device of a stage asks

@@ -108,11 +108,6 @@ class Transport:
         """Messages per user, extra blocks aside."""
         return self.slots + self.block
 
-    def fits(self, messages: int, reports: int) -> bool:
-        """Whether so many messages can be `reports` complete reports (with whole extra blocks)."""
-        extra = messages - reports * self.report_size
-        return extra == 0 or (self.overflow_prob > 0.0 and extra > 0 and extra % self.block == 0)
-
     def cost(self) -> MessageCost:
         """Messages and bytes of one user; a label may be that of a dummy."""
         return MessageCost(self.report_size, max(1, math.ceil(self.num_counters.bit_length() / 8)))
