@@ -151,12 +151,13 @@ def test_a_hopeless_request_is_refused_without_any_work(epsilon, delta, monkeypa
     assert trials.bits == []
 
 
-def test_an_extreme_request_takes_few_trials(monkeypatch):
+def test_an_extreme_request_takes_few_trials(monkeypatch, tmp_path):
+    monkeypatch.setenv("TACIT_CACHE_DIR", str(tmp_path))  # no answer is remembered
     trials = Trials(monkeypatch)
     extreme = {"epsilon": 1.03e-3, "delta": 1e-12, "users": 10**6}
     noise = least_bit_noise(FINE.families(), **extreme, max_bits_per_user=4096)
-    assert len(trials.bits) <= 12
-    assert all(bits == noise.bits_per_user * 10**6 for bits in trials.bits[-5:])
+    assert len(trials.bits) <= 8
+    assert all(bits == noise.bits_per_user * 10**6 for bits in trials.bits[-4:])
 
 
 @pytest.mark.parametrize("users", [1, 7, 100, 288, 289, 5000])

@@ -166,7 +166,7 @@ def merged(events: Events) -> Events:
     for event, count in events:
         require_event(event)
         counts[event] += require_count("count of an event", count, least=0)
-    return tuple((event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0)
+    return tuple([(event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0])
 
 
 def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -239,7 +239,7 @@ def _delta(events: Events, epsilon: float) -> float:
 
 def _apart(events: Events) -> tuple[Events, Fraction, float]:
     """The events that have a curve, what all slacks add to δ, and the least of the ε that they were priced for."""
-    curves = tuple((event, count) for event, count in events if event.slack() is None)
+    curves = tuple([(event, count) for event, count in events if event.slack() is None])
     slacks = [(slack, count) for event, count in events if (slack := event.slack()) is not None]
     added = Fraction(total(slacks, lambda slack: slack[0]))
     return curves, added, min((slack[1] for slack, _ in slacks), default=math.inf)

@@ -159,7 +159,10 @@ def total(parts: Iterable[tuple[T, int]], additive: Callable[[T], Any]) -> Any:
     >>> total([("ab", 3), ("c", 1)], len)
     7
     """
-    return sum([count * additive(part) for part, count in parts])
+    added: Any = 0
+    for part, count in parts:
+        added = added + count * additive(part)
+    return added
 
 
 def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None) -> PrivacyLoss:
@@ -213,7 +216,8 @@ class _Grid:
             exponents = np.multiply.outer(some, self.index)
             top = exponents.max(axis=1)
             sums = (self.masses * np.exp(exponents - top[:, np.newaxis])).sum(axis=1)
-            found += [high + math.log(sum_) for high, sum_ in zip(top.tolist(), sums.tolist(), strict=True)]
+            for highest, rest in zip(top.tolist(), sums.tolist(), strict=True):
+                found.append(highest + math.log(rest))
         return np.array(found)
 
 
@@ -228,7 +232,7 @@ class _Reach(NamedTuple):
 def _reach(grids: list[tuple[_Grid, int]]) -> _Reach:
     """Chernoff: P[Σ ℓ ≥ x] ≤ exp(κ(λ) − λx) for every λ > 0, and likewise below; never beyond the support."""
     deviation = math.sqrt(total(grids, _Grid.variance))
-    least, most = total(grids, lambda grid: float(grid.index[0])), total(grids, lambda grid: float(grid.index[-1]))
+    least, most = total(grids, lambda grid: grid.index[[0, -1]].astype(np.float64)).tolist()
     tilts = TILTS / max(deviation, 1e-3 * (most - least), 1e-9)
     up, down = np.split(total(grids, partial(_Grid.cumulants, tilts=np.concatenate([tilts, -tilts]))), 2)
     high = min(most, float(((up - math.log(TAIL)) / tilts).min()))
