@@ -23,7 +23,8 @@ from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.learners.ucbvi import UCBVI
 from tacit.planning.policy_set import every_policy
 from tacit.release.none import Unprotected
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle_release import ShufflePlan
+from tacit.release.staged import Staged
 from tacit.released.counts import CountShape
 from tacit.simulation.simulate import simulate
 
@@ -66,7 +67,10 @@ def seconds(
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )
-    noise = Shuffled(shape=shape, claim=claim, calibration="tight") if private else Unprotected(shape=shape, batches=())
+    plan = ShufflePlan(shape=shape, claim=claim, overflow=0.0, most_bits=None)
+    noise: Staged | Unprotected = Staged(channels=(), basis=plan, batches=())
+    if not private:
+        noise = Unprotected(shape=shape, batches=())
     made = learner(shape=shape, episodes=episodes, noise=noise)
     privatizer = noise.planned(made.batches)
     took = []

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +22,9 @@ from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Channel, StageSize
-from tacit.release.gradient_plan import GradientBasis
-from tacit.release.local_plan import LocalBasis
+from tacit.release.gradient_release import GradientPlan
 from tacit.release.request import PrivacyRequest, gradient_request
-from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.table import make_privatizer
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
@@ -51,12 +51,12 @@ def channels() -> dict[str, Channel]:
     """Every channel of the reference instance, by name."""
     found: dict[str, Channel] = {}
     for asks, query in ((BatchQuery, EVERYTHING), (Totals, TOTALS)):
-        basis = ShuffleBasis.of(_request("shuffle", 1e-6, asks=asks), least=Fraction(LEAST, TARGET))
+        basis = ShufflePlan.of(_request("shuffle", 1e-6, asks=asks), least=Fraction(LEAST, TARGET))
         name = "shuffle, a batch" if asks is BatchQuery else "shuffle, totals"
-        found[name] = basis.channel(StageSize(target=TARGET, least=LEAST, query=query))
+        found[name] = basis.release_of(StageSize(target=TARGET, least=LEAST, query=query))
     for mechanism in DELTAS:
-        basis = LocalBasis.of(_request("local", DELTAS[mechanism], mechanism=mechanism))
-        found[f"local, {mechanism}"] = basis.channel(StageSize(target=TARGET, least=1, query=TOTALS))
+        plan: Any = make_privatizer(_request("local", DELTAS[mechanism], mechanism=mechanism, whole=True))
+        found[f"local, {mechanism}"] = plan.release_of(StageSize(target=TARGET, least=1, query=TOTALS))
     return found | central_channels(TARGET)
 
 
@@ -71,7 +71,7 @@ def central_channels(target: int) -> dict[str, Channel]:
     single = BatchPlan.of(_request("central", 1e-6, asks=BatchQuery), least=Fraction(9, 10))
     stage = StageSize(target=target, least=single.least_of(target), query=EVERYTHING)
     found["central, a batch"] = single.channels([stage])[0]
-    gradient = GradientBasis.of(_gradients(target), least=Fraction(9, 10))
+    gradient = GradientPlan.of(_gradients(target), least=Fraction(9, 10))
     stage = StageSize(target=target, least=gradient.least_of(target), query=SoftmaxQuery)
     found["central, gradient"] = gradient.channels([stage])[0]
     return found

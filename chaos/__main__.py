@@ -3,10 +3,12 @@
     python -m chaos                    all of them
     python -m chaos kills tokens       some of them
     python -m chaos --scale ci kills   small, as the tests run them; writes nothing
+    python -m chaos --stale            marks the results of other versions as stale
 
 A module has `run(scale) -> list of rows`; a row has `name`, `bar`, `measured`, `met`, `detail` and `counts`. Everything
 runs on loopback, in a directory of its own that is deleted, and is bounded in number and time. A bar that is not met is
-shown in red and makes the exit code 1.
+shown in red and makes the exit code 1. A result names the version and the commit that it was measured with; one of
+another version is marked `"stale": true` until it is measured again, which a test demands.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -32,6 +35,9 @@ SCALES = ("chaos", "ci")
 
 def main(words: list[str]) -> int:
     """Run the chosen modules (all by default); a bar that is not met decides the exit code."""
+    if words == ["--stale"]:
+        mark_stale()
+        return 0
     scale = "chaos"
     if "--scale" in words:
         place = words.index("--scale")
@@ -63,12 +69,45 @@ def main(words: list[str]) -> int:
 def write(name: str, rows: list[dict[str, Any]], seconds: float) -> None:
     """Write the rows with a description of the machine that names nobody."""
     RESULTS.mkdir(exist_ok=True)
-    command = f"python -m chaos {name}"
-    content = {"row": name, "command": command, "seconds": round(seconds), "machine": machine(), "rows": rows}
-    text = json.dumps(content, indent=2, default=float, ensure_ascii=False)
-    temporary = RESULTS / f".{name}.json"
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(RESULTS / f"{name}.json")
+    content = {
+        "row": name,
+        "command": f"python -m chaos {name}",
+        "version": tacit.__version__,
+        "commit": commit(),
+        "seconds": round(seconds),
+        "machine": machine(),
+        "rows": rows,
+    }
+    _put(RESULTS / f"{name}.json", content)
+
+
+def _put(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(json.dumps(content, indent=2, default=float, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def commit() -> str | None:
+    """The commit of the work tree that is measured, with a plus sign where it was changed; None outside of one."""
+    found = []
+    for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--", "src", "chaos/*.py")):
+        made = subprocess.run(["git", "-C", str(HERE.parent), *words], capture_output=True, text=True, check=False)
+        if made.returncode:
+            return None
+        found.append(made.stdout.strip())
+    return found[0] + "+" * bool(found[1])
+
+
+def unmarked() -> list[Path]:
+    """Results of other versions that do not say so."""
+    found = {path: json.loads(path.read_bytes()) for path in sorted(RESULTS.glob("*.json"))}
+    return [path for path, one in found.items() if one["version"] != tacit.__version__ and one.get("stale") is not True]
+
+
+def mark_stale() -> None:
+    """Mark the results of other versions."""
+    for path in unmarked():
+        _put(path, {"stale": True, **json.loads(path.read_bytes())})
 
 
 def machine() -> dict[str, Any]:

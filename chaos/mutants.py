@@ -14,6 +14,7 @@ import tacit.service.shuffler
 import tacit.service.shuffler_internal
 import tacit.service.windows
 import tacit.study.batch_files
+import tacit.study.permuted
 from chaos.preloaded import see
 from tacit.service.intake import Writer
 from tacit.study.collector import Collector
@@ -23,12 +24,17 @@ from tacit.study.wire import Release
 MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in", "acknowledge first")
 SHUFFLERS = ("forged manifest", "forged release", "duplicated message", "another stage's messages")
 """Shufflers that a learner must not believe."""
+UNPERMUTED = "no permutation"
+"""A shuffler or a mixer that leaves messages in the order in which they came."""
 
 
 def become(mutant: str, views: Path) -> None:
     """Make the shuffler of this process a mutant."""
     if mutant in SHUFFLERS:
         _dishonest(mutant, views)
+        return
+    if mutant == UNPERMUTED:
+        tacit.study.permuted.permuted = lambda data, size: bytes(data)[: len(data) // size * size]
         return
     if mutant == "acknowledge first":
         _hasty()

@@ -65,7 +65,8 @@ class Parties(Loopback):
     """Directories and forked processes of shuffler, learner and, with tokens, issuer."""
 
     mutant = ""
-    """The mutant that the shuffler is (see `chaos.mutants`)."""
+    """What `mutants` are (see `chaos.mutants`)."""
+    mutants: tuple[str, ...] = ("shuffler",)
     skew = 0.0
     """Seconds that the clock of parties that are started from now on is ahead."""
     clock = ""
@@ -146,7 +147,7 @@ class Parties(Loopback):
             if other != party:
                 self.addresses.setdefault(other, {name: self._address(other, name) for name in _listeners(other)})
         (home / "config.toml").write_text(_toml(self._config(party)), encoding="utf-8")
-        mutant = self.mutant if party == "shuffler" else ""
+        mutant = self.mutant if party in self.mutants else ""
         words = (str(home / "config.toml"), str(home / "log.jsonl"), str(self.trap(party)), str(self.views))
         made = self._context.Process(target=_serve, args=(party, *words, mutant, self.skew, self.clock), daemon=True)
         made.start()

@@ -13,6 +13,7 @@ from chaos import studies
 studies.register()  # before the services bind the names
 
 import tacit.service.batches.engines  # noqa: E402
+import tacit.service.dashboard.serving  # noqa: E402
 import tacit.service.issuer  # noqa: E402
 import tacit.service.learner  # noqa: E402
 import tacit.service.loop  # noqa: E402
@@ -143,6 +144,16 @@ def serve_party(
     module = __import__(f"tacit.service.{party}", fromlist=["party"])
     code = tacit.service.running.serve(module.party(read_party(config, party)))
     os._exit(code)
+
+
+def serve_dashboard(places: list[str], secrets: str, ready: str, log: str, clock: str) -> None:
+    """The life of a dashboard."""
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    keep_time(clock)
+    made = tacit.service.dashboard.serving.dashboard_party(places, secrets=secrets, ready=ready, tick=0.05)
+    os._exit(tacit.service.running.serve(made))
 
 
 def serve_steps(config: str, log: str, trap: str, words: Any) -> None:

@@ -1,53 +1,94 @@
 """Who can know what: the table of `tacit.accounting.knowledge` against everything that real processes let parties read.
 
 difference   two neighbouring histories, each run twice: whatever is the same in all runs of each history, and differs
-             between the histories, tells them apart for certain. It may stand only where the table says "data".
-reach        every coalition opens what its keys open: what it reads of one person is what the table says.
-grades       addresses, moments, keys, lengths and ids: found where the table says so, and nowhere else.
+             between the histories, tells them apart for certain; a part of a value that is does, too. It may stand only
+             where the table says "data".
+canaries     what the person reported, in every spelling: nowhere in any byte of a party that may not read it
+reach        every coalition opens what its keys open, and guesses the order of what it opens: what it reads of one
+             person is what the table says.
+grades       each cell of the table is measured, surface by surface, from what was recorded.
 messages     what is randomized is attacked by trials: no bound on epsilon above what the table says remains.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
+import re
+import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from chaos import row_shape, views
+from chaos import mutants, row_shape, views
 from chaos.canaries import spellings
 from chaos.worlds import row
-from tacit.accounting.knowledge import KINDS, PARTIES, Kind, reach, remaining, sight
+from tacit.accounting.knowledge import KINDS, PARTIES, SURFACES, Kind, reach, remaining, sight
 from tacit.audit.bounds import Errors, event_epsilon
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.service.sealing.envelope import open_envelope
 from tacit.service.sealing.hpke import inner_info, mixer_info
 from tacit.study.sealed import message_size
-from tacit.study.wire import Report
+from tacit.study.wire import Release, Report
 
 PEOPLE = 4
 SCALES: dict[str, dict[str, Any]] = {
-    "ci": {"kinds": ("central",), "databases": ("sqlite",), "trials": 2_000},
-    "chaos": {"kinds": tuple(KINDS), "databases": ("sqlite", "postgresql"), "trials": 20_000},
+    "ci": {
+        "kinds": ("central",),
+        "databases": ("sqlite",),
+        "pairs": (("zeros", "ones"),),
+        "mutants": (),
+        "trials": 2_000,
+    },
+    "chaos": {
+        "kinds": tuple(KINDS),
+        "databases": ("sqlite", "postgresql"),
+        "pairs": (("zeros", "ones"), ("zeros", "nothing")),
+        "mutants": (("sealed", "shuffler"), ("mixed", "shuffler"), ("mixed", "mixer")),
+        "trials": 20_000,
+    },
 }
-NEIGHBOURS: dict[str, Any] = {"zeros": row_shape.LIVES[0], "ones": row_shape.LIVES[1], "nothing": None}
+NEIGHBOURS: dict[str, Any] = {
+    # Rewards that are encoded as 0 and 1, but whose digits stand nowhere else.
+    "zeros": {
+        **(row_shape.LIVES[0] or {}),
+        "rewards": [3.14159265e-30, 2.71828182e-30, 1.41421356e-30, 1.73205080e-30],
+    },
+    "ones": {**(row_shape.LIVES[1] or {}), "rewards": [1.0 - 1.23456e-13 * step for step in (1, 2, 3, 4)]},
+    "nothing": None,
+}
 """What the person reports whose report differs; None is a dummy report."""
 FALSE_ALARM = 1e-6
 TRIED = 8
-"""How many messages of a sealed report a coalition tries to open: all are sealed alike."""
+"""How many messages of a sealed report are tried with keys of other parties: all are sealed alike."""
 SHORTEST = 8
 """Values of fewer letters are equal by chance; longer ones that are equal are the same one."""
+WORD = re.compile(rb"""[^\s"',{}\[\]()]{4,}""")
+"""A part of a text that can be equal in two texts otherwise different."""
+LONG, DIFFERENT = 256, 3
+"""Reports without seals are searched for, and their first halves if they are long, if so many bytes are different."""
+TOGETHER = 4
+"""So many sealed messages of one person, one after the other: once in a million in a uniform order."""
+BATCHES = ("shuffler/internal/GET /v1/stages/0/batch#0", "mixer/internal/GET /v1/stages/0/batch#0")
+"""Where the files of messages were handed over: the shuffler's, and the mixer's."""
 
 
 # histories
+
+
+def layers_of(kind: Kind) -> int:
+    """In how many layers messages are sealed."""
+    return {"sealed": 1, "mixed": 2}.get(kind, 0)
 
 
 def kinds_served() -> tuple[Kind, ...]:
@@ -55,7 +96,7 @@ def kinds_served() -> tuple[Kind, ...]:
     return tuple(kind for kind in KINDS if kind != "plain")
 
 
-def runs_of(kind: Kind, pair: Sequence[str] = ("zeros", "ones"), url: Any = None) -> dict[str, list[views.Run]]:
+def runs_of(kind: Kind, pair: Sequence[str] = ("zeros", "ones"), server: Any = None) -> dict[str, list[views.Run]]:
     """Two runs of each of two neighbouring histories, in turns, so that nothing that drifts looks like a difference.
 
     Where something seems to leak there are two more runs of each: what differs by chance does not differ again.
@@ -63,18 +104,24 @@ def runs_of(kind: Kind, pair: Sequence[str] = ("zeros", "ones"), url: Any = None
     found: dict[str, list[views.Run]] = {name: [] for name in pair}
     for _ in range(2):
         with ThreadPoolExecutor(2) as both:
-            for name, run in both.map(lambda name: (name, _run(kind, name, url)), (*pair, *pair)):
+            for name, run in both.map(lambda name: (name, run_of(kind, name, server)), (*pair, *pair)):
                 found[name].append(run)
         if not leaks(differences(found, kind)[0], kind):
             break
     return found
 
 
-def _run(kind: Kind, name: str, url: Any) -> views.Run:
+def run_of(
+    kind: Kind, name: str, server: Any = None, *, mutant: str = "", of: Sequence[str] = ("shuffler",)
+) -> views.Run:
+    """One run of a history, of real processes, or of files where services refuse."""
     lived = [row_shape.LIVES[2 + number % 2] for number in range(PEOPLE)]
     lived[views.VICTIM] = NEIGHBOURS[name]
-    design, place = row_shape.design(KINDS[kind][0], PEOPLE), None if url is None else url()
-    run = views.lives(design, lived, mixed=kind == "mixed", url=place)
+    design = row_shape.design(KINDS[kind][0], PEOPLE)
+    if kind in kinds_served():
+        run = views.lives(design, lived, mixed=kind == "mixed", server=server, mutant=mutant, mutants=of)
+    else:
+        run = views.filed(design, lived, server=server)
     assert run.answers == ["counted"] * PEOPLE, run.answers
     assert run.replayed, "what a learner has must follow from its releases"
     return run
@@ -91,7 +138,7 @@ def aspects(run: views.Run, kind: Kind) -> dict[tuple[str, str, str], Any]:
         for place, value in run.seen.get(party, {}).items():
             step, _, rest = place.partition("/")
             before = run.seen[party].get(f"0/{rest}") if step.isdigit() else None
-            if views.DERIVED.search(place) or step == "0" or (before is not None and before == value):
+            if derived(place, kind) or step == "0" or (before is not None and before == value):
                 continue  # what was there before the first report says nothing about people
             randomized = views.PAYLOAD.search(place) and kind != "central"
             if not randomized:
@@ -99,11 +146,29 @@ def aspects(run: views.Run, kind: Kind) -> dict[tuple[str, str, str], Any]:
             raw = value.encode() if isinstance(value, str) else value
             if isinstance(raw, bytes):
                 found[party, place, "length"] = len(raw)
+                found[party, place, "part"] = raw if layers_of(kind) or not randomized else b""
                 if len(raw) >= SHORTEST and not randomized:
                     with contextlib.suppress(ValueError):
                         raw = bytes.fromhex(raw.decode())
                     found[party, place, "first seen"] = first.setdefault(raw, f"{party}/{place}")
     return found
+
+
+def derived(place: str, kind: Kind) -> bool:
+    """Whether what stands there follows from a release, so that it may differ."""
+    return bool(views.DERIVED.search(place) or (not layers_of(kind) and views.RELEASED.search(place)))
+
+
+@lru_cache(4_000)
+def parts(value: bytes) -> Any:
+    """The words of a text, by a hash; of other bytes, every eight that stand together: sorted numbers, each once."""
+    if value.isascii():
+        found = [hashlib.blake2b(word, digest_size=SHORTEST).digest() for word in WORD.findall(value)]
+        return np.unique(np.frombuffer(b"".join(found), dtype="<u8"))
+    if len(value) < SHORTEST:
+        return np.empty(0, dtype="<u8")
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(value, dtype=np.uint8), SHORTEST)
+    return np.unique(np.ascontiguousarray(windows).view("<u8"))
 
 
 def differences(runs: Mapping[str, Sequence[views.Run]], kind: Kind) -> tuple[set[tuple[str, str, str]], int]:
@@ -113,11 +178,25 @@ def differences(runs: Mapping[str, Sequence[views.Run]], kind: Kind) -> tuple[se
     told, steady = set(), 0
     for key in every:
         one, other = ([run.get(key) for run in some] for some in seen.values())
+        if key[2] == "part":
+            if len({*one, *other}) > 2 and _told(one, other):
+                told.add(key)
+            continue
         if all(value == one[0] for value in one) and all(value == other[0] for value in other):
             steady += 1
             if one[0] != other[0]:
                 told.add(key)
     return told, steady
+
+
+def _told(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
+    """Whether a part is in all values of one history, and in none of the other."""
+    both = [[parts(value or b"") for value in some] for some in (one, other)]
+    for mine, others in (both, both[::-1]):
+        common = reduce(lambda first, second: np.intersect1d(first, second, assume_unique=True), mine)
+        if len(common) and len(np.setdiff1d(common, np.concatenate(others))):
+            return True
+    return False
 
 
 def leaks(told: set[tuple[str, str, str]], kind: Kind) -> list[str]:
@@ -129,7 +208,56 @@ def leaks(told: set[tuple[str, str, str]], kind: Kind) -> list[str]:
     )
 
 
-# coalitions
+# canaries
+
+
+def secrets(run: views.Run, life: str, kind: Kind) -> dict[str, set[bytes]]:
+    """What the person reported, in every spelling: raw, as it was encoded, and as it was sealed."""
+    found: dict[str, set[bytes]] = {"rewards": set(), "report": set(), "sealed": set()}
+    lived = NEIGHBOURS[life]
+    if lived is not None:
+        for reward in lived["rewards"]:
+            texts = {repr(reward), f"{reward:.17g}", reward.hex()}
+            found["rewards"] |= set().union(*(spellings(text.encode()) for text in texts))
+            found["rewards"] |= spellings(struct.pack("<d", reward)) | spellings(struct.pack(">d", reward))
+    body = run.plain[views.VICTIM]
+    for piece in {body, body[: len(body) // 2] if len(body) >= LONG else body}:
+        if len(piece) >= SHORTEST and len(set(piece)) >= DIFFERENT:
+            found["report"] |= spellings(piece)
+    if layers := layers_of(kind):
+        size = message_size(run.design.parts().channels[0], layers) * TOGETHER
+        sealed = arrived(run)[views.VICTIM]
+        for start in range(0, len(sealed) - size, size // TOGETHER):
+            found["sealed"].add(sealed[start : start + size])
+    return found
+
+
+def readable(party: str, kind: Kind) -> set[str]:
+    """Which of these a party may have: the report as it is encoded, and as it is sealed."""
+    grade = sight(party, "messages", kind)[0]  # type: ignore[arg-type]
+    sender = sight(party, "addresses", kind)[0] == "devices"  # type: ignore[arg-type]
+    return {"report"} if grade in ("data", "message") else {"sealed"} if grade == "sealed" and sender else set()
+
+
+def canaries(run: views.Run, life: str, kind: Kind) -> list[str]:
+    """What the person reported, where a party has it that may not: in names of places, values, bytes of files."""
+    hidden, wrong = secrets(run, life, kind), []
+    for party in PARTIES:
+        places = {place: _bytes(value) for place, value in run.seen.get(party, {}).items()}
+        places |= {f"raw {place}": data for place, data in run.raw.get(party, {}).items()}
+        whole = b"\0".join(itertools.chain.from_iterable((place.encode(), data) for place, data in places.items()))
+        for name in sorted(set(hidden) - readable(party, kind)):
+            for word in (word for word in hidden[name] if word in whole):
+                there = [place for place, data in places.items() if word in place.encode() or word in data]
+                wrong.append(f"{party}: {name} in {', '.join(there[:3])}")
+    return sorted(set(wrong))
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+# what coalitions open
 
 
 def coalitions() -> Iterator[tuple[str, ...]]:
@@ -138,43 +266,120 @@ def coalitions() -> Iterator[tuple[str, ...]]:
         yield from itertools.combinations(PARTIES, size)
 
 
+def arrived(run: views.Run) -> list[bytes]:
+    """The body of every report as the shuffler takes it from its envelope, in the order of arrival."""
+    if not run.envelopes:
+        return run.plain
+    study, ring = bytes.fromhex(run.design.digest), run.rings["shuffler"]
+    some = tuple(envelope for _, envelope in run.envelopes)
+    return _once(
+        run,
+        ("arrived", some),
+        lambda: [Report.parse(open_envelope(e, study=study, keys=ring).report).body for e in some],
+    )
+
+
+def _once(run: views.Run, key: Any, make: Callable[[], Any]) -> Any:
+    """Work that many coalitions do alike."""
+    kept = run.__dict__.setdefault("kept", {})
+    if key not in kept:
+        kept[key] = make()
+    return kept[key]
+
+
+def batches(run: views.Run, kind: Kind) -> list[list[bytes]]:
+    """The messages of the files that were handed over: the shuffler's, then the mixer's."""
+    channel, layers = run.design.parts().channels[0], layers_of(kind)
+    found = []
+    for number, place in enumerate(BATCHES[:layers]):
+        size = message_size(channel, layers - number)
+        (data,) = {run.seen[party][f"{place}/response/body"] for party in ("learner", "network")}
+        found.append(_cut(data, size))
+    return found
+
+
+def _cut(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def peeled(run: views.Run, party: str, messages: Sequence[bytes]) -> list[bytes | None]:
+    """What is in messages that are sealed to a party."""
+    info = inner_info if party == "learner" else mixer_info
+    study = bytes.fromhex(run.design.digest)
+    kept = _once(run, ("peeled", party), dict)
+    for message in messages:
+        if message not in kept:
+            opened = (key.open(info(study, 0, name), message) for name, key in run.rings[party].items())
+            kept[message] = next((one for one in opened if one is not None), None)
+    return [kept[message] for message in messages]
+
+
+def guessed(run: views.Run, coalition: Iterable[str], kind: Kind) -> list[bytes]:
+    """The labels of all people, in the order of arrival as far as a coalition with the learner can tell.
+
+    Those who permuted know their order, and undo it; of the others the guess is that they left everything in its place.
+    """
+    files, found = batches(run, kind), set(coalition)
+    labels = [one or b"" for one in peeled(run, "learner", files[-1])]
+    if kind == "mixed" and "mixer" in found:
+        place = {message: at for at, message in enumerate(files[-1])}
+        labels = [labels[place[inner]] for inner in peeled(run, "mixer", files[0]) if inner is not None]
+    if "shuffler" in found:
+        size = len(files[0][0])
+        place = {message: at for at, message in enumerate(files[0])}
+        labels = [labels[place[message]] for body in arrived(run) for message in _cut(body, size)]
+    return labels
+
+
+def blocks(labels: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """The labels of one person, if they stand one after the other, or in turns."""
+    each = len(labels) // PEOPLE
+    for number in range(PEOPLE):
+        yield labels[number * each : (number + 1) * each]
+        yield labels[number::PEOPLE]
+
+
 def opened(run: views.Run, coalition: Sequence[str], kind: Kind) -> bytes | None:
     """The report of the person as far as a coalition can read it, from what it recorded and the keys it holds."""
-    design = run.parties.design
-    study, channel = bytes.fromhex(design.digest), design.parts().channels[0]
-    keys = {party: run.rings[party] for party in coalition if party in run.rings}
-    sent = dict(run.envelopes).get(views.address(views.VICTIM))
-    if "shuffler" in coalition:
-        assert sent is not None
-        report = Report.parse(open_envelope(sent, study=study, keys=keys["shuffler"]).report)
-        assert report.body == run.bodies[views.VICTIM]
-    elif "network" in coalition and sent is not None:
-        for some in keys.values():
-            with contextlib.suppress(Exception):
-                open_envelope(sent, study=study, keys=some)
-                raise AssertionError("an envelope opened without the shuffler's key")
-        return None
-    else:
-        return None
-    layers = {"sealed": 1, "mixed": 2}.get(kind, 0)
+    layers, body = layers_of(kind), run.plain[views.VICTIM]
     if not layers:
-        return report.body
-    size = message_size(channel, layers)
-    messages = [report.body[start : start + size] for start in range(0, size * TRIED, size)]
-    for party, info in [("mixer", mixer_info)] * (layers - 1) + [("learner", inner_info)]:
-        messages = [one for sealed in messages if (one := _open(keys, party, info, study, sealed)) is not None]
-    return b"".join(messages) or None
+        return arrived(run)[views.VICTIM] if "shuffler" in coalition else None
+    if "learner" not in coalition:
+        return None
+    size = message_size(run.design.parts().channels[0], 0)
+    mine = Counter(_cut(body, size))
+    some = frozenset(coalition) & {"shuffler", "mixer"}
+
+    def attack() -> bytes | None:
+        return body if any(Counter(block) == mine for block in blocks(guessed(run, some, kind))) else None
+
+    found: bytes | None = _once(run, ("attack", some, *map(tuple, batches(run, kind))), attack)
+    return found
 
 
-def _open(keys: Mapping[str, Any], party: str, info: Any, study: bytes, sealed: bytes) -> bytes | None:
-    """What is in a message, with any key of the coalition."""
-    for ring in keys.values():
-        for name, key in ring.items():
-            found: bytes | None = key.open(info(study, 0, name), sealed)
-            if found is not None:
-                assert ring is keys.get(party), f"a message for the {party} opened with another party's key"
-                return found
-    return None
+def wrong_keys(run: views.Run, kind: Kind) -> list[str]:
+    """Messages and envelopes that open with a key of another party, or do not open with the right one."""
+    wrong, study, layers = [], bytes.fromhex(run.design.digest), layers_of(kind)
+    if not run.envelopes:
+        return wrong
+    for party, ring in run.rings.items():
+        with contextlib.suppress(Exception):
+            open_envelope(run.envelopes[views.VICTIM][1], study=study, keys=ring)
+            if party != "shuffler":
+                wrong.append(f"{party} opens an envelope")
+    messages: list[bytes] = []
+    sealed, owners = arrived(run)[views.VICTIM], ["mixer"] * (layers - 1) + ["learner"] * (layers > 0)
+    for number, owner in enumerate(owners):
+        size = message_size(run.design.parts().channels[0], layers - number)
+        messages = [one or b"" for one in peeled(run, "mixer", messages)] if number else _cut(sealed, size)[:TRIED]
+        for party, ring in run.rings.items():
+            for info in (inner_info, mixer_info):
+                keys = [(info(study, 0, name), key) for name, key in ring.items()]
+                count = sum(any(key.open(about, one) is not None for about, key in keys) for one in messages)
+                right = party == owner and info is (inner_info if owner == "learner" else mixer_info)
+                if count != right * len(messages):
+                    wrong.append(f"{party} opens {count} messages for the {owner}")
+    return wrong
 
 
 def reached(run: views.Run, coalition: Sequence[str], kind: Kind, life: str) -> str:
@@ -201,7 +406,7 @@ def path_of(life: Any) -> Trajectory | None:
 
 def wrong_reaches(run: views.Run, kind: Kind, life: str = "zeros") -> list[str]:
     """Coalitions that read more, or less, than the table says of those that do not lie."""
-    wrong = []
+    wrong = wrong_keys(run, kind)
     for coalition in coalitions():
         said = reach(coalition, kind, active=False)
         said = "release" if said == "rest" else said  # noise of others: attacked by trials
@@ -214,42 +419,235 @@ def wrong_reaches(run: views.Run, kind: Kind, life: str = "zeros") -> list[str]:
 # grades
 
 
-def wrong_grades(run: views.Run, kind: Kind) -> list[str]:
-    """Cells of the table that are not what was recorded."""
-    wrong, victim = [], views.VICTIM
-    moment = views.BEGIN + views.STEP * (victim + 1)
-    minute = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(moment))
-    study = bytes.fromhex(run.parties.design.digest)
-    inside = open_envelope(run.envelopes[victim][1], study=study, keys=run.rings["shuffler"])
-    ids = spellings(Report.parse(inside.report).id)
-    for party in PARTIES:
-        if party not in run.seen:
-            continue
-        # A lease holds the time of the party itself, again and again.
-        kept = {place: value for place, value in run.seen[party].items() if "tables/lease/" not in place}
-        values = [(place, value) for place, value in kept.items() if value is not None]
-        text = {place: value if isinstance(value, bytes) else str(value).encode() for place, value in values}
+@dataclass(frozen=True)
+class Look:
+    """What one party has, as grades are measured from it."""
 
-        def found(*words: bytes, among: Mapping[str, bytes] = text) -> bool:
-            return any(word in value for value in among.values() for word in words)
+    run: views.Run
+    party: str
+    kind: Kind
+    life: str
 
-        grade = {surface: sight(party, surface, kind)[0] for surface in ("addresses", "times", "keys", "database")}
-        if found(views.address(victim).encode()) != (grade["addresses"] == "devices"):
-            wrong.append(f"{party}: addresses")
-        stored = found(str(moment).encode()) or any(
-            isinstance(v, int | float) and 0 <= v - moment < 60 for _, v in values
-        )
-        if stored:  # moments pass, and are kept nowhere
-            wrong.append(f"{party}: a moment")
-        if found(minute.encode()) and grade["times"] not in ("minute", "moment"):
-            wrong.append(f"{party}: a minute")
-        if (party in run.rings) != (grade["keys"] == party != "issuer"):
-            wrong.append(f"{party}: keys")
-        if found(*ids) != (grade["database"] == "records" and party == "shuffler"):
-            wrong.append(f"{party}: ids")
-    if len({len(envelope) for _, envelope in run.envelopes}) != 1:
-        wrong.append("network: sizes")
-    return wrong
+    @property
+    def values(self) -> dict[str, Any]:
+        """All values by place; a lease holds the time of the party itself, again and again."""
+        some = self.run.seen[self.party].items()
+        return {place: value for place, value in some if value is not None and "tables/lease/" not in place}
+
+    def having(self, pattern: str) -> dict[str, Any]:
+        """The values at places that match."""
+        search = re.compile(pattern).search
+        return {place: value for place, value in self.values.items() if search(place)}
+
+    def holds(self, *words: bytes, among: Mapping[str, Any] | None = None) -> bool:
+        """Whether one of these stands in a place or its value."""
+        some = self.values if among is None else among
+        whole = b"\0".join(itertools.chain.from_iterable((p.encode(), _bytes(v)) for p, v in some.items()))
+        return any(word in whole for word in words)
+
+    @property
+    def peers(self) -> list[list[str]]:
+        """The addresses that reports, and requests for tokens, came from, in the order of their first ones."""
+        found: dict[str, dict[int, str]] = {}
+        for place, peer in self.having(r"/public/POST /v1/(reports|tokens)#\d+/peer$").items():
+            link, _, rest = place.partition("#")
+            found.setdefault(link, {})[int(rest.partition("/")[0])] = peer
+        return [list(dict.fromkeys(some[number] for number in sorted(some))) for some in found.values()]
+
+    @property
+    def ids(self) -> list[set[bytes]]:
+        """What names the reports, in the order of arrival."""
+        if not self.run.envelopes:
+            shuffler = self.run.seen["shuffler"]
+            last = [shuffler[f"{PEOPLE}/tables/report/{number}/id"] for number in range(PEOPLE)]
+        else:
+            study, ring = bytes.fromhex(self.run.design.digest), self.run.rings["shuffler"]
+            inside = [open_envelope(data, study=study, keys=ring).report for _, data in self.run.envelopes]
+            last = [Report.parse(report).id for report in inside]
+        return [spellings(one) for one in last]
+
+
+def messages_seen(look: Look) -> str:
+    """The report of the person; or sealed ones that the party cannot open; or what is released; or nothing of it."""
+    found = reached(look.run, (look.party,), look.kind, look.life)
+    if found != "release":
+        return found
+    opens = look.party == "learner"  # what it carries to a mixer comes back without a layer, and it opens that
+    if not opens and (
+        look.having(r"POST /v1/reports#\d+/request/body$|/stages/0/batch[#/].*body$|files/\d+/mixed$|tables/body/")
+    ):
+        return "sealed"
+    if look.having(r"(bundle|policies|releases?|PUT /v1/stages/\d+/questions/\d+)([/#.]|$)"):
+        return "release"
+    return "none"
+
+
+def times_seen(look: Look) -> str:
+    """The moment of requests of devices; or minutes that are written down; or that stages change; or nothing."""
+    if look.peers:
+        return "moment"
+    if look.holds(b"2033-05-18T") or look.holds(time.strftime("%Y-%m-%dT%H:", time.gmtime(look.run.moment)).encode()):
+        return "minute"
+    return "stage" if look.having(r"(bundle|question|stage)") else "none"
+
+
+SIZED = (
+    r"/public/POST /v1/reports#\d+/request/body/bytes$",
+    r"tables/body/\d+/bytes$",
+    r"GET /v1/stages/0/batch#\d+/response/body/bytes$",
+    r"PUT /v1/stages/0/batch/\d+#\d+/request/body/bytes$",
+    r"files/\d+/mixed/bytes$",
+    r"tables/release/0/bytes$",
+)
+"""Places of what people sent, alone or together."""
+
+
+def sizes_seen(look: Look) -> str:
+    """Whether what people sent has lengths, and whether they are all alike."""
+    sizes: dict[str, set[int]] = {}
+    for place, value in look.having("|".join(SIZED)).items():
+        length = len(value) if isinstance(value, bytes) else int(value)
+        sizes.setdefault(re.sub(r"\d+", "*", place), set()).add(length)
+    return "varying" if any(len(some) > 1 for some in sizes.values()) else "constant" if sizes else "none"
+
+
+def orders_seen(look: Look) -> str:
+    """Whether reports, or the messages of a file, stand as they arrived."""
+    if [views.address(number) for number in range(PEOPLE)] in look.peers:
+        return "arrival"
+    rows = look.having(rf"^{PEOPLE}/tables/report/\d+/id$")
+    named = [next((n for n, some in enumerate(look.ids) if value in some), -1) for _, value in sorted(rows.items())]
+    if named == list(range(PEOPLE)):
+        return "arrival"
+    return "arrival" if any(not mixed_up(owners) for owners in files_seen(look)) or sums_in_order(look) else "none"
+
+
+def files_seen(look: Look) -> list[list[int]]:
+    """Of every file of messages that a party has: whose they are."""
+    layers, found = layers_of(look.kind), []
+    if not layers:
+        return found
+    sent = [_cut(body, message_size(look.run.design.parts().channels[0], layers)) for body in arrived(look.run)]
+    for number in range(layers):
+        size = message_size(look.run.design.parts().channels[0], layers - number)
+        whose = {message: owner for owner, some in enumerate(sent) for message in some}
+        for value in look.having(r"/stages/0/batch[#/].*body$|files/\d+/mixed$|files/batches/").values():
+            owners = [whose.get(message, -1) for message in _cut(value, size)] if isinstance(value, bytes) else []
+            if owners and min(owners) >= 0:
+                found.append(owners)
+        if number + 1 < layers:
+            sent = [[one or b"" for one in peeled(look.run, "mixer", some)] for some in sent]
+    return found
+
+
+def mixed_up(owners: Sequence[int]) -> bool:
+    """Whether the owners of messages stand as in a uniform order: false alarms once in half a million."""
+    N, counts = len(owners), Counter(owners)
+    same = sum(n * (n - 1) for n in counts.values()) / N / (N - 1)
+    neighbours = sum(one == other for one, other in itertools.pairwise(owners))
+    scale = N**-0.5
+    drift = float(np.corrcoef(owners, np.arange(N))[0, 1]) / scale
+    both = (abs(neighbours - (N - 1) * same) / ((N - 1) * same * (1 - same)) ** 0.5, abs(drift))
+    return max(both) < float(stats.norm.isf(FALSE_ALARM / 2))
+
+
+def sums_in_order(look: Look) -> bool:
+    """Whether a release of messages, which is sorted, holds them as they came."""
+    bodies = look.run.plain
+    for value in look.having(r"tables/release/0/bytes$").values():
+        payload = Release.parse(value).payload
+        pieces = _cut(payload, len(bodies[0]))
+        if sorted(pieces) == sorted(bodies) and pieces != sorted(pieces):
+            return True
+    return False
+
+
+def keys_seen(look: Look) -> str:
+    """Whose secret keys a party holds; or public ones of others; or none."""
+    if look.party in look.run.rings:
+        return look.party
+    if look.having(r"tables/stage_key/\d+/secret$"):
+        return "issuer"
+    return "public" if look.having(r"/GET /v1/keys/[a-z]+#\d+/response/body/|device\.json/documents/") else "none"
+
+
+def addresses_seen(look: Look) -> str:
+    """Whether the address of the person's device is there."""
+    return "devices" if look.holds(views.address(views.VICTIM).encode()) else "none"
+
+
+def counts_in(look: Look, pattern: str) -> str:
+    """Counts and words of the program; or records, if what names a person or a report is among them; or nothing."""
+    found = look.having(pattern)
+    names = set().union(*look.ids) | {views.address(number).encode() for number in range(PEOPLE)}
+    if look.holds(*names, among=found):
+        return "records"
+    return "counts" if found else "none"
+
+
+def database_seen(look: Look) -> str:
+    """Whether there is a row, or a message, per report; or tables; or files of a device's own."""
+    rows = [Counter[str]() for _ in range(PEOPLE)]
+    for place in look.having(r"^\d/tables/\w+/\d+/"):
+        step, _, name, number = place.split("/")[:4]
+        if int(step) < PEOPLE:
+            rows[int(step)][name] = max(rows[int(step)][name], int(number) + 1)
+    grows = [name for name in rows[-1] if all(rows[n][name] == rows[0][name] + n for n in range(PEOPLE))]
+    if (
+        grows
+        or look.having(r"files/\d+/mixed$")
+        or look.holds(*look.ids[views.VICTIM], among=look.having("tables/|files/"))
+    ):
+        return "records"
+    if look.having(r"^\d/tables/"):
+        return "release"
+    return "own" if look.having(r"^\d/device-\d+/files/") else "none"
+
+
+MEASURED: dict[str, Callable[[Look], str]] = {
+    "messages": messages_seen,
+    "times": times_seen,
+    "sizes": sizes_seen,
+    "orders": orders_seen,
+    "keys": keys_seen,
+    "addresses": addresses_seen,
+    "logs": lambda look: counts_in(look, r"(^|/)log/"),
+    "metrics": lambda look: counts_in(look, r"/metrics/"),
+    "database": database_seen,
+}
+"""How the grade of a surface is measured."""
+
+
+def measured(run: views.Run, kind: Kind, life: str = "zeros") -> dict[tuple[str, str], str]:
+    """The grade of every cell of the parties that ran."""
+    return {
+        (party, surface): MEASURED[surface](Look(run, party, kind, life))
+        for party in PARTIES
+        if party in run.seen
+        for surface in SURFACES
+    }
+
+
+def wrong_grades(grades: Mapping[tuple[str, str], str], kind: Kind) -> list[str]:
+    """Cells of the table that are not what was measured."""
+    said = {cell: sight(*cell, kind)[0] for cell in grades}  # type: ignore[arg-type]
+    return [
+        f"{'/'.join(cell)}: {grades[cell]}, where the table says {said[cell]}"
+        for cell in grades
+        if grades[cell] != said[cell]
+    ]
+
+
+def stored(run: views.Run) -> list[str]:
+    """Parties that keep the moment of the report: moments pass, and are kept nowhere."""
+    moment = str(int(run.moment)).encode()
+    found = []
+    for party, some in run.seen.items():
+        kept = {place: value for place, value in some.items() if "tables/lease/" not in place}
+        numbers = [value for value in kept.values() if isinstance(value, int | float) and 0 <= value - run.moment < 60]
+        if numbers or any(moment in _bytes(value) for value in kept.values()):
+            found.append(f"{party}: a moment")
+    return found
 
 
 # attacks by trials
@@ -327,23 +725,36 @@ def planted(trials: int, seed: int = 29) -> list[tuple[str, float, float]]:
 
 @contextlib.contextmanager
 def databases(name: str) -> Iterator[Any]:
-    """What makes the URL of a new database, or None for files."""
+    """A server of databases, or None for files."""
     if name == "sqlite":
         yield None
         return
     import postgres
 
     with postgres.running() as server:
-        yield server.database
+        yield server
+
+
+def wrong(run: views.Run, kind: Kind, life: str) -> list[str]:
+    """Everything in one run that is not as the table says."""
+    return [
+        *wrong_reaches(run, kind, life),
+        *wrong_grades(measured(run, kind, life), kind),
+        *canaries(run, life, kind),
+        *stored(run),
+    ]
 
 
 def run(scale: str = "chaos") -> list[dict[str, Any]]:
     """All rows of this module."""
     size, rows = SCALES[scale], []
     for database in size["databases"]:
-        with databases(database) as url:
-            for kind in [kind for kind in size["kinds"] if kind in kinds_served()]:
-                rows += _kind_rows(kind, database, url, scale)
+        with databases(database) as server:
+            for kind in size["kinds"]:
+                for pair in size["pairs"] if database == "sqlite" else size["pairs"][:1]:
+                    rows += _kind_rows(kind, database, server, pair)
+    for kind, party in size["mutants"]:
+        rows.append(unpermuted_row(kind, party))
     for name, lower, left in attacks(size["trials"]):
         rows.append(row(name, f"epsilon {left:.3g} remains", f"at least {lower:.3g}", lower <= left))
     for name, lower, left in planted(size["trials"]):
@@ -351,20 +762,29 @@ def run(scale: str = "chaos") -> list[dict[str, Any]]:
     return rows
 
 
-def _kind_rows(kind: Kind, database: str, url: Any, scale: str) -> list[dict[str, Any]]:
-    rows = []
-    pairs = [("zeros", "ones")] if scale == "ci" else [("zeros", "ones"), ("zeros", "nothing")]
-    for pair in pairs:
-        runs = runs_of(kind, pair, url)
-        told, steady = differences(runs, kind)
-        found, some = leaks(told, kind), runs[pair[0]]
-        name = f"{kind}, {database}, {' or '.join(pair)}"
-        detail = "; ".join(found[:5])
-        rows.append(row(f"difference: {name}", "no leak", f"{len(found)} of {steady:,} aspects", not found, detail))
-        if kind == "central":
-            rows.append(row(f"difference: {name}, shuffler", "data found", len(told), bool(told)))
-        wrong = wrong_reaches(some[0], kind, pair[0]) + wrong_grades(some[0], kind)
-        rows.append(
-            row(f"reach and grades: {name}", "as the table", f"{len(wrong)} wrong", not wrong, "; ".join(wrong[:5]))
-        )
+def unpermuted_row(kind: Kind, party: str) -> dict[str, Any]:
+    """A party that does not permute must be found by those that open what it hands over."""
+    made = run_of(kind, "zeros", mutant=mutants.UNPERMUTED, of=(party,))
+    found = [*wrong_reaches(made, kind), *wrong_grades(measured(made, kind), kind)]
+    return row(
+        f"planted: a {party} that does not permute, {kind}",
+        "found",
+        f"{len(found)} wrong",
+        bool(found),
+        found[0] if found else "",
+    )
+
+
+def _kind_rows(kind: Kind, database: str, server: Any, pair: Sequence[str]) -> list[dict[str, Any]]:
+    runs = runs_of(kind, pair, server)
+    told, steady = differences(runs, kind)
+    found, name = leaks(told, kind), f"{kind}, {database}, {' or '.join(pair)}"
+    rows = [
+        row(f"difference: {name}", "no leak", f"{len(found)} of {steady:,} aspects", not found, "; ".join(found[:5]))
+    ]
+    if kind == "central":
+        rows.append(row(f"difference: {name}, shuffler", "data found", len(told), bool(told)))
+    not_so = [line for life in pair for line in wrong(runs[life][0], kind, life)]
+    detail = "; ".join(not_so[:5])
+    rows.append(row(f"reach, grades, canaries: {name}", "as the table", f"{len(not_so)} wrong", not not_so, detail))
     return rows

@@ -1,6 +1,6 @@
 """Poisoning: colluding devices make reports up; a release whose counts contradict themselves is quarantined.
 
-Sums of 10,000 people are drawn by their law (exact counts plus binomial noise, `ShuffleChannel.simulate`); what
+Sums of 10,000 people are drawn by their law (exact counts plus binomial noise, `ShuffleRelease.simulate`); what
 colluders send is added label by label, as the learner opens it. Messages are sealed, so a shuffler cannot look: a
 colluder may put every message of a report on one label. One small study is run through the services as well.
 

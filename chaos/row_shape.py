@@ -252,7 +252,6 @@ def _block(made: Any, certified: float) -> int:
     from tacit.release.shuffle.messages import Transport
 
     found = Transport(
-        kind="ones",
         num_counters=made.spec.num_counters,
         slots=made.spec.slots,
         users=made.target,

@@ -1,13 +1,17 @@
 """Views: everything that each party of a study can read, recorded while real processes run, place by place.
 
     run = lives(design, episodes, mixed=True)    people report one after the other; all is recorded after each report
+    run = filed(design, episodes)                the same for a study of files, which has neither services nor seals
     run.seen                                     {party: {place: value}}
+    run.raw                                      {party: {place: bytes}}: the same files, databases and connections as
+                                                 they are, with what nobody has asked for
 
 W1  Every listener stands behind a tap, which keeps what passes it, with the address of who sent it.
 W2  All processes read one clock, a file that moves between reports only: two runs have the same moments.
 W3  Recorded are tables, files, log lines, metrics, status and traffic. Left out are durations, sizes of processes, how
     often a party polls, and the `date` of answers: they differ from run to run, whatever people report.
-W4  What follows from a release is marked as such (`derived`); that it follows is checked by replay.
+W4  What follows from a release is marked as such (`derived`); that it follows is checked by replay. Files of messages
+    and tokens are not: they are compared, opened, and searched like anything else.
 """
 
 from __future__ import annotations
@@ -26,13 +30,19 @@ from typing import Any
 
 import httpx
 
+from chaos.clients import Wire
 from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import until
+from tacit.service.dashboard.access import Tokens
 from tacit.service.device import RemoteDevice
 from tacit.service.exchange import client
 from tacit.service.sending import Backoff
 from tacit.service.tokens.enrolment import Enrolment
+from tacit.study.collector import Collector
+from tacit.study.device import Device
+from tacit.study.study import Study
 from tacit.study.verify import verify_study
+from tacit.study.wire import Report
 
 BEGIN, STEP = 2_000_000_000, 3_661
 """The clock of the first moment, and the seconds between two reports."""
@@ -44,13 +54,16 @@ POLLS = "GET /v1/status"
 UNMEASURED = re.compile(r"process_|python_|_seconds|_created|keys_age|steps_total")
 LEFT_OUT = ("config.toml", "ready.json", "design.json", "lock")
 DERIVED = re.compile(
-    r"tables/(release|belief|quarantine|outbox|secret)/"
+    r"tables/(release|belief|quarantine|secret)/"
     r"|tables/(bundle|question|stage)/[1-9]"
-    r"|files/(policy\.json|last-bundle|batches/|\d+/)"
-    r"|/v1/stages/0/(questions/0/release|batch|tokens|mix|parts/\d+)#|/v1/stages/[1-9]"
+    r"|files/(policy\.json|last-bundle)"
+    r"|/v1/stages/[1-9]"
     r"|messages_total|log/\d+/(messages|dummies)|status/(spent|releases|ledger|worker|head|quarantined)"
+    r"|dashboard/released/"
 )
 """Places whose content follows from a release (W4), as everything about later stages does."""
+RELEASED = re.compile(r"tables/outbox/|/v1/stages/0/questions/0/release#")
+"""Places of a release itself: of a sealed stage it names files by their digests, and nothing follows from it."""
 PAYLOAD = re.compile(r"tables/body/")
 """Places that hold what a person reports, as far as the party can read it."""
 Place = str
@@ -145,6 +158,12 @@ def _messages(data: bytes) -> list[bytes]:
 # parties behind taps, with one clock
 
 
+def _serve_dashboard(*words: Any) -> None:
+    from chaos.preloaded import serve_dashboard
+
+    serve_dashboard(*words)
+
+
 class Tapped(Parties):
     """Parties whose peers and devices reach them through taps, with the clock of a file (W2)."""
 
@@ -164,6 +183,31 @@ class Tapped(Parties):
     def public(self, party: str) -> str:
         """The address of a party for devices: its tap's."""
         return self._tapped(party, "public").url
+
+    def begin_dashboard(self) -> None:
+        """Fork a dashboard of learner and shuffler."""
+        home = self.home("dashboard")
+        home.mkdir()
+        places = [str(self.home(party) / "config.toml") for party in ("learner", "shuffler")]
+        words = (places, str(home / "tokens"), str(home / "ready.json"), str(home / "log.jsonl"), self.clock)
+        made = self._context.Process(target=_serve_dashboard, args=words, daemon=True)
+        made.start()
+        self.forked["dashboard"] = made
+
+    def shown(self) -> Iterator[tuple[str, bytes]]:
+        """Every page of the dashboard."""
+        ready = self.home("dashboard") / "ready.json"
+        until(lambda: ready.is_file() or not self.alive("dashboard"), 60.0)
+        assert ready.is_file(), self.last_words("dashboard")
+        token = Tokens.at(self.home("dashboard") / "tokens").reader.decode()
+        with contextlib.closing(
+            Wire(json.loads(ready.read_bytes())["public"], {"authorization": f"Bearer {token}"})
+        ) as it:
+            for path in ("/v1/status", "/operator", "/officer", "/learner", "/officer/ledger.json"):
+                reply = it.ask("GET", path)
+                assert reply is not None, path
+                assert reply.status == 200, path
+                yield path, reply.body
 
     def stop(self) -> None:
         """End all parties, and the taps."""
@@ -308,24 +352,38 @@ def traffic(link: str, exchanges: Sequence[tuple[str, bytes, bytes]], only: str 
 class Run:
     """What was recorded in one run, and what an attacker may open with it."""
 
-    parties: Tapped
+    design: Any
     seen: dict[str, dict[Place, Value]] = field(default_factory=dict)
+    raw: dict[str, dict[Place, bytes]] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
     envelopes: list[tuple[str, bytes]] = field(default_factory=list)
     """(address, envelope) of every report, in the order of arrival."""
     bodies: list[bytes] = field(default_factory=list)
-    """What the shuffler stores of every report, in the order of arrival."""
+    """What the shuffler stores of every report until the stage ends, in the order of arrival."""
+    plain: list[bytes] = field(default_factory=list)
+    """What every device encoded, before it was sealed, in the order of arrival."""
+    moment: float = float(BEGIN + STEP * (VICTIM + 1))
+    """When the person reported."""
     rings: dict[str, dict[bytes, Any]] = field(default_factory=dict)
     """Secret keys of parties, by their id."""
     replayed: bool = False
 
 
-def lives(design: Any, lived: Sequence[Any], *, mixed: bool = False, url: str | None = None) -> Run:
+def lives(
+    design: Any,
+    lived: Sequence[Any],
+    *,
+    mixed: bool = False,
+    server: Any = None,
+    mutant: str = "",
+    mutants: Sequence[str] = ("shuffler",),
+) -> Run:
     """One run of one stage: people report one after the other, and what everybody has is recorded after each report.
 
-    `lived` are episodes, or None for a dummy report; `url` is that of an empty PostgreSQL database.
+    `lived` are episodes, or None for a dummy report; `server` is a PostgreSQL server, or None for SQLite; `mutant` is
+    what these parties are (see `chaos.mutants`).
     """
-    tokens = design.trust == "shuffle"
+    tokens, url = design.trust == "shuffle", None if server is None else server.database()
     options: dict[str, dict[str, Any]] = {
         "shuffler": {"tick_seconds": 0.05, "window_seconds": 10**8},
         "learner": {"seed": 5},  # its own coins say nothing about people
@@ -335,30 +393,79 @@ def lives(design: Any, lived: Sequence[Any], *, mixed: bool = False, url: str | 
             options[party] = {**options.get(party, {}), "database": f"{url}?schema={party}"}
     with (
         fast_directory() as folder,
-        Tapped.new(folder / "w", design, tokens=tokens, mixed=mixed, options=options) as it,
+        Tapped.new(folder / "w", design, tokens=tokens, mixed=mixed, options=options, mutant=mutant) as it,
     ):
+        it.mutants = tuple(mutants)
         credentials = list(Enrolment(it.enrolment).enrol(len(lived))) if tokens else [None] * len(lived)
         it.start(*(party for party in it.parties if party != "learner"))
         it.start("learner")
-        run = Run(it)
+        run = Run(design)
         it.until_open(0)
-        _record(run, 0, folder, url)
+        it.begin_dashboard()
+        _record(run, it, 0, folder, url)
         for number, (credential, episode) in enumerate(zip(credentials, lived, strict=True)):
             it.at(BEGIN + STEP * (number + 1))
-            run.answers.append(_report(it, folder / f"device-{number}", number, credential, episode))
+            _report(run, it, folder / f"device-{number}", number, credential, episode)
             if number + 1 < len(lived):
                 _polled(it)
-                _record(run, number + 1, folder, url)
+                _record(run, it, number + 1, folder, url)
+                if number == VICTIM:
+                    _dashboard(run, it, f"{number + 1}/dashboard")
                 looks = dict(traffic("shuffler/internal", it.taps["shuffler", "internal"].exchanges(), POLLS))
         until(lambda: status(it, "learner")["worker"]["outcome"] in ("finished", "held"), 120.0)
-        _finish(run, folder, url)
+        _finish(run, it, folder, url)
         for party in ("shuffler", "learner", "network"):
             run.seen[party].update(looks)
-        _rings(run)
+        _rings(run, it)
+        if server is not None:  # what the server keeps besides tables: its log, and the log that it recovers from
+            kept = {f"postgresql/{path.name}": path.read_bytes() for path in _kept_by(server)}
+            run.raw.setdefault("shuffler", {}).update(kept)
     return run
 
 
-def _report(it: Tapped, folder: Path, number: int, credential: str | None, episode: Any) -> str:
+def _kept_by(server: Any) -> list[Path]:
+    """The files of a PostgreSQL server that outlive what was deleted."""
+    return [path for path in (server.directory / "output", *server.directory.glob("data/pg_wal/*")) if path.is_file()]
+
+
+def filed(design: Any, lived: Sequence[Any], *, server: Any = None) -> Run:
+    """One run of one stage of a study of files: what services refuse, a shuffler that reads every report."""
+    url = None if server is None else server.database()
+    with fast_directory() as folder:
+        places = {party: folder / "w" / party for party in ("shuffler", "learner")}
+        where = {party: None if url is None else f"{url}?schema={party}" for party in places}
+        for place in places.values():
+            place.mkdir(parents=True)
+        study = Study.new(places["learner"] / "state", design, seed=5, database=where["learner"])
+        collector = Collector.new(places["shuffler"] / "state", design, database=where["shuffler"])
+        run = Run(design)
+        bundle = study.plan()
+        collector.open(bundle)
+
+        def record(step: int) -> None:
+            for party, place in places.items():
+                _keep(run, party, step, place, place / "state", where[party])
+            _others(run, step, folder)
+
+        record(0)
+        for number, episode in enumerate(lived):
+            device = Device(folder / f"device-{number}", cap=100.0, floor=2, key=None)
+            device.accept(bundle)
+            report = device.cover() if episode is None else device.report(episode)
+            run.plain.append(Report.parse(report).body)
+            run.moment = time.time() if number == VICTIM else run.moment
+            run.answers.append(collector.add(report, f"person {number:04d}"))
+            if number + 1 < len(lived):
+                record(number + 1)
+        collector.close()
+        study.take(collector.release(study.head))
+        study.plan()
+        record(len(lived))
+        run.replayed = verify_study(places["learner"] / "state", database=where["learner"]).true
+    return run
+
+
+def _report(run: Run, it: Tapped, folder: Path, number: int, credential: str | None, episode: Any) -> None:
     """One device, from its first request to its last, at an address of its own."""
     over = client(transport=httpx.HTTPTransport(local_address=address(number)))
     with contextlib.closing(over):
@@ -381,7 +488,8 @@ def _report(it: Tapped, folder: Path, number: int, credential: str | None, episo
             device.cover()
         else:
             device.report(episode)
-        return device.send(within=60.0)
+        run.plain.append(Report.parse(device.core.sent()).body)
+        run.answers.append(device.send(within=60.0))
 
 
 def address(number: int) -> str:
@@ -401,55 +509,85 @@ def _looks(tap: Tap) -> int:
     return sum(bytes(flow.down).count(b"HTTP/1.1 200") for flow in list(tap.flows))
 
 
-def _record(run: Run, step: int, folder: Path, url: str | None) -> None:
+def _record(run: Run, it: Tapped, step: int, folder: Path, url: str | None) -> None:
     """What everybody has after a step."""
-    it = run.parties
     for party in it.parties:
-        home = it.home(party)
-        kept: dict[Place, Value] = dict(files(home))
-        for database in [f"{url}?schema={party}"] if url else sorted(it.state(party).glob("*.db")):
-            kept |= dict(tables(database))
+        _keep(run, party, step, it.home(party), it.state(party), f"{url}?schema={party}" if url else None)
         with contextlib.closing(it.internally(party)) as wire:
             for path, read in (("/metrics", metrics), ("/v1/status", lambda body: content(body, "status"))):
                 reply = wire.ask("GET", path)
                 if reply is not None and reply.status == 200:
-                    shown = dict(read(reply.body))
-                    kept |= shown
-                    run.seen.setdefault("operator", {}).update({f"{step}/{party}/{k}": v for k, v in shown.items()})
-        run.seen.setdefault(party, {}).update({f"{step}/{place}": value for place, value in kept.items()})
-        if party == "shuffler":
-            bodies = [value for place, value in kept.items() if re.fullmatch(r"tables/body/\d+/bytes", place)]
-            run.bodies = bodies or run.bodies
-    others = [path for path in sorted(folder.glob("device-*")) if path.name != f"device-{VICTIM}"]
-    for path in others:
-        kept = {f"{step}/{path.name}/{place}": value for place, value in files(path)}
-        run.seen.setdefault("device", {}).update(kept)
+                    for reader, place in ((party, f"{step}"), ("operator", f"{step}/{party}")):
+                        found = {f"{place}/{name}": value for name, value in read(reply.body)}
+                        run.seen.setdefault(reader, {}).update(found)
+                        run.raw.setdefault(reader, {})[f"{place}{path}"] = reply.body
+    _others(run, step, folder)
 
 
-def _finish(run: Run, folder: Path, url: str | None) -> None:
+def _dashboard(run: Run, it: Tapped, place: str) -> None:
+    """What the operator is shown."""
+    for path, body in it.shown():
+        run.seen["operator"].update(content(body, f"{place}{path}"))
+        run.raw["operator"][f"{place}{path}"] = body
+
+
+def _keep(run: Run, party: str, step: int, home: Path, state: Path, url: str | None) -> None:
+    """The files and tables of a party after a step."""
+    kept: dict[Place, Value] = dict(files(home))
+    for database in [url] if url else sorted(state.glob("*.db")):
+        kept |= dict(tables(database))
+    run.seen.setdefault(party, {}).update({f"{step}/{place}": value for place, value in kept.items()})
+    run.raw.setdefault(party, {}).update({f"{step}/{place}": data for place, data in _bytes_of(home)})
+    if party == "shuffler":
+        bodies = [value for place, value in kept.items() if re.fullmatch(r"tables/body/\d+/bytes", place)]
+        run.bodies = bodies or run.bodies
+
+
+def _bytes_of(folder: Path) -> Iterator[tuple[Place, bytes]]:
+    """Every file as it is, databases and what lies beside them too."""
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            yield str(path.relative_to(folder)), path.read_bytes()
+
+
+def _others(run: Run, step: int, folder: Path) -> None:
+    """What the devices of other people have."""
+    for path in sorted(folder.glob("device-*")):
+        if path.name != f"device-{VICTIM}":
+            kept = {f"{step}/{path.name}/{place}": value for place, value in files(path)}
+            run.seen.setdefault("device", {}).update(kept)
+            kept = {f"{step}/{path.name}/{place}": data for place, data in _bytes_of(path)}
+            run.raw.setdefault("device", {}).update(kept)
+
+
+def _finish(run: Run, it: Tapped, folder: Path, url: str | None) -> None:
     """The last records: what was released and learned, logs, and everything that passed the taps."""
-    it = run.parties
-    _record(run, len(run.answers), folder, url)
+    _record(run, it, len(run.answers), folder, url)
+    _dashboard(run, it, f"{len(run.answers)}/dashboard/released")
     learner = f"{url}?schema=learner" if url else None
     run.replayed = verify_study(it.state("learner"), database=learner).true
     for party in reversed(it.parties):  # whoever asks others ends first
         assert it.end(party) == 0, it.last_words(party)
-        shown = dict(log_lines((it.home(party) / "log.jsonl").read_bytes()))
+        log = (it.home(party) / "log.jsonl").read_bytes()
+        shown = dict(log_lines(log))
         run.seen[party].update(shown)
         run.seen["operator"].update({f"{party}/{place}": value for place, value in shown.items()})
+        run.raw[party]["log"] = run.raw["operator"][f"{party}/log"] = log
     for (party, name), tap in it.taps.items():
         exchanges = tap.exchanges()
         passed = dict(traffic(f"{party}/{name}", exchanges))
         for reader in {party, "network", *(("learner",) if name == "internal" else ())}:
             run.seen.setdefault(reader, {}).update(passed)
+            for number, flow in enumerate(list(tap.flows)):
+                run.raw.setdefault(reader, {})[f"{party}/{name}/{number}"] = bytes(flow.up) + bytes(flow.down)
         if (party, name) == ("shuffler", "public"):
             sent = [(peer, asked) for peer, asked, _ in exchanges if asked.startswith(b"POST /v1/reports")]
             run.envelopes = [(peer, asked.partition(b"\r\n\r\n")[2]) for peer, asked in sent]
 
 
-def _rings(run: Run) -> None:
+def _rings(run: Run, it: Tapped) -> None:
     from tacit.service.sealing.keyring import Keyring
 
-    for party in run.parties.parties:
-        for path in run.parties.home(party).rglob("keyring.json"):
+    for party in it.parties:
+        for path in it.home(party).rglob("keyring.json"):
             run.rings[party] = dict(Keyring(path.parent).secrets(float(BEGIN)))

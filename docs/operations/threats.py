@@ -48,7 +48,9 @@ What each party sees, what parties learn together, which threats are answered ho
 This page is generated from the table that certificates take their line about collusion from.
 `chaos/row_knowledge.py` runs two histories that differ in one report through real processes, records everything
 that each party can read, and compares it with the table: what is the same in every run of one history, and
-different in the other, would be a leak.
+different in the other, would be a leak, and so would be any spelling of what the person reported in any byte of a
+party that may not read it. Every coalition opens what its keys open, files of messages too, and guesses their order;
+the grade of every cell is measured from what was recorded.
 
 ## Who is who
 
@@ -61,11 +63,19 @@ and to the shuffler by address.
 
 NOT_EXISTING: Final = """Seals exist under shuffle trust only. Under central and local trust a report travels in the
 envelope that is sealed to the shuffler, and `sealed = true` is refused. Services of shuffle trust always seal, and
-`sealed = false` is refused; *plain* is a study of files, whose collector reads every report."""
+`sealed = false` is refused; *plain* is a study of files, whose collector reads every report, as does the
+carrier of a file. It has no listeners, so there is nothing for a network, an operator, an issuer or a mixer to see."""
 
 LIMITS: Final = """Not compared, and not claimed to be equal: how long requests take, memory and CPU of processes, and
 how often parties poll. Metrics hold durations in histograms. The network is assumed to see all bytes on the way;
-credentials and bearer secrets are protected by TLS or a private network only."""
+credentials and bearer secrets are protected by TLS or a private network only.
+
+Recorded are files, tables, logs, metrics, status, pages of the dashboard and everything on the way, and PostgreSQL's
+server log and write-ahead log. Not recorded: memory, swap and core dumps; statements that PostgreSQL logs if it is told
+to; logs of proxies; what browsers keep; a second stage. The issuer and the operator are measured where they run: the
+issuer under shuffle trust with services, the operator with services. What is derived from a release is searched for
+the report, but compared between histories only by trials of the release itself; a difference between histories that is
+neither steady nor a whole word, nor eight steady bytes, nor a spelling of the report, is not found."""
 
 TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
 that makes up all reports of a stage but one leaves that person with the noise of one device, and everybody sees
@@ -431,7 +441,8 @@ def sights() -> str:
             for text, kinds in words.items():
                 grade, _, what = text.partition(": ")
                 if grade != "none":
-                    rows.append((party, surface, ", ".join(kinds), grade, what))
+                    served = set(KINDS) - set(kinds) == {"plain"}
+                    rows.append((party, surface, "all but plain" if served else ", ".join(kinds), grade, what))
             if list(words) == ["none: -"]:
                 nothing.append(surface)
         if nothing:

@@ -20,15 +20,13 @@ from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, audit_toget
 from tacit.noise.table import MECHANISMS as TABLE
 from tacit.release.arms import ArmRelease, make_arms
 from tacit.release.losses import make_adversarial
-from tacit.release.request import gradient_request
+from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle.noise import PaperVariant
-from tacit.release.shuffle.privatizer import Shuffled
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
 from tacit.released.returns import ReturnQuery
-from tacit.statistics.count_spec import ReleaseSpec
 from tacit.support import Support
 
 __all__ = ["AS_PRINTED", "SHAPE", "mechanism_row", "privatizer_row", "release_row", "release_rows"]
@@ -51,7 +49,7 @@ def release_rows(epsilon: float, delta: float) -> Rows:
     yield from _gradients(epsilon, delta)
     yield "privatizer local returns tight", privatizer_row("local", None, "tight", epsilon, 0.0, asks=ReturnQuery)
     yield from _arms(epsilon, delta)
-    for kind in ("ones", "every-bit", AS_PRINTED):
+    for kind in ("ones", AS_PRINTED):
         yield f"messages {kind}", _messages(kind, 3.0 * epsilon, delta)
 
 
@@ -148,12 +146,13 @@ def _batches(epsilon: float, delta: float) -> Rows:
     for layer in (0, None):
         kind = "all layers" if layer is None else "one layer"
         planned = PlannedBatch(users=BATCH, query=BatchQuery(layer=layer, failure_prob=None))
-        made = Shuffled(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="tight").planned([planned])
+        open_batches: Any = make_privatizer(_batch_request(epsilon, delta))
+        made = open_batches.planned([planned])
         yield f"privatizer shuffle batch of {kind}", release_row(partial(_same, made), f"shuffle/batch of {kind}")
     printed = BatchQuery(layer=None, failure_prob=None)
     variants: tuple[PaperVariant, ...] = ("2024", "2025")
     for variant in variants:
-        asked = Shuffled(shape=SHAPE, claim=_claim("shuffle", epsilon, delta), calibration="paper", variant=variant)
+        asked: Any = make_privatizer(replace(_batch_request(epsilon, delta), calibration="paper", variant=variant))
         made = asked.planned([PlannedBatch(users=BATCH, query=printed)])
         yield f"privatizer shuffle batch paper {variant}", release_row(partial(_same, made), f"{{}} of {variant}")
 
@@ -260,21 +259,35 @@ def _messages(kind: str, epsilon: float, delta: float) -> Row:
     calibration = AS_PRINTED if kind == AS_PRINTED else "tight"
 
     def subject() -> Subject:
-        spec = ReleaseSpec.crude(num_states=3, num_actions=2, horizon=2, layer=0)
-        protocol = Shuffle.tight(spec, epsilon=epsilon, delta=delta, users=10, kind="binomial")
-        if kind == "every-bit":
-            protocol = replace(protocol, messages="every-bit")
-        elif kind == AS_PRINTED:
-            protocol = as_printed(protocol)
-        return Subject(attacked=protocol, words=f"{revision_of(MECHANISM_BOOK, 'binomial')}, {shown}")
+        layer = BatchQuery(layer=0, failure_prob=None)
+        request = replace(_batch_request(epsilon, delta), mechanism="binomial")
+        made: Any = make_privatizer(request)
+        release = made.planned([PlannedBatch(users=10, query=layer)]).first
+        if kind == AS_PRINTED:
+            release = as_printed(release)
+        return Subject(attacked=release, words=f"{revision_of(MECHANISM_BOOK, 'binomial')}, {shown}")
 
-    def attacked(protocol: Shuffle, trials: int, alarm: float, seed: int) -> tuple[Finding, ...]:
+    def attacked(release: ShuffleRelease, trials: int, alarm: float, seed: int) -> tuple[Finding, ...]:
         found = audit_messages(
-            protocol, epsilon=epsilon, delta=delta, trials=trials, false_alarm=alarm, seed=seed, name=shown
+            release, epsilon=epsilon, delta=delta, trials=trials, false_alarm=alarm, seed=seed, name=shown
         )
         return (replace(found, calibration=calibration),)
 
     return Row(kind="messages", subject=subject, attack=attacked)
+
+
+def _batch_request(epsilon: float, delta: float) -> PrivacyRequest:
+    return PrivacyRequest(
+        trust="shuffle",
+        shape=SHAPE,
+        episodes=2 * BATCH,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=None,
+        mechanism=None,
+        users_per_batch=1,
+        asks=BatchQuery,
+    )
 
 
 def _same(made: Any) -> Any:

@@ -17,7 +17,8 @@ from papers.verdict import (
     listed,
     up,
 )
-from tacit.accounting.events.binomial import binomial_epsilon, hoeffding_bits, least_bits
+from tacit.accounting.bits import hoeffding_bits, least_bits
+from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_epsilon, gaussian_mu
 from tacit.noise.binomial import paper_binomial, paper_threshold
 

@@ -60,7 +60,7 @@ def neural_privatizer(
     clip: float,
     epsilon: float | None,
     delta: float | None,
-) -> GradientPrivatizer[Any, Any]:
+) -> GradientPrivatizer:
     """The calibrated privatizer of a network's gradients; epsilon None: no noise, no protection."""
     shape = GradientShape(horizon=1, num_states=1, num_actions=policy.actions, staged=True, dimension=policy.dimension)
     made: Any = make_privatizer(
@@ -76,12 +76,12 @@ def neural_privatizer(
             baseline=None,
         )
     )
-    found: GradientPrivatizer[Any, Any] = made
+    found: GradientPrivatizer = made
     return found
 
 
 def release(
-    privatizer: GradientPrivatizer[Any, Any],
+    privatizer: GradientPrivatizer,
     policy: NeuralPolicy,
     theta: torch.Tensor,
     batch: NeuralBatch,
@@ -91,7 +91,7 @@ def release(
     m = privatizer.users_per_batch
     require(len(batch) == m, f"a batch must have exactly {m} users", len(batch), "drop a short last batch")
     parameters = privatizer.parameters
-    total = clipped_sum(policy, theta, batch, privatizer.bounds.clip).double().numpy()
+    total = clipped_sum(policy, theta, batch, privatizer.spec.bounds.clip).double().numpy()
     # A share that is not finite counts as zero: clamp lets NaN through.
     share = float(batch.shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(0.0, 1.0).sum()) / m
     gradient = total / m + parameters.sigma * noise.generator.standard_normal(policy.dimension)

@@ -79,7 +79,7 @@ def test_counts_are_multiplied_in_exactly_one_line() -> None:
         for line in path.read_text().splitlines()
         if pattern.search(line.split("#")[0]) and not line.strip().startswith(('"', "Σ"))
     ]
-    assert lines == ["privacy_loss.py: return sum(count * additive(part) for part, count in parts)"]
+    assert lines == ["privacy_loss.py: added = added + count * additive(part)"]
 
 
 def test_pure_composition_is_exact_rational_arithmetic() -> None:

@@ -27,6 +27,7 @@ from tacit.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    LatticeEvent,
     MirroredEvent,
     PureEvent,
     SampledGaussianEvent,
@@ -47,6 +48,9 @@ EXAMPLE = {
     "bounded": BoundedEvent(radius=100.0, shift=1.0),
     "gaussian": GaussianEvent(sigma=10.0, shift=1.0),
     "laplace": LaplaceEvent(scale=12.0, shift=2.0, discrete=True),
+    "lattice": LatticeEvent(
+        bits=5000, probability=0.5, mirrored=False, largest=2, square=12, changed=5, slack_each=1e-10
+    ),
     "pure": PureEvent(epsilon=0.25),
     "sampled-gaussian": SampledGaussianEvent(sigma=8.0, norm=1.0, rate=0.1),
     "slack": Slack(tv=1e-8, up_to=3.0),

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from tacit.accounting.bits import least_bits
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent, Events, GaussianEvent, PureEvent, Slack
-from tacit.accounting.events.binomial import least_bits
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported

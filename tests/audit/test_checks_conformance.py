@@ -22,7 +22,7 @@ from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import Totals
 from tacit.release.none import Unprotected
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.table import MECHANISMS, make_privatizer
 from tacit.released.counts import CountShape
 
@@ -156,7 +156,7 @@ def test_correct_privatizers_pass_whatever_the_seed() -> None:
 def test_controls_conform() -> None:
     """The twins' scaffolding is sound: without a planted bug nothing is found."""
     check_privatizer(central(PlainCentral), only=["spent", "replay", "state", "families", "variance", "independent"])
-    check_privatizer(shuffled(Shuffle), only=["messages", "batch size", "events"])
+    check_privatizer(shuffled(ShuffleRelease), only=["messages", "batch size", "events"])
     check_privatizer(twin(type(configured("local", "rr")), configured("local", "rr")), only=["families", "events"])
 
 

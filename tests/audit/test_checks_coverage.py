@@ -13,7 +13,9 @@ from tacit.audit.learners import learner_target
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS
 from tacit.noise.table import MECHANISMS
-from tacit.release.arms import CHANNELS
+from tacit.protocol import TOTALS
+from tacit.release.arms import RANK
+from tacit.release.contract import StageSize
 from tacit.release.table import PRIVATIZERS
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -69,7 +71,7 @@ def test_every_mechanism_and_every_channel_of_trials_has_rows():
     for name, row in MECHANISMS.items():
         assert f"privatizer {row.trust} {name} tight" in ROWS, name
         assert not row.printed or f"privatizer {row.trust} {name} paper" in ROWS, name
-    for trust in set(CHANNELS) - {"none"}:
+    for trust in set(RANK) - {"none"}:
         assert {f"trial {trust} {words}" for words in ("two arms", "one arm", "of the same people")} <= set(ROWS)
 
 
@@ -125,9 +127,10 @@ def test_features_are_the_states_of_the_release(learner, trust):
 def test_where_others_are_dishonest_the_honest_are_a_batch_of_their_own():
     """Their noise is known to the adversary: events are those of the same bits in a batch of the honest alone."""
     whole = attacked("privatizer shuffle binomial tight")
-    spec, noise = whole.protocol.spec, whole.protocol.bit_noise
-    half = type(whole.protocol).tight(spec, epsilon=1.0, delta=1e-6, users=2 * noise.users, honest_fraction=0.5)
-    alone = replace(half.bit_noise, users=half.bit_noise.honest_users)
-    assert half.bit_noise.honest_users == noise.users
-    assert half.events() == alone.events(spec.families())
-    assert half.bit_noise.honest == alone.total
+    users = 2 * whole.first.target
+    plan = replace(whole.basis, users_per_batch=users, honest=0.5)
+    half = plan.release_of(StageSize(target=users, least=users, query=TOTALS))
+    alone = replace(half.bit_noise(users), users=half.honest)
+    assert half.honest == whole.first.target
+    assert half.events() == alone.events(half.families())
+    assert half.bit_noise(users).honest == alone.total

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from shuffle_tools import shuffled_batches
 
 from mutants.curator import CURATORS
 from mutants.device import local
@@ -22,11 +23,10 @@ from tacit.errors import UnknownName
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.protocol import Private
 from tacit.randomness import SimulationNoise
-from tacit.release.gradient import DoseGradients, SoftmaxGradients
+from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.privatizer import Shuffled
 from tacit.release.table import PRIVATIZERS
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
@@ -93,7 +93,7 @@ def test_rate_times_baseline_times_epochs_times_rewards(doses, rate, baseline, e
     low, high = interval
     given = low if baseline is not None else None
     privatizer = gradients(
-        DoseGradients if doses else SoftmaxGradients, doses=doses, rate=rate, baseline=given, epochs=epochs,
+        GradientPrivatizer, doses=doses, rate=rate, baseline=given, epochs=epochs,
         low=low, high=high, users_per_batch=2000 if rate < 1.0 else 6,
     )  # fmt: skip
     query = probe_of(privatizer).asked(0)._replace(baseline=np.array([low]))
@@ -108,7 +108,7 @@ def test_rate_times_baseline_times_epochs_times_rewards(doses, rate, baseline, e
 )
 def test_batches_times_stages(users, calibration):
     """False alarms below 7e-6 each: one schedule with every layer, with everything, and with consistent counts."""
-    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration=calibration)
+    shuffle = shuffled_batches(SHAPE, claim_of("shuffle", 6.0, 1e-3), calibration)
     planned = [PlannedBatch(users=users, query=BatchQuery(layer=h, failure_prob=p)) for h, p in
                ((0, None), (1, 0.1), (None, None), (0, 0.1))]  # fmt: skip
     rules = ["fields", "families", "replay", "query", "silence", "shift"]
@@ -125,7 +125,7 @@ def test_batches_times_stages_times_groups(trust, layer, groups):
     """Who followed which policy is public: a batch in groups is released as the same users without groups are."""
     query, users = BatchQuery(layer=layer, failure_prob=None), 20
     open_batches = Unprotected(shape=SHAPE, batches=())
-    shuffle = Shuffled(shape=SHAPE, claim=claim_of("shuffle", 6.0, 1e-3), calibration="tight")
+    shuffle = shuffled_batches(SHAPE, claim_of("shuffle", 6.0, 1e-3))
     privatizer = (open_batches if trust == "none" else shuffle).planned([PlannedBatch(users=users, query=query)])
     batch = ordinary_users(SHAPE, users, 3)
     batch = Trajectories(*(part[:users] for part in (batch.states, batch.actions, np.rint(batch.rewards))))
@@ -190,7 +190,7 @@ class Wider(NamedTuple):
     raw: Any
 
 
-class TellsMore(SoftmaxGradients):
+class TellsMore(GradientPrivatizer):
     """Releases a field that nobody's view knows."""
 
     __slots__ = ()
@@ -217,7 +217,7 @@ def test_every_released_array_is_in_the_transcript(name):
 def test_25_percent_less_noise_is_found_by_measuring():
     """Power, at a false-alarm rate of 1e-6: three quarters of the noise of a gradient; and of a local message."""
 
-    class Quieter(SoftmaxGradients):
+    class Quieter(GradientPrivatizer):
         __slots__ = ()
 
         @property

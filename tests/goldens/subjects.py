@@ -540,7 +540,7 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
     from tacit.data.trajectories import LossUser
     from tacit.randomness import SimulationNoise
-    from tacit.release.loss_plan import LossBasis
+    from tacit.release.loss_release import LossPlan
     from tacit.released.losses import LayeredShape
 
     claim = PrivacyClaim(
@@ -552,8 +552,8 @@ def losses(*, full: bool, reports: int, secure: bool) -> Row:
         output="other-users-actions",
     )
     shape = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
-    basis = LossBasis(shape=shape, claim=claim, full=full, releases=4)
-    channel, rng = basis.channel(), np.random.default_rng(6)
+    basis = LossPlan(shape=shape, claim=claim, full=full, releases=4)
+    channel, rng = basis.alone, np.random.default_rng(6)
     secret, memory, out = channel.begin_secret(), channel.begin_memory(), []
     seeded = contextlib.nullcontext((SimulationNoise(np.random.default_rng(7)), [0]))
     with _recorded("losses") if secure else seeded as (noise, _):
@@ -637,18 +637,18 @@ def _walked(learner: Any, channels: Sequence[Any], noise: Any) -> Row:
             belief = learner.update(belief, private)
             out.append({"bodies": b"".join(bodies), "payload": payload, "statistics": private.statistics})
         turn += 1
-    cover = channels[0].encode(None, noise) if not hasattr(channels[0], "told") else None
+    cover = channels[0].encode(None, noise) if not hasattr(channels[0], "answer") else None
     policy = _table(learner.policy(belief, plan.policy), learner.shape.num_actions)
     return {"released": out, "memory": memory, "cover": cover, "policy": policy}
 
 
 def _bodies(channel: Any, query: Any, turn: int, noise: Any) -> list[bytes]:
     """What the devices of a stage send; bits about returns know their group."""
-    if not hasattr(channel, "told"):
+    if not hasattr(channel, "answer"):
         return [channel.encode(one, noise) for one in _people(channel.shape, _realised(channel), turn)]
     groups = [group for group, users in enumerate(query.groups) for _ in range(users)]
     people = _people(channel.shape, len(groups), turn)
-    return [channel.told(query, group).encode(one, noise) for group, one in zip(groups, people, strict=True)]
+    return [channel.answer(query, group, one, noise) for group, one in zip(groups, people, strict=True)]
 
 
 @contextlib.contextmanager

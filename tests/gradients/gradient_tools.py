@@ -48,7 +48,7 @@ def fitted(learner, privatizer):
     """The same learner with the batches that the privatizer releases."""
     return SoftmaxLearner(
         name=learner.name, shape=learner.shape, parameters=learner.parameters, update_kernel=learner.kernels.update,
-        constants=learner.constants, users_per_batch=privatizer.users_per_batch, releases=privatizer.epochs,
+        constants=learner.constants, users_per_batch=privatizer.users_per_batch, releases=privatizer.spec.epochs,
     )  # fmt: skip
 
 

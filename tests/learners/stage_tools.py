@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from shuffle_tools import shuffled_batches
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.environments.tabular import TabularMDP
@@ -11,7 +12,6 @@ from tacit.learners.sdp_pe import SDPPE
 from tacit.learners.sdp_pe_plus import SDPPEPlus
 from tacit.policies import uniform_policy
 from tacit.release.none import Unprotected
-from tacit.release.shuffle.privatizer import Shuffled
 from tacit.released.counts import CountShape
 from tacit.simulation.judges.tabular import gaps_of, truth_of
 from tacit.simulation.simulate import simulate
@@ -37,7 +37,7 @@ def claim(epsilon: float) -> PrivacyClaim:
 def privatizer_of(shape: CountShape, epsilon: float | None, calibration: str = "tight"):
     if epsilon is None:
         return Unprotected(shape=shape, batches=())
-    return Shuffled(shape=shape, claim=claim(epsilon), calibration=calibration)
+    return shuffled_batches(shape, claim(epsilon), calibration)
 
 
 def build(name: str, mdp: TabularMDP, epsilon: float | None, episodes: int, *, calibration: str = "tight", **options):

@@ -233,7 +233,7 @@ def test_the_default_mechanism_is_the_quietest():
             name: local(shape, name, epsilon=epsilon).parameters.variance[0] for name in ("laplace", "rr", "gaussian")
         }
         # A pair (s,a) has an eighth of the users.
-        stds["subset"] = local(shape, "subset", epsilon=epsilon).transition_mechanism.variance_at(1 / 8)
+        stds["subset"] = local(shape, "subset", epsilon=epsilon).transition.variance_at(1 / 8)
         request = {"pure": 0.0, "approximate": 1e-3}
         for delta in request.values():
             chosen = make_privatizer(
@@ -269,4 +269,4 @@ def test_optimism_learns_the_optimum_without_noise():
 
 def test_laplace_scale_is_the_printed_one():
     shape = CountShape(horizon=2, num_states=2, num_actions=2, staged=False)
-    assert local(shape, "laplace", epsilon=2.0, calibration="paper").mechanism == Laplace(scale=6.0, discrete=False)
+    assert local(shape, "laplace", epsilon=2.0, calibration="paper").outcome == Laplace(scale=6.0, discrete=False)

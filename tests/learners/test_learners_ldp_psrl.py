@@ -95,10 +95,10 @@ def test_four_families_are_certified():
         }
         paper = assemble(RunConfig(environment=shape, mechanism="laplace", calibration="paper", **given))
         tight = assemble(RunConfig(environment=shape, mechanism="laplace", **given))
-        assert paper.privatizer.mechanism.scale == 8 * horizon
+        assert paper.privatizer.outcome.scale == 8 * horizon
         assert paper.certificate.epsilon == pytest.approx((8 * horizon - 2) / (8 * horizon))
         assert paper.certificate.holds
-        assert tight.privatizer.mechanism.scale == pytest.approx(8 * horizon - 2)
+        assert tight.privatizer.outcome.scale == pytest.approx(8 * horizon - 2)
         assert tight.certificate.epsilon == pytest.approx(1.0)
         assert [family.name for family in tight.privatizer.families()][-1] == "squares"
         assert tight.privatizer.noise_std()["squares"] == pytest.approx(math.sqrt(2) * (8 * horizon - 2))
@@ -106,7 +106,7 @@ def test_four_families_are_certified():
 
 def test_binary_rewards_drop_the_squares():
     beta = parts("ldp-psrl:staged=false,rewards=beta")
-    assert beta.privatizer.mechanism.scale == pytest.approx((4 * 2 - 2) / 2.0)
+    assert beta.privatizer.outcome.scale == pytest.approx((4 * 2 - 2) / 2.0)
     assert beta.certificate.epsilon == pytest.approx(2.0)
     assert [family.name for family in beta.privatizer.families()] == ["transitions", "rewards and complements"]
 

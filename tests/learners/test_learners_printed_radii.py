@@ -126,7 +126,7 @@ def test_the_model_is_that_of_eq_4_at_the_printed_radii(mechanism, alpha, failur
 
 
 def test_both_readings_of_the_gaussian_constant_differ_by_its_square():
-    sigmas = {c: local(f"gaussian:c={c}", 2.0).mechanism.sigma for c in ("proof", "statement")}
+    sigmas = {c: local(f"gaussian:c={c}", 2.0).outcome.sigma for c in ("proof", "statement")}
     c = sigmas["proof"] * 2.0 / H
     assert sigmas["statement"] * 2.0 / H == pytest.approx(c**2)
     assert local("gaussian", 2.0).mechanism.sigma == sigmas["proof"]

@@ -19,7 +19,7 @@ from tacit.planning.coverage import inner
 from tacit.planning.dynamic import backward_induction, occupancy
 from tacit.planning.widths import combine, first_states
 from tacit.randomness import SimulationNoise, seed_streams
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.released.counts import CountShape
 from tacit.simulation.judges.tabular import truth_of
 from tacit.simulation.simulate import simulate
@@ -96,8 +96,10 @@ def test_the_optimal_policy_is_never_eliminated_at_z_1(runs):
 def test_zero_noise_through_the_shuffle_path_is_the_non_private_learner_bit_for_bit(monkeypatch):
     """The same bits of regret for all three stage learners, when the shuffler's noise is taken away."""
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
-    monkeypatch.setattr(Binomial, "std", property(lambda self: 0.0))
-    monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
+    for number in ("mean", "std"):
+        monkeypatch.setattr(Binomial, number, property(lambda self: 0.0))
+    monkeypatch.setattr(ShufflePlan, "batch_precision", lambda self, users, query: 0.0)
+    monkeypatch.setattr(ShuffleRelease, "precision", lambda self, people, failure_prob: 0.0)
     for name, options in (("sdp-pe-plus", {}), ("bucb", {}), ("sdp-pe", {}), ("sdp-pe", {"constants": "theory"})):
         runs = []
         for epsilon in (None, 1.0):

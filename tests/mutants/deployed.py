@@ -17,19 +17,19 @@ from tacit.release.local import Local
 
 __all__ = ["DEPLOYED", "DEPLOYED_BUGS"]
 
-_BOTH: Final = ("mechanism", "transition_mechanism")
+_BOTH: Final = ("outcome", "transition")
 
 
 class _HalfTheSecureNoise(SecureDevices):
-    def sent(self, user: Any, noise: SecureNoise) -> Any:
+    def sent(self, user: Any, noise: SecureNoise) -> bytes:
         half = {name: replace(getattr(self, name), scale=getattr(self, name).scale / 2) for name in _BOTH}
-        return twin(Local, self, **half).device(*user, noise)
+        return twin(Local, self, **half).wire.encode(user, noise)
 
 
 class _SecureAnswersForTwice(SecureDevices):
-    def sent(self, user: Any, noise: SecureNoise) -> Any:
+    def sent(self, user: Any, noise: SecureNoise) -> bytes:
         twice = {name: replace(getattr(self, name), epsilon=2.0 * getattr(self, name).epsilon) for name in _BOTH}
-        return twin(Local, self, **twice).device(*user, noise)
+        return twin(Local, self, **twice).wire.encode(user, noise)
 
 
 class _BehindThePoint(SecureDevices):

@@ -54,7 +54,7 @@ class _ForgottenFamily(Local):
 
 class _ForgottenEvents(Local):
     def events(self) -> Any:
-        return self.transition_mechanism.events(self.families()[0])
+        return self.transition.events(self.families()[0])
 
 
 class _FreeVisits(Local):
@@ -202,7 +202,7 @@ def _noisy(parameters: Any, message: Any, draws: Any, user: Walked | None) -> No
 
 
 def _same(mechanism: Any) -> dict[str, Any]:
-    return {"mechanism": mechanism, "transition_mechanism": mechanism}
+    return {"outcome": mechanism, "transition": mechanism}
 
 
 def _covering(families: tuple[Family, ...]) -> dict[str, Any]:

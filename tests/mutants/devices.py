@@ -1,7 +1,7 @@
 """Devices as privatizers: `SecureDevices` is local trust as it is deployed, examined like every other release.
 
-A deployment sends what `Local.device` writes, integers from the operating system's randomness, and adds up what
-`Local.read` makes of them. The privatizer itself runs on kernels and refuses secure noise; here that path answers the
+A deployment sends what `Local.wire` encodes, integers from the operating system's randomness, and adds up what it
+makes of the bodies. The privatizer itself runs on kernels and refuses secure noise; here that path answers the
 same query, so that whatever examines privatizers can be pointed at it. Seeded noise goes the way of simulations.
 """
 
@@ -9,40 +9,41 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mutants.planted import twin
 from tacit.data.trajectories import Trajectories
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.protocol import Private
 from tacit.randomness import SecureNoise
+from tacit.release.counts_contract import require_answer, require_shape
 from tacit.release.local import Local
 
 __all__ = ["SecureDevices", "deployed"]
 
 
 class SecureDevices(Local):
-    """Local trust whose release with secure noise goes through `device`, `read` and `analyze`."""
+    """Local trust whose release with secure noise goes through bodies, as those of a stage do."""
 
-    def sent(self, user: Any, noise: SecureNoise) -> Any:
+    def sent(self, user: Any, noise: SecureNoise) -> bytes:
         """What the device of one user sends."""
-        states, actions, rewards = user
-        return self.device(states, actions, rewards, noise)
+        return self.wire.encode(user, noise)
 
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         """Every user of a batch sends one message of integers."""
         if not (isinstance(noise, SecureNoise) and isinstance(users, Trajectories)):
             return super().release(state, users, query, noise)
-        rows = zip(users.states, users.actions, users.rewards, strict=True)
-        after, released = self.analyze(state, np.array([self.read(self.sent(row, noise)) for row in rows]))
-        return after, Private(released, self.claim)
+        require_answer(self, query)
+        batch = require_shape(users, self.shape)
+        rows = zip(batch.states, batch.actions, batch.rewards, strict=True)
+        bodies = [self.sent(row, noise) for row in rows]
+        released = self.totals(state.released, self.wire.total(bodies), len(bodies))
+        return state._replace(released=released), Private(released, self.claim)
 
 
 def deployed(original: Local, kind: type = SecureDevices) -> Any:
     """A twin of a local privatizer as it would be deployed: where noise is added, the least on the integers."""
-    noise, claim = original.mechanism, original.claim
+    noise, claim = original.outcome, original.claim
     if not isinstance(noise, Laplace | Gaussian):
         return twin(kind, original)
     whole = type(noise).calibrate(original.families(), claim.epsilon, claim.delta, discrete=True)
-    return twin(kind, original, mechanism=whole, transition_mechanism=whole)
+    return twin(kind, original, outcome=whole, transition=whole)

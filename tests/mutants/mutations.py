@@ -29,7 +29,7 @@ from tacit.audit.conformance import NonConformant, check_privatizer
 from tacit.audit.messages import audit_messages
 from tacit.audit.views import audit_privatizer
 from tacit.errors import UnknownName
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.staged import Staged
 
 __all__ = ["FALSE_ALARM", "MUTATIONS", "ORIGINALS", "TOTAL_FALSE_ALARM", "Caught", "examine", "total_false_alarm"]
 
@@ -137,12 +137,9 @@ def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm
     judged = audit_privatizer(subject, trials=trials, false_alarm=10.0 * false_alarm, seed=seed)
     if judged.verdict != "holds":
         found["audit"] = _proof(judged.attacked, judged.certified)
-    elif isinstance(subject, Shuffled):
-        protocol = subject.protocol
-        if protocol is None:
-            protocol = subject.protocol_of(subject.batches[0].users, subject.batches[0].query)
+    elif isinstance(subject, Staged):
         told = audit_messages(
-            protocol, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
+            subject.first, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
             false_alarm=10.0 * false_alarm, seed=seed, name="messages",
         )  # fmt: skip
         if told.verdict != "holds":

@@ -16,7 +16,7 @@ from tacit.audit.counters import CountedPrefixes
 from tacit.data.gradients import add_gradients
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.policies.softmax import add_pull_back
-from tacit.release.gradient import DoseGradients, SoftmaxGradients, add_noise, choose_users
+from tacit.release.gradient import GradientPrivatizer, add_noise, choose_users
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial, release_losses
 from tacit.release.request import gradient_request
 from tacit.release.table import make_privatizer
@@ -29,7 +29,7 @@ LAYERS: Final = LayeredShape(horizon=2, pairs=6, pair_of=(0, 0, 1, 1, 2, 3, 4, 5
 """Two pairs in the first of two layers, four in the second."""
 
 
-def gradients(kind: type = SoftmaxGradients, *, doses: bool = False, **changes: Any) -> Any:
+def gradients(kind: type = GradientPrivatizer, *, doses: bool = False, **changes: Any) -> Any:
     """A twin of a correct privatizer of batch gradients."""
     H, A = (1, 0) if doses else (2, 2)
     asked: dict[str, Any] = {
@@ -60,7 +60,7 @@ def counted(kind: type = CountedPrefixes, tree: type = LaplaceTree) -> Any:
     return kind(counter=twin(tree, made, discrete=True), family=family, claim=claim_of("central", 1.0, 0.0))
 
 
-class _Plain(SoftmaxGradients):
+class _Plain(GradientPrivatizer):
     """The release of a softmax gradient in plain Python."""
 
     __slots__ = ()
@@ -128,7 +128,7 @@ class _DividedByWhoCame(_Plain):
         return float(max(1, state.chosen.sum()))
 
 
-class _HalfTheNoise(SoftmaxGradients):
+class _HalfTheNoise(GradientPrivatizer):
     __slots__ = ()
 
     @property
@@ -136,43 +136,43 @@ class _HalfTheNoise(SoftmaxGradients):
         return super().parameters._replace(sigma=self.sigma / 2)
 
 
-class _NotClipped(SoftmaxGradients):
+class _NotClipped(GradientPrivatizer):
     __slots__ = ()
 
     @property
     def parameters(self) -> Any:
-        return super().parameters._replace(bounds=self.bounds._replace(clip=math.inf))
+        return super().parameters._replace(bounds=self.spec.bounds._replace(clip=math.inf))
 
 
-class _DosesNotClipped(DoseGradients):
+class _DosesNotClipped(GradientPrivatizer):
     __slots__ = ()
 
     @property
     def parameters(self) -> Any:
-        return super().parameters._replace(bounds=self.bounds._replace(clip=1e3))
+        return super().parameters._replace(bounds=self.spec.bounds._replace(clip=1e3))
 
 
-class _OneEpochCounted(SoftmaxGradients):
+class _OneEpochCounted(GradientPrivatizer):
     __slots__ = ()
 
     def events(self) -> Events:
         return tuple((event, 1) for event, _ in super().events())
 
 
-class _AnySize(SoftmaxGradients):
+class _AnySize(GradientPrivatizer):
     __slots__ = ()
 
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         came = len(users.actions)
         if came == self.users_per_batch:
             return super().release(state, users, query, noise)
-        fitting = twin(SoftmaxGradients, self, users_per_batch=came)
+        fitting = twin(GradientPrivatizer, self, users_per_batch=came)
         return fitting.release(fitting.begin(), users, query, noise)
 
 
 def _reward_dropped() -> Any:
     made = gradients(rate=0.5, baseline=None, users_per_batch=10_000)
-    return replace(made, reach=replace(made.reach, norm=made.bounds.clip))
+    return replace(made, reach=replace(made.reach, norm=made.spec.clip))
 
 
 class _Tampered(AdversarialPrivatizer):
@@ -337,7 +337,7 @@ RELEASES: Final[dict[str, Callable[[], Any]]] = {
     "gradients with a released baseline": lambda: gradients(baseline=None),
     "gradients of three epochs": lambda: gradients(epochs=3),
     "sampled gradients": lambda: gradients(rate=0.5, epochs=2),
-    "dose gradients": lambda: gradients(DoseGradients, doses=True),
+    "dose gradients": lambda: gradients(GradientPrivatizer, doses=True),
     "local bandit losses": losses,
     "local full losses": lambda: losses(feedback="full"),
     "central bandit losses": lambda: losses(trust="central"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final, cast
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -14,92 +15,90 @@ from tacit.accounting.events import Events
 from tacit.audit.messages import IntegerMessages
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.shuffle.messages import Messages
+from tacit.release.contract import StageSize
 from tacit.release.shuffle.noise import BitKind
-from tacit.release.shuffle.privatizer import Shuffled
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch
 
 __all__ = ["SHUFFLERS", "SHUFFLE_BUGS", "NotShuffled", "batches", "shuffled"]
 
 
 class _Unpadded(IntegerMessages):
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
-        bits = Shuffle.encode(self, trajectory, noise)
-        ones = bits.bits == 1
-        return Messages(bits.counters[ones], bits.bits[ones])
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
+        labels = np.frombuffer(ShuffleRelease.encode(self, trajectory, noise), dtype=self.labels)
+        ones = labels[labels < self.spec.num_counters].astype("<u4")
+        return (ones + self.spec.num_counters + 1).tobytes()
 
 
-class NotShuffled(Shuffle):
+class NotShuffled(ShuffleRelease):
     """Hands the reports on in the order of their arrival."""
 
-    def shuffle(self, reports: Any, noise: Any) -> Messages:
+    def shuffle(self, bodies: Any, noise: Any) -> Any:
         """No permutation."""
-        out = super().shuffle(reports, noise)
-        sent = [np.concatenate([getattr(report, name) for report in reports]) for name in ("counters", "bits")]
-        return Messages(sent[0], sent[1]) if len(sent[0]) == len(out) else out
+        out = super().shuffle(bodies, noise)
+        sent = np.frombuffer(b"".join(bodies), dtype=self.labels).astype(np.uint32)
+        return sent if len(sent) == len(out) else out
 
 
-class _CalibratedForMore(Shuffle):
-    def events(self) -> Events:
-        users = 100 * self.bit_noise.users
-        return replace(self.bit_noise, users=users, honest_users=users).events(self.families())
+class _CalibratedForMore(ShuffleRelease):
+    def events_at(self, people: int) -> Events:
+        return self.bit_noise(100 * people).events(self.families())
 
 
-class _HalfTheBits(Shuffle):
-    def aggregate(self, exact: Any, noise: Any, *, constant_rewards: bool = False) -> Any:
-        half = replace(self.bit_noise, bits_per_user=max(1, self.bit_noise.bits_per_user // 2))
-        return Shuffle(spec=self.spec, bit_noise=half).aggregate(exact, noise, constant_rewards=constant_rewards)
+class _HalfTheBits(ShuffleRelease):
+    def simulate(self, secret: Any, users: Any, query: Any, noise: Any) -> Any:
+        if isinstance(users, Trajectories):
+            return super().simulate(secret, users, query, noise)
+        half = _with(self, bits_per_user=max(1, self.bits_per_user // 2))
+        drawn = np.frombuffer(half.simulate(secret, users, query, noise)[1], dtype="<i8")
+        lost = self.law(users.users).mean - half.law(users.users).mean
+        return secret, (drawn + round(lost)).astype("<i8").tobytes()
 
 
-class _RoundedProbability(Shuffle):
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
+class _RoundedProbability(ShuffleRelease):
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
         if not isinstance(noise, SecureNoise):
             return super().encode(trajectory, noise)
-        cut = math.floor(100.0 * self.bit_noise.probability) / 100.0
-        return Shuffle(spec=self.spec, bit_noise=replace(self.bit_noise, probability=cut)).encode(trajectory, noise)
+        return _with(self, probability=math.floor(100.0 * float(self.probability)) / 100.0).encode(trajectory, noise)
 
 
-class _QuietSecureBits(Shuffle):
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
+class _QuietSecureBits(ShuffleRelease):
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
         if not isinstance(noise, SecureNoise):
             return super().encode(trajectory, noise)
-        quiet = replace(self.bit_noise, probability=0.6 * self.bit_noise.probability)
-        return Shuffle(spec=self.spec, bit_noise=quiet).encode(trajectory, noise)
+        return _with(self, probability=0.6 * float(self.probability)).encode(trajectory, noise)
 
 
-class _SureBits(Shuffle):
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
-        one_bias = Shuffle(spec=self.spec, bit_noise=replace(self.bit_noise, mirrored=False)).encode(trajectory, noise)
-        sure = np.repeat(np.arange(self.spec.num_counters, dtype=np.uint32), self.bit_noise.bits_per_user)
-        sent = np.concatenate([one_bias.counters, sure])
-        return Messages(sent, (sent < self.spec.num_counters).astype(np.uint8))
+class _SureBits(ShuffleRelease):
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
+        C, m = self.spec.num_counters, self.bits_per_user
+        body = _with(self, mirrored=False).encode(trajectory, noise)
+        sent = np.concatenate([np.frombuffer(body, dtype=self.labels), np.repeat(np.arange(C), m)])
+        return np.sort(sent).astype(self.labels).tobytes()
 
 
-class _SilentDevices(Shuffle):
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
+class _SilentDevices(ShuffleRelease):
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
         if not isinstance(noise, SecureNoise):
             return super().encode(trajectory, noise)
         return super().encode(trajectory, SimulationNoise(np.random.default_rng(5)))
 
 
-class _SmallBatches(Shuffled):
+class _SmallBatches(Staged):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         came = len(users) if isinstance(users, Trajectories) else users.users
-        protocol = cast("Shuffle", self.protocol)
-        bits = protocol.bit_noise
-        fewer = replace(bits, users=came, honest_users=came)
-        fitting = twin(Shuffled, self, protocol=replace(protocol, bit_noise=fewer))
-        return fitting.release(state, users, query, noise)
+        fitting = replace(self.first, target=came, least=came, honest=came)  # type: ignore[type-var]
+        return twin(Staged, self, channels=(fitting,)).release(state, users, query, noise)
 
 
-class _SeededSecurity(Shuffled):
+class _SeededSecurity(Staged):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         given = SimulationNoise(np.random.default_rng(3)) if isinstance(noise, SecureNoise) else noise
         return super().release(state, users, query, given)
 
 
-class _EverythingForALayer(Shuffled):
+class _EverythingForALayer(Staged):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         after, released = super().release(state, users, query, noise)
         if isinstance(users, Trajectories):
@@ -107,39 +106,57 @@ class _EverythingForALayer(Shuffled):
         return after, released
 
 
-class _QuietBatch(Shuffled):
-    def protocol_of(self, users: int, query: BatchQuery) -> Shuffle:
-        return cast("Shuffle", twin(_QuietBits, super().protocol_of(users, query)))
+class _QuietBits(ShuffleRelease):
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
+        return _with(self, probability=float(self.probability) / 10.0).encode(trajectory, noise)
 
 
-class _QuietBits(Shuffle):
-    def protocol(self, batch: Any, noise: Any) -> Any:
-        quiet = replace(self.bit_noise, probability=self.bit_noise.probability / 10.0)
-        return Shuffle(spec=self.spec, bit_noise=quiet).protocol(batch, noise)
-
-
-class _BatchOfWhoCame(Shuffled):
+class _BatchOfWhoCame(Staged):
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         came = len(users) if isinstance(users, Trajectories) else users.users
-        planned = tuple(replace(batch, users=came) for batch in self.batches)
-        return twin(Shuffled, self, batches=planned).release(state, users, query, noise)
+        fitting = tuple(replace(one, target=came, least=came, honest=came) for one in self.channels)  # type: ignore[type-var]
+        return twin(Staged, self, channels=fitting).release(state, users, query, noise)
 
 
-class _BatchInItsOrder(Shuffled):
-    def protocol_of(self, users: int, query: BatchQuery) -> Shuffle:
-        return cast("Shuffle", twin(NotShuffled, super().protocol_of(users, query)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(ShufflePlan):
+    """A plan whose stages are twins."""
+
+    stage: ClassVar[type] = ShuffleRelease
+
+    def release_of(self, stage: StageSize) -> Any:
+        return twin(self.stage, ShufflePlan.release_of(self, stage))
 
 
-def shuffled(protocol: type, kind: type = Shuffled, *, bits: BitKind = "binomial", **changes: Any) -> Any:
+class _QuietPlan(_Planned):
+    stage = _QuietBits
+
+
+class _OrderedPlan(_Planned):
+    stage = NotShuffled
+
+
+def _with(release: ShuffleRelease, **changes: Any) -> ShuffleRelease:
+    """The same release, correct, with another noise; its block holds all of it."""
+    if "probability" in changes:
+        changes["probability"] = Fraction(changes["probability"])
+    given = {"bits_per_user": release.bits_per_user, "mirrored": release.mirrored} | changes
+    bits = release.spec.num_counters * given["bits_per_user"] * (2 if given["mirrored"] else 1)
+    found: ShuffleRelease = twin(ShuffleRelease, release, **given, block=bits)
+    return found
+
+
+def shuffled(release: type, kind: type = Staged, *, bits: BitKind = "binomial", **changes: Any) -> Any:
     """A twin of a correct shuffle privatizer."""
     original = configured("shuffle", bits, **changes)
-    return twin(kind, original, protocol=twin(protocol, original.protocol))
+    return twin(kind, original, channels=(twin(release, original.first),))
 
 
-def batches(kind: type = Shuffled, layer: int | None = 0, users: int = 20) -> Any:
+def batches(kind: type = Staged, layer: int | None = 0, users: int = 20, plan: type = ShufflePlan) -> Any:
     """A twin of a correct privatizer of one shuffled batch."""
-    made = kind(shape=SHAPE, claim=claim_of("shuffle", 3.0, 1e-5), calibration="tight")
-    return made.planned([PlannedBatch(users=users, query=BatchQuery(layer=layer, failure_prob=None))])
+    made = plan(shape=SHAPE, claim=claim_of("shuffle", 3.0, 1e-5), overflow=0.0)
+    schedule = [PlannedBatch(users=users, query=BatchQuery(layer=layer, failure_prob=None))]
+    return kind(channels=(), basis=made, batches=()).planned(schedule)
 
 
 SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
@@ -163,11 +180,11 @@ SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
     ),
     "batches smaller than planned": bug(
         "whoever came is released, with the noise of those who came",
-        lambda: shuffled(Shuffle, _SmallBatches), rules=("batch size",),
+        lambda: shuffled(ShuffleRelease, _SmallBatches), rules=("batch size",),
     ),
     "seeded security": bug(
         "a request for secure noise is answered with a seed",
-        lambda: shuffled(Shuffle, _SeededSecurity), rules=("noise source",),
+        lambda: shuffled(ShuffleRelease, _SeededSecurity), rules=("noise source",),
     ),
     "secure bits cut to two digits": bug(
         "the probability of a secure noise bit is cut to two digits",
@@ -193,7 +210,7 @@ SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
     ),
     "quiet batch": bug(
         "noise bits of a single batch are ten times as rare as stated",
-        lambda: batches(_QuietBatch), rules=("exposed", "measured"),
+        lambda: batches(plan=_QuietPlan), rules=("exposed", "measured"),
     ),
     "single batch of who came": bug(
         "a single batch is released whatever the schedule says about its size, with the noise of those who came",
@@ -201,14 +218,14 @@ SHUFFLE_BUGS: Final[dict[str, Mutation]] = {
     ),
     "single batch in its order": bug(
         "the shuffler of a single batch hands reports on in the order of their arrival",
-        lambda: batches(_BatchInItsOrder), "audit", rules=("messages",),
+        lambda: batches(plan=_OrderedPlan), "audit", rules=("messages",),
     ),
 }  # fmt: skip
 """Bugs of shufflers, by name."""
 
 SHUFFLERS: Final[dict[str, Callable[[], Any]]] = {
-    "shuffle binomial": lambda: shuffled(Shuffle),
-    "shuffle mirrored-binomial": lambda: shuffled(Shuffle, bits="mirrored-binomial"),
+    "shuffle binomial": lambda: shuffled(ShuffleRelease),
+    "shuffle mirrored-binomial": lambda: shuffled(ShuffleRelease, bits="mirrored-binomial"),
     "shuffled batch of a layer": batches,
     "shuffled batch of everything": lambda: batches(layer=None),
 }

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tacit.accounting.bits import hoeffding_bits
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent
-from tacit.accounting.events.binomial import hoeffding_bits
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
 from tacit.noise.binomial import Binomial, paper_binomial, paper_threshold

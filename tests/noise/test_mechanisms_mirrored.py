@@ -123,7 +123,7 @@ def test_g4_a_calibration_keeps_the_claim_and_gives_nothing_away(users):
 
 
 def test_too_few_bits_are_refused():
-    from tacit.accounting.events.mirrored import least_mirrored_probability
+    from tacit.accounting.bits import least_mirrored_probability
 
     with pytest.raises(InvalidInput, match="so few mirrored noise bits"):
-        least_mirrored_probability(1.0, 1e-6, 22, 10)
+        least_mirrored_probability(1.0, 1e-6, 11, 11, 10)

@@ -22,7 +22,7 @@ from tacit.audit.conformance import check_privatizer
 from tacit.audit.views import audit_privatizer
 from tacit.cli.listing import KINDS
 from tacit.data.counts import count_trajectories
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.noise import ContinualCounter, Gaussian, Laplace, Mechanism, Randomizer
 from tacit.noise.exact import bernoulli_logistic
@@ -32,6 +32,7 @@ from tacit.noise.protocol import missing_members
 from tacit.noise.table import MECHANISMS, mechanism_row
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of
 from tacit.release.local import Local
 from tacit.release.none import Unprotected
@@ -123,7 +124,7 @@ class PlainPython(Blurred):
 )
 def test_an_incomplete_mechanism_is_refused_not_released_without_noise(foreign: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        replace(make("laplace"), mechanism=foreign, transition_mechanism=foreign)
+        replace(make("laplace"), outcome=foreign, transition=foreign)
 
 
 class Foreign:
@@ -186,7 +187,7 @@ def test_a_foreign_mechanism_works_by_name_end_to_end(install: Callable[[str], N
 
 def test_the_compiled_and_the_interpreted_device_of_a_foreign_mechanism_agree() -> None:
     noise = Blurred(scale=3.0)
-    made = replace(make("laplace"), mechanism=noise, transition_mechanism=noise)
+    made = replace(make("laplace"), outcome=noise, transition=noise)
     messages = np.zeros((2, made.dimension))
     user = (np.array([0, 1, 1]), np.array([1, 0]), np.array([0.25, 1.0]))
     for message, encode in zip(messages, (made.encoder, made.encoder.py_func), strict=True):  # type: ignore[attr-defined]
@@ -219,10 +220,11 @@ def deployed(name: str, shape: CountShape, encoding: str = "complement") -> Loca
     if name not in ("laplace", "gaussian"):
         return replace(make(name, shape, epsilon=2.0), encoding=encoding)
     noise = Laplace(scale=2.5, discrete=True) if name == "laplace" else Gaussian(sigma=2.5, discrete=True)
-    return replace(make(name, shape), mechanism=noise, transition_mechanism=noise, encoding=encoding)
+    return replace(make(name, shape), outcome=noise, transition=noise, encoding=encoding)
 
 
 USER = (np.array([0, 1, 1]), np.array([1, 0]), np.array([0.25, 7.0]))  # 7 counts as 1
+STAGE = StageSize(target=9, least=1, query=TOTALS)
 DEVICES = 3000
 """Messages that each of them sends; the assertions say what such a number can show."""
 ALL_DEPLOYED = [
@@ -238,10 +240,10 @@ DEPLOYED = [
 
 
 @cache
-def sent(name: str, shape: CountShape, encoding: str) -> tuple[NDArray[np.int64], ...]:
+def sent(name: str, shape: CountShape, encoding: str) -> tuple[bytes, ...]:
     """What so many devices send of `USER`, drawn once."""
-    made = deployed(name, shape, encoding)
-    return tuple(made.device(*USER, SecureNoise()) for _ in range(DEVICES))
+    wire = deployed(name, shape, encoding).wire
+    return tuple(wire.encode(USER, SecureNoise()) for _ in range(DEVICES))
 
 
 def bias(made: Local, messages: NDArray[np.float64], alarm: float) -> float:
@@ -255,24 +257,23 @@ def bias(made: Local, messages: NDArray[np.float64], alarm: float) -> float:
         exact_vector(vector, made.shape.stages, 2, 2, made.encoding == "complement", *USER[:2], np.array([first, 1.0]))
         exact += probability * vector
     n, share = len(messages), alarm / (2 * made.dimension)
-    bits = 2 if made.mechanism.NAME == "rr" and not made.shape.staged else 1  # pooled: of two steps
-    bound = np.full(made.dimension, made.mechanism.radius(share, bits * n) + math.sqrt(n * math.log(2.0 / share) / 2.0))
-    bound[:8] = made.transition_mechanism.radius(share, n)  # one step has a successor: S·A·S counters
+    bits = 2 if made.outcome.NAME == "rr" and not made.shape.staged else 1  # pooled: of two steps
+    bound = np.full(made.dimension, made.outcome.radius(share, bits * n) + math.sqrt(n * math.log(2.0 / share) / 2.0))
+    bound[:8] = made.transition.radius(share, n)  # one step has a successor: S·A·S counters
     return float((np.abs((messages - exact).sum(axis=0)) / bound).max())
 
 
 @pytest.mark.parametrize(("name", "shape", "encoding"), DEPLOYED)
 def test_deployed_messages_are_integers_and_unbiased(name: str, shape: CountShape, encoding: str) -> None:
     """False alarms: 1e-9. Power: a shift of 0.4 deviations in every counter goes beyond the bound."""
-    made, whole = deployed(name, shape, encoding), sent(name, shape, encoding)
-    assert {message.dtype for message in whole} == {np.dtype(np.int64)}
-    messages = np.array([made.read(message) for message in whole])
+    made, bodies = deployed(name, shape, encoding), sent(name, shape, encoding)
+    messages = np.array([made.wire.total([body]) for body in bodies])
     assert messages.shape == (DEVICES, made.dimension)
     assert bias(made, messages, 1e-9) < 1.0
-    assert bias(made, messages + 0.4 * made.mechanism.std, 1e-9) > 1.0
-    state, released = made.analyze(made.begin(), messages)
+    assert bias(made, messages + 0.4 * made.outcome.std, 1e-9) > 1.0
+    np.testing.assert_allclose(made.wire.total(bodies), messages.sum(axis=0), atol=1e-6)
+    released = made.totals(made.begin().released, messages.sum(axis=0), DEVICES)
     assert released.users[0] == DEVICES
-    assert state.released is released
 
 
 @pytest.mark.parametrize(("name", "shape", "encoding"), DEPLOYED)
@@ -283,9 +284,9 @@ def test_deployed_messages_have_the_stated_noise(name: str, shape: CountShape, e
     and seven deviations are less than that.
     """
     made = deployed(name, shape, encoding)
-    messages = np.array([made.read(message) for message in sent(name, shape, encoding)])
+    messages = np.array([made.wire.total([body]) for body in sent(name, shape, encoding)])
     squares = (messages[:, [0, 1, 2, 4, 5, 6, 7]] ** 2).mean(axis=1)  # transitions (s, a, s'): USER makes (0, 1, 1)
-    stated, room = made.transition_mechanism.user_variance(1), 7.0 * squares.std() / math.sqrt(DEVICES)
+    stated, room = made.transition.user_variance(1), 7.0 * squares.std() / math.sqrt(DEVICES)
     assert abs(squares.mean() - stated) < room < 0.5 * stated
 
 
@@ -312,18 +313,21 @@ def test_discrete_noise_conforms_in_simulation(name: str, shape: CountShape) -> 
 
 def test_continuous_and_bounded_noise_is_not_deployed() -> None:
     for name in ("laplace", "gaussian", "bounded"):
-        with pytest.raises(NotSupported, match="discrete"):
-            make(name).device(*USER, SecureNoise())
-    with pytest.raises(TypeError, match="SecureNoise"):
-        make("oue").device(*USER, seeded(0))  # type: ignore[arg-type]
+        with pytest.raises(NotSupported, match="no exact integer form"):
+            make(name).wire.encode(USER, SecureNoise())
+        with pytest.raises(InvalidInput, match=r"whole numbers|exact integer form"):
+            make(name).release_of(STAGE)
+    device = make("oue").release_of(STAGE)
+    with pytest.raises(TypeError, match="Noise"):
+        device.encode(Trajectory(*USER), np.random.default_rng(0))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="2 steps"):
-        make("oue").device(np.zeros(4, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3), SecureNoise())
+        device.encode(Trajectory(np.zeros(4, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3)), SecureNoise())
 
 
-@pytest.mark.parametrize("sent", [np.array([9, 0]), np.array([1, 0, 1]), np.array([-1] + [0] * 8)])
-def test_a_message_that_no_device_sends_is_refused(sent: NDArray[np.int64]) -> None:
-    with pytest.raises(InvalidInput, match="slot"):
-        make("oue").read(sent)
+@pytest.mark.parametrize("sent", [b"\x09\x00", b"\x01", b"\x01\x00\x00", b"\xff\x00"])
+def test_a_message_that_no_device_sends_is_refused(sent: bytes) -> None:
+    with pytest.raises(InvalidInput, match=r"slot|2 bytes"):
+        make("oue").wire.check(sent)
 
 
 def test_the_coin_of_a_subset_has_exactly_its_odds() -> None:

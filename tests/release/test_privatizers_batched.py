@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract_calls import shown
+from shuffle_tools import shuffled_batches
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
@@ -16,7 +17,7 @@ from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.none import Unprotected
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape
 
@@ -44,7 +45,7 @@ def shuffle(calibration="tight", epsilon=1.0):
         neighbours="replace-one",
         output=OUTPUTS["shuffle"][0],
     )
-    return Shuffled(shape=SHAPE, claim=claim, calibration=calibration)
+    return shuffled_batches(SHAPE, claim, calibration)
 
 
 def batch_of(users, seed=0):
@@ -54,7 +55,7 @@ def batch_of(users, seed=0):
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
 def test_g1_a_run_has_the_guarantee_of_its_worst_batch(calibration):
     privatizer = shuffle(calibration).planned(SCHEDULE)
-    each = [epsilon_of(privatizer.protocol_of(b.users, b.query).events(), 1e-6) for b in SCHEDULE]
+    each = [epsilon_of(stage.events(), 1e-6) for stage in privatizer.channels]
     certificate = privatizer.certificate()
     assert certificate.epsilon == pytest.approx(max(each), rel=1e-9)
     assert max(each) <= 1.0
@@ -69,9 +70,8 @@ def test_g1_every_batch_reports_claim_and_cost():
     assert [(report.users, report.statistic, report.batches) for report in reports] == [
         (200, "one layer", 1), (200, "last layer", 1), (500, "all layers", 1), (900, "all layers", 1),
     ]  # fmt: skip
-    for report, planned in zip(reports, SCHEDULE, strict=True):
-        protocol = privatizer.protocol_of(planned.users, planned.query)
-        sent = len(protocol.encode(roll_trajectory(), noise()))
+    for report, stage in zip(reports, privatizer.channels, strict=True):
+        sent = len(stage.encode(roll_trajectory(), noise())) // stage.labels.itemsize
         assert report.messages_per_user == sent  # padding included: everybody sends this many
         assert report.bytes_per_user >= sent
         assert BatchReport.from_dict(report.to_dict()) == report
@@ -89,26 +89,26 @@ def roll_trajectory():
 def test_g2_batches_come_in_order_and_complete():
     privatizer = shuffle().planned(SCHEDULE)
     state = privatizer.begin()
-    with pytest.raises(Unsupportable, match="199 reports of 200 planned"):
+    with pytest.raises(Unsupportable, match="199 reports and needs 200"):
         privatizer.release(state, batch_of(199), LAYER, noise())
-    with pytest.raises(InvalidInput, match="exactly the 200 planned"):
+    with pytest.raises(InvalidInput, match="at most the 200"):
         privatizer.release(state, batch_of(201), LAYER, noise())
-    with pytest.raises(InvalidInput, match="next batch of the schedule"):
+    with pytest.raises(InvalidInput, match="this stage asks for"):
         privatizer.release(state, batch_of(200), EVERYTHING, noise())
     for planned in SCHEDULE:
         state, _ = privatizer.release(state, batch_of(planned.users), planned.query, noise())
-    with pytest.raises(BudgetSpent, match="all 4 batches"):
+    with pytest.raises(BudgetSpent, match="all 4 stages"):
         privatizer.release(state, batch_of(200), LAYER, noise())
     with pytest.raises(InvalidInput, match="asked for running totals"):
         privatizer.release(privatizer.begin(), batch_of(200), TOTALS, noise())
-    with pytest.raises(InvalidInput, match="at least 2 users"):
+    with pytest.raises(InvalidInput, match="least must be"):
         shuffle().planned([PlannedBatch(users=1, query=EVERYTHING)])
 
 
 def test_g2_drop_outs_abort_a_batch_of_real_messages():
     privatizer = shuffle().planned([PlannedBatch(users=20, query=EVERYTHING)])
     users = roll_out(prepare_world(MDP), POLICY, 19, np.random.default_rng(0))
-    with pytest.raises(Unsupportable, match="nothing released"):
+    with pytest.raises(Unsupportable, match="nothing is released"):
         privatizer.release(privatizer.begin(), users, EVERYTHING, noise())
 
 
@@ -118,7 +118,8 @@ def test_g3_without_noise_the_statistics_are_those_of_the_batch(request_, monkey
     from tacit.noise.binomial import Binomial
 
     monkeypatch.setattr(Binomial, "sample", lambda self, size, noise: np.zeros(size))
-    monkeypatch.setattr(Shuffled, "batch_precision", lambda self, users, query: 0.0)
+    monkeypatch.setattr(Binomial, "mean", property(lambda self: 0.0))
+    monkeypatch.setattr(ShuffleRelease, "precision", lambda self, people, failure_prob: 0.0)
     schedule, batch = [PlannedBatch(users=300, query=request_)], batch_of(300)
     released = []
     for privatizer in (shuffle().planned(schedule), Unprotected(shape=SHAPE).planned(schedule)):

@@ -75,6 +75,14 @@ def flat(privatizer: Local, released: Any) -> np.ndarray:
     return np.concatenate([moving.ravel(), released.rewards.ravel(), other.ravel()])
 
 
+def messages(privatizer: Local, users: Trajectories, noise: SimulationNoise) -> np.ndarray:
+    """One simulated message per user: [users, counters]."""
+    found = np.zeros((len(users), privatizer.dimension))
+    for message, *user in zip(found, users.states, users.actions, users.rewards, strict=True):
+        privatizer.encoder(privatizer.parameters, message, *user, noise.generator)
+    return found
+
+
 def sums(privatizer: Local, batch: Any, repeats: int, seed: int) -> np.ndarray:
     noise = seeded(seed)
     return np.array([flat(privatizer, shown(privatizer, privatizer.begin(), batch, noise)[1]) for _ in range(repeats)])
@@ -111,7 +119,7 @@ def test_the_exact_vector_is_the_slow_one_whatever_is_reported(
 def test_encoders_are_the_same_compiled_and_interpreted(mechanism: str) -> None:
     """Bit by bit: the fused loop and the readable one draw the same messages."""
     privatizer, users = local(mechanism), wanderers(SMALL, 5, 1)
-    compiled = privatizer.encode(users, seeded(3))
+    compiled = messages(privatizer, users, seeded(3))
     generator, parameters = np.random.default_rng(3), privatizer.parameters
     for row, *user in zip(compiled, users.states, users.actions, users.rewards, strict=True):
         message = np.full(dimension_of(SMALL), 9.0)
@@ -128,7 +136,7 @@ def test_hostile_users_send_what_clipped_users_send(mechanism: str, shape: Count
     )
     tame = Trajectories(np.array([[0, 1, 1, 0]]), np.array([[1, 0, 1]]), np.array([[1.0, 0.0, 0.0]]))
     for seed in range(5):
-        sent, meant = (privatizer.encode(user, seeded(seed)) for user in (hostile, tame))
+        sent, meant = (messages(privatizer, user, seeded(seed)) for user in (hostile, tame))
         np.testing.assert_array_equal(sent, meant)
     assert H == 3
 
@@ -137,8 +145,9 @@ def test_roles_add_up_to_release() -> None:
     """E on the device and G on the server, one after the other, are `release`."""
     privatizer, users = local("laplace"), wanderers(SMALL, 4, 0)
     state, released = shown(privatizer, privatizer.begin(), users, seeded(5))
-    other, analyzed = privatizer.analyze(privatizer.begin(), privatizer.encode(users, seeded(5)))
-    for one, two in zip((*released, state.message), (*analyzed, other.message), strict=True):
+    sent = messages(privatizer, users, seeded(5))
+    analyzed = privatizer.totals(privatizer.begin().released, sent.sum(axis=0), 4)
+    for one, two in zip((*released, state.message), (*analyzed, sent[-1]), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
@@ -147,15 +156,9 @@ def test_noise_sources_and_shapes_are_checked() -> None:
     for batch in (users, count_trajectories(users, 2, 2)):
         with pytest.raises(TypeError, match="SecureNoise"):
             shown(privatizer, privatizer.begin(), batch, SecureNoise())
-    with pytest.raises(TypeError, match="SecureNoise"):
-        privatizer.encode(users, SecureNoise())
     longer = wanderers(CountShape(horizon=4, num_states=2, num_actions=2, staged=True), 2, 0)
-    for action in (
-        lambda: shown(privatizer, privatizer.begin(), longer, seeded(0)),
-        lambda: privatizer.encode(longer, seeded(0)),
-    ):
-        with pytest.raises(InvalidInput, match="3 steps"):
-            action()
+    with pytest.raises(InvalidInput, match="3 steps"):
+        shown(privatizer, privatizer.begin(), longer, seeded(0))
     with pytest.raises(InvalidInput, match="3 steps"):
         shown(privatizer, privatizer.begin(), count_trajectories(longer, 2, 2), seeded(0))
     real = Trajectories(users.states.astype(float), users.actions, users.rewards)  # type: ignore[arg-type]
@@ -232,9 +235,9 @@ def test_g2_one_slot_has_the_covariance_of_its_definition(shape: CountShape, pat
     epsilon, users = 5.0, stayers(shape, 12)
     privatizer = local(mechanism, shape, epsilon=epsilon)
     size = 3 if mechanism == "subset" else 0  # three out of eight cells: any size must be drawn right
-    if isinstance(privatizer.mechanism, SubsetSelection):
-        outcome, moved = (replace(m, size=size) for m in (privatizer.mechanism, privatizer.transition_mechanism))
-        privatizer = replace(privatizer, mechanism=outcome, transition_mechanism=moved)
+    if isinstance(privatizer.outcome, SubsetSelection):
+        outcome, moved = (replace(m, size=size) for m in (privatizer.outcome, privatizer.transition))
+        privatizer = replace(privatizer, outcome=outcome, transition=moved)
     batch = users if path == "messages" else count_trajectories(users, 2, 2)
     found = sums(privatizer, batch, 1000, 3)
     rows = list(zip(users.states, users.actions, users.rewards, strict=True))
@@ -289,9 +292,9 @@ def test_numbers_to_meet(staged: bool) -> None:
     assert max(slot.noise_std()["rewards"], slot.noise_std()["transitions"]) <= 20.0
     assert slot.certificate().epsilon == 1.0
     assert slot.certificate().delta == 0.0
-    assert isinstance(slot.mechanism, UnaryEncoding)
-    assert slot.mechanism.slots == 11
-    assert slot.mechanism.sampling_variance == (21.0 if staged else 96.0)
+    assert isinstance(slot.outcome, UnaryEncoding)
+    assert slot.outcome.slots == 11
+    assert slot.outcome.sampling_variance == (21.0 if staged else 96.0)
     assert slot.parameters.variance[2] == pytest.approx(slot.noise_std()["rewards"] ** 2 + (21.0 if staged else 96.0))
 
 
@@ -355,7 +358,7 @@ def test_one_slot_needs_one_hot_slots() -> None:
     with pytest.raises(InvalidInput, match="complement"):
         Local(
             shape=SMALL, claim=slot.claim, calibration="tight", encoding="families",
-            mechanism=slot.mechanism, transition_mechanism=slot.mechanism,
+            outcome=slot.outcome, transition=slot.outcome,
         )  # fmt: skip
 
 

@@ -168,7 +168,7 @@ def test_a_shuffler_covers_one_report_in_each_of_several_batches(g: int) -> None
     assert certificate.holds
     assert certificate.claim.unit == unit(g)
     moved = np.diff(worlds(privatizer, [200] * 6, tuple(range(g))), axis=0, prepend=0.0)
-    signal = float((moved**2).sum()) / privatizer.protocol.bit_noise.honest.std**2
+    signal = float((moved**2).sum()) / privatizer.first.bit_noise(200).honest.std ** 2
     assert 0.0 < signal <= admitted(privatizer.events()) * (1 + 1e-9)
     assert signal == pytest.approx(admitted(privatizer.events()), rel=1e-9)  # the two worlds are the worst ones
 
@@ -180,7 +180,7 @@ def test_every_message_of_a_person_is_counted(mechanism: str | None, g: int) -> 
     certificate = privatizer.certificate()
     assert certificate.holds
     assert 0.99 < certificate.epsilon <= 1.0
-    one = privatizer.mechanism.exposure(privatizer.transition_mechanism, privatizer.families())
+    one = privatizer.outcome.exposure(privatizer.transition, privatizer.families())
     assert certificate.epsilon == epsilon_of(tuple(pair for pair in one for _ in range(g)), DELTA)
     ratio = privatizer.noise_std()["transitions"] / once.noise_std()["transitions"]
     # The tail of bounded noise is what costs, and it falls faster than any other.
@@ -191,14 +191,14 @@ def test_every_message_of_a_person_is_counted(mechanism: str | None, g: int) -> 
 def test_messages_of_a_person_move_no_more_than_the_events_say(mechanism: str) -> None:
     privatizer = made("local", 2, mechanism=mechanism)
     first, second = (one_user(SMALL, state=s, action=s, reward=float(s)) for s in (0, 1))
-    moved = np.array(
-        [
-            privatizer.encode(second, SimulationNoise(np.random.default_rng(seed)))
-            - privatizer.encode(first, SimulationNoise(np.random.default_rng(seed)))
-            for seed in (1, 2)
-        ]
-    )
-    variance = privatizer.mechanism.user_variance(1)
+
+    def message(user: Trajectories, seed: int) -> np.ndarray:
+        state = privatizer.begin()
+        noise = SimulationNoise(np.random.default_rng(seed))
+        return privatizer.release(state, user, TOTALS, noise)[0].message  # type: ignore[no-any-return]
+
+    moved = np.array([message(second, seed) - message(first, seed) for seed in (1, 2)])
+    variance = privatizer.outcome.user_variance(1)
     signal = float((moved**2).sum()) / variance
     assert 0.0 < signal <= admitted(privatizer.events()) * (1 + 1e-9)
 

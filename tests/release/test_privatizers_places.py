@@ -138,7 +138,7 @@ def test_every_message_has_the_exact_mean_whatever_a_person_does(mechanism, stag
         user = Trajectories(states[np.newaxis], actions[np.newaxis], ones[np.newaxis].astype(float))
         messages = []
         for slot in map(int, slots):
-            own = privatizer.transition_mechanism if slot % 2 else privatizer.mechanism
+            own = privatizer.transition if slot % 2 else privatizer.outcome
             keep, rise = (1.0 - own.flip, own.flip) if mechanism == "rr" else (own.keep, own.rise)
             [hot], [bits] = (
                 hot_cells("complement", shape, slot, states, actions, ones),
@@ -149,12 +149,10 @@ def test_every_message_has_the_exact_mean_whatever_a_person_does(mechanism, stag
             mean[hot] = keep
             messages.append(mean)
         if mechanism == "rr":
-            read = privatizer.read(np.concatenate(messages))
+            read = privatizer.wire.debiased(np.concatenate(messages), 1)
         else:
-            read = sum(
-                privatizer.read(np.concatenate([[slot], mean])) for slot, mean in zip(slots, messages, strict=True)
-            ) / len(slots)
-        _, found = privatizer.analyze(privatizer.begin(), read[np.newaxis])
+            read = privatizer.wire.debiased(messages, [1] * len(slots)) / len(slots)
+        found = privatizer.totals(privatizer.begin().released, read, 1)
         truth = exact_counts(shape, user)
         for name in ("transitions", "visits", "rewards"):
             assert np.allclose(getattr(found, name), getattr(truth, name), atol=1e-9)
@@ -164,7 +162,7 @@ def test_a_subset_costs_epsilon_over_all_messages_and_all_people():
     privatizer = totals("local", "subset", delta=0.0)
     shape, worst = privatizer.shape, 0.0
     for slot in map(int, slots_of(shape)):
-        own = privatizer.transition_mechanism if slot % 2 else privatizer.mechanism
+        own = privatizer.transition if slot % 2 else privatizer.outcome
         [d] = slot_bits("complement", shape, slot)
         assert own.cells == d
         categories = {hot_cells("complement", shape, slot, *user)[0] for user in everybody()}
@@ -190,15 +188,13 @@ def test_devices_with_secure_noise_send_the_categories_of_the_support(mechanism,
     privatizer = totals("local", mechanism, staged=staged, delta=0.0, epsilon=60.0 * H)  # nearly no noise
     crowd = wanderers(6, 5)
     for states, actions, rewards in zip(crowd.states, crowd.actions, crowd.rewards, strict=True):
-        message = privatizer.read(privatizer.device(states, actions, rewards, SecureNoise()))
+        message = privatizer.wire.total([privatizer.wire.encode((states, actions, rewards), SecureNoise())])
         assert message.shape == (privatizer.dimension,)
-        kernel = privatizer.encode(
-            Trajectories(states[np.newaxis], actions[np.newaxis], rewards[np.newaxis]),
-            SimulationNoise(np.random.default_rng(0)),
-        )
-        assert kernel.shape == (1, privatizer.dimension)
+        one = Trajectories(states[np.newaxis], actions[np.newaxis], rewards[np.newaxis])
+        noise = SimulationNoise(np.random.default_rng(0))
+        kernel = privatizer.release(privatizer.begin(), one, TOTALS, noise)[0].message
         if mechanism == "rr":
-            assert np.allclose(message, kernel[0], atol=1e-6)
+            assert np.allclose(message, kernel[: privatizer.dimension], atol=1e-6)
 
 
 QUICK = ("claim", "certificate", "families", "replay", "state", "silence", "fields")

@@ -14,11 +14,12 @@ from scipy import stats
 from tacit.accounting.claims import PrivacyUnit, no_privacy
 from tacit.accounting.composition import pure_epsilon_of
 from tacit.accounting.events import PureEvent
-from tacit.data.trajectories import Trajectories
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import InvalidInput, NotSupported
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
 from tacit.release.request import PrivacyRequest
-from tacit.release.returns import OneBitReturns, bit_chances
+from tacit.release.returns import OneBitReturns, ReturnRelease, bit_chances
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.returns import ReturnQuery
@@ -46,6 +47,10 @@ def made(epsilon: float | None = 1.0, **changes: Any) -> OneBitReturns:
     return found
 
 
+def stage_of(privatizer: OneBitReturns) -> ReturnRelease:
+    return privatizer.release_of(StageSize(target=5, least=5, query=MEAN))
+
+
 def law(chances: list[float], flip: float) -> np.ndarray[Any, Any]:
     """The exact distribution of the number of ones, bit by bit."""
     found = np.ones(1)
@@ -67,10 +72,11 @@ def test_G3_both_paths_have_the_law_of_independent_flipped_bits(query: ReturnQue
     """Chi-squared against the exact law of both groups; false-alarm rate 1e-6 each."""
     privatizer, users, count = made(1.0), people(), 2000 if path != "secure" else 800
     noise = SimulationNoise(np.random.default_rng(7))
-    seen = np.zeros((count, 2), dtype=np.int64)
+    seen, stage = np.zeros((count, 2), dtype=np.int64), stage_of(privatizer)
     for row in seen:
         if path == "messages":
-            row[:] = privatizer.analyze(privatizer.read(privatizer.encode(users, query, noise)), query).ones
+            _, payload = stage.simulate(stage.begin_secret(), users, query, noise)
+            row[:] = stage.read(stage.begin_memory(), payload, 5)[1].statistics.ones[:2]
         else:
             used: Any = noise if path == "aggregate" else SecureNoise()
             row[:] = privatizer.release(privatizer.begin(), users, query, used)[1].statistics.ones
@@ -123,16 +129,18 @@ def test_without_a_trust_model_bits_are_as_they_are() -> None:
 
 
 def test_a_device_sends_one_bit_and_the_server_reads_nothing_else() -> None:
-    privatizer, user = made(40.0), people()
-    sent = [privatizer.device(user.states[i], user.actions[i], user.rewards[i], TAIL, SecureNoise()) for i in range(5)]
+    stage, user = stage_of(made(40.0)), people()
+    sent = list(stage.answers_of(user, TAIL, SecureNoise()))
     # At epsilon 40 a bit is flipped with probability e^-40.
-    assert [int(bit[0]) for bit in sent] == CHANCES["tail"]
-    assert privatizer.analyze(privatizer.read(np.concatenate(sent)), TAIL).ones.tolist() == [2.0, 0.0]
-    for odd in (np.array([2]), np.array([-1]), np.array([0.5])):
-        with pytest.raises(InvalidInput, match="must be one bit"):
-            privatizer.read(odd)
+    assert [(body[0], float(body[1])) for body in sent] == list(zip([0, 0, 0, 1, 1], CHANCES["tail"], strict=True))
+    _, payload = stage.release(stage.begin_secret(), sent, TAIL, SecureNoise())
+    assert stage.read(stage.begin_memory(), payload, 5)[1].statistics.ones[:2].tolist() == [2.0, 0.0]
+    for odd in (b"\x00\x02", b"\x00\xff"):
+        with pytest.raises(InvalidInput, match="must end with a bit"):
+            stage.check(odd)
+    one = Trajectory(user.states[0], user.actions[0], user.rewards[0])
     with pytest.raises(TypeError, match="SecureNoise"):
-        privatizer.device(user.states[0], user.actions[0], user.rewards[0], TAIL, np.random.default_rng(0))  # type: ignore[arg-type]
+        stage.answer(TAIL, 0, one, np.random.default_rng(0))  # type: ignore[arg-type]
 
 
 def test_what_nobody_may_report_is_clipped() -> None:

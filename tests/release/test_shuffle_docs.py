@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from shuffle_tools import EVERYTHING, plan_of
 
-from tacit.release.shuffle.protocol import Shuffle
-from tacit.statistics.count_spec import ReleaseSpec
+from tacit.release.contract import StageSize
+from tacit.released.counts import CountShape
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shuffle-protocol.md").read_text(encoding="utf-8")
 ROWS = [
@@ -18,16 +19,14 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_the_cost_table_is_what_the_code_says(row):
-    spec = ReleaseSpec.fine(num_states=4, num_actions=2, horizon=6)
-    common = {"epsilon": 1.0, "delta": 1e-6, "users": int(row[0])}
-    batch = Shuffle.tight(spec, **common)
-    noise = batch.bit_noise
-    every = Shuffle(spec=spec, bit_noise=noise, messages="every-bit")
-    costs = [described.cost() for described in (every, batch, Shuffle.tight(spec, **common, overflow_prob=1e-10))]
+    shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    size = StageSize(target=int(row[0]), least=int(row[0]), query=EVERYTHING)
+    batch, few = (plan_of(shape, overflow=overflow).release_of(size) for overflow in (0.0, 1e-10))
+    costs = [described.transport.cost() for described in (batch, few)]
     assert row[1:] == [
-        str(noise.bits_per_user),
-        f"{noise.probability:.4f}",
-        f"{noise.total.std:.1f}",
+        str(batch.bits_per_user),
+        f"{float(batch.probability):.4f}",
+        f"{batch.law(size.target).std:.1f}",
         *(f"{cost.messages_per_user} ({cost.bytes_per_user})" for cost in costs),
     ]
 

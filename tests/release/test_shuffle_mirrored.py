@@ -6,43 +6,55 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
+from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_claim, through_messages
 
 from tacit.accounting import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.events.mirrored import mirrored_law
 from tacit.audit.messages import message_scores
-from tacit.data.trajectories import Trajectory
+from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName
 from tacit.noise.mirrored import Mirrored
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.release.contract import StageSize
 from tacit.release.shuffle.messages import Transport
 from tacit.release.shuffle.noise import BitNoise, least_bit_noise
-from tacit.release.shuffle.protocol import Shuffle
 from tacit.release.shuffle.roles import noise_coins, pack
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.released.counts import CountShape
 from tacit.statistics.count_spec import ReleaseSpec
 
 SPEC = ReleaseSpec.one_hot(num_states=4, num_actions=2, horizon=6)
 DELTA = 1e-6
+SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+
+
+def stage_of(
+    users: int, epsilon: float, *, delta: float = DELTA, shape: CountShape = SHAPE, **more: Any
+) -> ShuffleRelease:
+    plan = plan_of(shape, shuffle_claim(epsilon=epsilon, delta=delta), **more)
+    return plan.release_of(StageSize(target=users, least=users, query=EVERYTHING))
 
 
 @pytest.mark.parametrize("users", [200, 3386])
 @pytest.mark.parametrize(("epsilon", "used"), [(1.0, False), (4.0, False), (7.0, True), (10.0, True), (20.0, True)])
 def test_the_least_noise_is_used_and_keeps_the_claim(users: int, epsilon: float, used: bool) -> None:
-    batch = Shuffle.tight(SPEC, epsilon=epsilon, delta=DELTA, users=users)
-    assert batch.bit_noise.mirrored == used
+    batch, noise = stage_of(users, epsilon), stage_of(users, epsilon).bit_noise(users)
+    assert batch.mirrored == used
     assert epsilon_of(batch.events(), DELTA) <= epsilon
     gauss = math.sqrt(SPEC.differing) / gaussian_mu(epsilon, DELTA)
-    assert batch.bit_noise.total.std < 1.03 * gauss
+    assert noise.total.std < 1.03 * gauss
     if used:
         one_bias = least_bit_noise(SPEC.families(), epsilon=epsilon, delta=DELTA, users=users, kind="binomial")
-        assert batch.bit_noise.total.std < 0.98 * one_bias.total.std
+        assert noise.total.std < 0.98 * one_bias.total.std
         # A tenth less noise is not private any more: nothing is given away.
-        q = 0.8 * batch.bit_noise.probability
-        less = Mirrored(bits=batch.bit_noise.honest.bits, probability=q)
+        q = 0.8 * noise.probability
+        less = Mirrored(bits=noise.honest.bits, probability=q)
         assert epsilon_of(tuple(e for f in SPEC.families() for e in less.events(f)), DELTA) > epsilon
 
 
@@ -56,18 +68,18 @@ def test_bits_of_one_bias_have_the_floor_that_the_lemma_states() -> None:
 
 def test_a_named_kind_is_used_at_every_epsilon_and_others_are_refused() -> None:
     for epsilon, kind in itertools.product((1.0, 10.0), ("binomial", "mirrored-binomial")):
-        batch = Shuffle.tight(SPEC, epsilon=epsilon, delta=DELTA, users=500, kind=kind)
-        assert batch.bit_noise.total.NAME == kind
+        batch = stage_of(500, epsilon, kind=kind)
+        assert batch.name == f"shuffle/{kind}"
         assert epsilon_of(batch.events(), DELTA) <= epsilon
     with pytest.raises(UnknownName, match="kind of noise bits"):
-        Shuffle.tight(SPEC, epsilon=1.0, delta=DELTA, users=500, kind="gaussian")
+        stage_of(500, 1.0, kind="gaussian")
 
 
 def test_without_some_devices_less_is_lost_than_with_bits_of_one_bias() -> None:
     """What is left at the same delta if a share of the devices sends no noise or tells it: Lemma M5 (honest share)."""
     left: dict[str, list[float]] = {}
     for kind in ("binomial", "mirrored-binomial"):
-        noise = Shuffle.tight(SPEC, epsilon=10.0, delta=DELTA, users=1000, kind=kind).bit_noise
+        noise = stage_of(1000, 10.0, kind=kind).bit_noise(1000)
         for honest in (1000, 990, 900, 500):
             events = replace(noise, honest_users=honest).events(SPEC.families())
             left.setdefault(kind, []).append(epsilon_of(events, DELTA))
@@ -78,18 +90,18 @@ def test_without_some_devices_less_is_lost_than_with_bits_of_one_bias() -> None:
 
 
 def test_an_honest_share_covers_the_claim_alone() -> None:
-    batch = Shuffle.tight(SPEC, epsilon=10.0, delta=DELTA, users=1000, honest_fraction=0.5)
-    assert batch.bit_noise.mirrored
-    assert batch.bit_noise.honest.bits == 500
+    batch = stage_of(1000, 10.0, honest=0.5)
+    noise = batch.bit_noise(1000)
+    assert noise.mirrored
+    assert noise.honest.bits == 500
     assert epsilon_of(batch.events(), DELTA) <= 10.0
-    assert batch.bit_noise.total.std == pytest.approx(2**0.5 * 2.49, rel=0.01)
+    assert noise.total.std == pytest.approx(2**0.5 * 2.49, rel=0.01)
 
 
-@pytest.mark.parametrize("kind", ["every-bit", "ones"])
-def test_the_messages_of_tiny_batches_give_away_the_sums_and_nothing_else(kind: str) -> None:
+def test_the_messages_of_tiny_batches_give_away_the_sums_and_nothing_else() -> None:
     """All noise bits of two devices with one counter: two views are equal exactly where the sums are."""
     transport = Transport(
-        kind=kind, num_counters=1, slots=1, users=2, bits_per_user=1, probability=0.25, mirrored=True, overflow_prob=0.0
+        num_counters=1, slots=1, users=2, bits_per_user=1, probability=0.25, mirrored=True, overflow_prob=0.0
     )
     views: dict[int, set[tuple[object, ...]]] = {}
     for data in itertools.product((0, 1), repeat=2):
@@ -99,7 +111,7 @@ def test_the_messages_of_tiny_batches_give_away_the_sums_and_nothing_else(kind: 
                 for i, y in enumerate(data)
             ]
             assert {len(report) for report in reports} == {transport.report_size}
-            seen = Counter((int(c), int(b)) for r in reports for c, b in zip(r.counters, r.bits, strict=True))
+            seen = Counter(int(label) for report in reports for label in report)
             views.setdefault(sum(data) + sum(bits), set()).add(tuple(sorted(seen.items())))
     assert all(len(found) == 1 for found in views.values())
     assert len({next(iter(found)) for found in views.values()}) == len(views) == 7
@@ -113,7 +125,7 @@ def test_every_path_draws_the_law(source: str) -> None:
     law = Mirrored(bits=users, probability=q)
     noise = SecureNoise() if source == "secure" else SimulationNoise(np.random.default_rng(11))
     transport = Transport(
-        kind="ones", num_counters=4, slots=1, users=users, bits_per_user=1, probability=q, mirrored=True,
+        num_counters=4, slots=1, users=users, bits_per_user=1, probability=q, mirrored=True,
         overflow_prob=0.0,
     )  # fmt: skip
     if source == "aggregate":
@@ -131,20 +143,17 @@ def test_every_path_draws_the_law(source: str) -> None:
 
 
 def test_the_whole_protocol_is_unbiased_and_complete() -> None:
-    batch = Shuffle(
-        spec=SPEC, bit_noise=BitNoise(users=30, honest_users=30, bits_per_user=1, probability=0.1, mirrored=True)
-    )
-    episode = Trajectory(np.zeros(6, dtype=int), np.ones(6, dtype=int), np.ones(6))
-    noise = SimulationNoise(np.random.default_rng(3))
-    reports = [batch.encode(episode, noise) for _ in range(30)]
-    assert {len(report) for report in reports} == {batch.cost().messages_per_user}
-    released = batch.analyze(batch.shuffle(reports, noise))
+    noise = BitNoise(users=30, honest_users=30, bits_per_user=1, probability=0.1, mirrored=True)
+    batch, source = release_with(SHAPE, noise), SimulationNoise(np.random.default_rng(3))
+    people = Trajectories(np.zeros((30, 7), dtype=int), np.ones((30, 6), dtype=int), np.ones((30, 6)))
+    assert {len(batch.encode(one, source)) for one in rows_of(people)} == {batch.body_size}
+    released = through_messages(batch, people, source)
     assert abs(released.visits[0, 0, 1] - 30) < 8 * batch.noise_std()["visits"]
-    assert abs(released.transitions.sum() - 30 * 5) < 8 * batch.bit_noise.total.std * math.sqrt(SPEC.num_counters)
+    assert abs(released.transitions.sum() - 30 * 5) < 8 * noise.total.std * math.sqrt(SPEC.num_counters)
 
 
 def test_small_blocks_keep_room_for_all_sure_bits() -> None:
-    shared = {"kind": "ones", "num_counters": 50, "slots": 5, "users": 100, "bits_per_user": 1, "probability": 0.01}
+    shared = {"num_counters": 50, "slots": 5, "users": 100, "bits_per_user": 1, "probability": 0.01}
     plain = Transport(**shared, overflow_prob=1e-9)
     both = Transport(**shared, overflow_prob=1e-9, mirrored=True)
     assert both.block == plain.block + 50 < both.noise_bits
@@ -155,9 +164,8 @@ def test_small_blocks_keep_room_for_all_sure_bits() -> None:
 @pytest.mark.statistical
 def test_an_attack_on_whole_transcripts_stays_below_the_certificate() -> None:
     """The best event of 600 transcripts in each world, by the likelihood ratio of the sums."""
-    spec = ReleaseSpec.one_hot(num_states=2, num_actions=2, horizon=2)
-    batch = Shuffle.tight(spec, epsilon=7.0, delta=1e-3, users=12)
-    assert batch.bit_noise.mirrored
+    batch = stage_of(12, 7.0, delta=1e-3, shape=CountShape(horizon=2, num_states=2, num_actions=2, staged=True))
+    assert batch.mirrored
     certified = epsilon_of(batch.events(), 1e-3)
     with_one, without = message_scores(batch, 600, 5)
     for cut in (0.0, 2.0, 4.0):

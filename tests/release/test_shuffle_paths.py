@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from shuffle_tools import EVERYTHING, at_once, release_with, through_messages
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SimulationNoise
 from tacit.release.shuffle.noise import BitNoise
-from tacit.release.shuffle.protocol import Shuffle
-from tacit.statistics.count_spec import ReleaseSpec
+from tacit.released.counts import CountShape
 
 USERS, ROUNDS, FALSE_ALARM = 10, 150, 1e-6
-SIZES = {"num_states": 2, "num_actions": 2, "horizon": 2}
+SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 NOISE = BitNoise(users=USERS, honest_users=USERS, bits_per_user=2, probability=0.3)
-SPECS = {"fine": ReleaseSpec.fine(**SIZES), "one-hot": ReleaseSpec.one_hot(**SIZES)}
+PRINTED = {"fine": True, "one-hot": False}
 
 pytestmark = pytest.mark.statistical
 
@@ -71,42 +71,34 @@ def noise_of(path, spec, batch):
     return np.array([counters(spec, path()) - counters(spec, exact) for _ in range(ROUNDS)])
 
 
-@pytest.mark.parametrize("kind", ["every-bit", "ones"])
-@pytest.mark.parametrize("name", SPECS)
-def test_g3_the_message_path_adds_binomial_noise(name, kind):
-    described = Shuffle(spec=SPECS[name], bit_noise=NOISE, messages=kind)
+@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("path", [through_messages, at_once])
+def test_g3_both_paths_add_binomial_noise(name, path):
+    described = release_with(SHAPE, NOISE, printed=PRINTED[name])
     batch, source = people([1.0, 0.0]), SimulationNoise(np.random.default_rng(2))
-    noise = noise_of(lambda: described.protocol(batch, source), described.spec, batch)
-    assert alarms(noise, NOISE.total.bits, 0.3) == set()
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_g3_the_aggregate_path_adds_the_same_noise(name):
-    described = Shuffle(spec=SPECS[name], bit_noise=NOISE)
-    batch, source = people([1.0, 0.0]), SimulationNoise(np.random.default_rng(3))
-    exact = count_trajectories(batch, 2, 2)
-    noise = noise_of(lambda: described.aggregate(exact, source), described.spec, batch)
+    given = batch if path is through_messages else count_trajectories(batch, 2, 2)
+    noise = noise_of(lambda: path(described, given, source), described.spec, batch)
     assert alarms(noise, NOISE.total.bits, 0.3) == set()
 
 
 def test_small_blocks_release_the_same_distribution():
-    described = Shuffle(spec=SPECS["fine"], bit_noise=NOISE, overflow_prob=0.3)
+    described = release_with(SHAPE, NOISE, printed=True, overflow=0.3)
     batch, source = people([1.0, 0.0]), SimulationNoise(np.random.default_rng(4))
-    noise = noise_of(lambda: described.protocol(batch, source), described.spec, batch)
+    noise = noise_of(lambda: through_messages(described, batch, source), described.spec, batch)
     assert alarms(noise, NOISE.total.bits, 0.3) == set()
 
 
 @pytest.mark.parametrize("path", ["messages", "aggregate"])
 def test_g3_real_rewards_are_rounded_alike_on_both_paths(path):
     """A reward of 0.3 and noise bits of 0.3 make the law of a cell simple: Binomial(visits + noise bits, 0.3)."""
-    described = Shuffle(spec=SPECS["fine"], bit_noise=NOISE)
+    described = release_with(SHAPE, NOISE, printed=True, query=EVERYTHING)
     batch, source = people([0.3, 0.3]), SimulationNoise(np.random.default_rng(5))
     exact = count_trajectories(batch, 2, 2)
 
     def release():
         if path == "messages":
-            return described.protocol(batch, source)
-        return described.aggregate(exact, source, constant_rewards=True)
+            return through_messages(described, batch, source)
+        return at_once(described, exact, source)
 
     released = np.array([release().rewards.ravel() for _ in range(ROUNDS)])
     visits = exact.visits.ravel()

@@ -259,5 +259,5 @@ def test_arms_with_secure_noise_go_message_by_message():
         arms = make_arms(users=(6, 6), **{**CLAIMS[trust], "epsilon": 4.0})
         found = arms.release(as_one_step([np.ones(6), np.ones(6)], np.random.default_rng(0)), SecureNoise())
         assert isinstance(found, ArmStatistics)
-    assert set(module.CHANNELS) == set(CLAIMS)
+    assert set(module.RANK) == set(CLAIMS)
     assert isinstance(make_arms(users=(6,), **CLAIMS["central"]).noise, GaussianSum)

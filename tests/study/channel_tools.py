@@ -13,11 +13,10 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.local_plan import LocalBasis
 from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle_plan import ShuffleBasis
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
+from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 
@@ -54,7 +53,7 @@ def request_of(trust, shape=SHAPE, *, asks=Totals, epsilon=1.0, delta=1e-6, mech
 def shuffle_basis(shape=SHAPE, *, least=Fraction(9, 10), asks=BatchQuery, reports=1, overflow=None, **more):
     request = request_of("shuffle", shape, asks=asks, **more)
     claim = claim_of("shuffle", epsilon=request.epsilon, delta=request.delta, reports=reports)
-    return replace(ShuffleBasis.of(request, least=least, claim=claim), overflow=overflow)
+    return replace(ShufflePlan.of(request, least=least, claim=claim), overflow=overflow)
 
 
 def bits_channel(
@@ -72,7 +71,7 @@ def bits_channel(
     """A shuffle channel with noise as given, not calibrated."""
     layer = None if isinstance(query, Totals) else query.layer
     everything = batch_spec(shape, "tight", layer).num_counters * m * (2 if mirrored else 1)
-    return ShuffleChannel(
+    return ShuffleRelease(
         claim=claim_of("shuffle"),
         shape=shape,
         query=query,
@@ -88,9 +87,13 @@ def bits_channel(
 
 
 def local_channel(mechanism, shape=SMALL, *, epsilon=2.0, delta=0.0, reports=1, target=10, least=1, squares=False):
-    request = request_of("local", shape, epsilon=epsilon, delta=delta, mechanism=mechanism, squares=squares)
-    claim = claim_of("local", epsilon=epsilon, delta=delta, reports=reports)
-    return LocalBasis.of(request, claim=claim).channel(StageSize(target=target, least=least, query=TOTALS))
+    plan = local_plan(mechanism, shape, epsilon=epsilon, delta=delta, reports=reports, squares=squares)
+    return plan.release_of(StageSize(target=target, least=least, query=TOTALS))
+
+
+def local_plan(mechanism, shape=SMALL, *, reports=1, **more):
+    unit = PrivacyUnit(reports=reports, per_stage=1)
+    return make_privatizer(request_of("local", shape, mechanism=mechanism, unit=unit, whole=True, **more))
 
 
 def people(shape, users, seed, *, rewards=None):

@@ -29,18 +29,17 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_release import GradientPlan
 from tacit.release.gradient_sums import gradient_sums
 from tacit.release.kinds import CHANNELS
 from tacit.release.local_release import RANDOMIZERS
-from tacit.release.loss_plan import LossBasis
-from tacit.release.return_plan import ReturnBasis
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.loss_release import LossPlan
+from tacit.release.table import make_privatizer
 from tacit.release.totals_release import MECHANISMS, TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
-from tacit.released.losses import LayeredShape, LossQuery
+from tacit.released.losses import LayeredShape, LossQuery, unrolled
 from tacit.released.returns import ReturnQuery
 from tacit.service.sealing.hpke import SecretKey, inner_info
 from tacit.service.sealing.messages import message_size, seal_body
@@ -185,13 +184,35 @@ def central_batch() -> Iterator[SecurePath]:
         yield SecurePath(f"central-batch {layer}", lambda c=channel, q=query, p=crowd: released_once(c, q, p), replay)
 
 
+def through_layers(life: Trajectory, S: int, A: int, bits: Recorded) -> LossUser:
+    """Pairs and triples of a trajectory in the unrolled world, numbered by counting; the first action is a coin."""
+    H = len(life.actions)
+    layers = [[0], *[list(range(S))] * H, [0]]
+    pairs, triples = {}, {}
+    for h in range(H + 1):
+        for state in layers[h]:
+            for action in range(A):
+                pairs[h, state, action] = len(pairs)
+                for after in layers[h + 1]:
+                    triples[h, state, action, after] = len(triples)
+    states, actions = [0, *map(int, life.states[:H]), 0], [bits.below(A)[0], *map(int, life.actions)]
+    met = [(h, states[h], actions[h]) for h in range(H + 1)]
+    losses = np.array([0.0, *(1.0 - life.rewards)])
+    moved = [triples[h, state, action, states[h + 1]] for h, state, action in met]
+    return LossUser(np.array([pairs[one] for one in met]), np.array(moved), losses)
+
+
 def central_losses() -> Iterator[SecurePath]:
-    shape = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
-    for full in (True, False):
-        channel = LossBasis(shape=shape, claim=central_claim(), full=full, releases=3).channel()
+    layered, steps = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3)), unrolled(2, 2, 3)
+    lived = [
+        Trajectory(np.array([k, 1, 0]), np.array([2 - k, k]), np.array([reward, 0.25]))
+        for k, reward in enumerate((0.37, 1))
+    ]
+    for shape, full in ((layered, True), (layered, False), (steps, False)):
+        channel = LossPlan(shape=shape, claim=central_claim(), full=full, releases=3).alone
         losses = [np.full(4 if full else 2, loss) for loss in (0.0, 0.37, 1.0)]
         crowd = [LossUser(np.array([k % 2, 2]), np.array([k % 4, 4]), losses[k]) for k in range(2)]
-        users: list[LossUser | None] = [*crowd, None]
+        users: list[Any] = [*(crowd if shape == layered else lived), None]
 
         def release(channel=channel, users=users, full=full) -> list[bytes]:
             secret, payloads = channel.begin_secret(), []
@@ -200,10 +221,11 @@ def central_losses() -> Iterator[SecurePath]:
                 payloads.append(payload)
             return payloads
 
-        def replay(bits: Recorded, channel=channel, users=users, full=full) -> list[bytes]:
-            past, payloads, C = [], [], channel.column
-            for k, user in enumerate(users):
+        def replay(bits: Recorded, channel=channel, users=users, full=full, shape=shape) -> list[bytes]:
+            past, payloads, C = [], [], channel.noise.column
+            for k, person in enumerate(users):
                 moved, met = [0] * shape.triples, [0] * shape.pairs
+                user = through_layers(person, 2, 3, bits) if isinstance(person, Trajectory) else person
                 if user is not None:
                     rounded = grid_levels([float(one) for one in user.losses], channel.levels, bits)
                     for triple in user.triples:
@@ -220,7 +242,7 @@ def central_losses() -> Iterator[SecurePath]:
                 payloads.append(little([k, *(a + b for a, b in zip(w, z, strict=True))]))
             return payloads
 
-        yield SecurePath(f"central-losses {full}", release, replay)
+        yield SecurePath(f"central-losses {full} {shape.horizon}", release, replay)
 
 
 def central_gradient() -> Iterator[SecurePath]:
@@ -229,7 +251,7 @@ def central_gradient() -> Iterator[SecurePath]:
     for rate in (1.0, 0.25):
         spec = GradientSpec(clip=1.0, tabular=True, rate=rate, baseline=None, epochs=2)
         claim = claim_of("central")
-        basis = GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=PEOPLE)
+        basis = GradientPlan(shape=shape, claim=claim, spec=spec, users_per_batch=PEOPLE)
         [channel] = basis.channels([StageSize(target=PEOPLE, least=1, query=SoftmaxQuery)])
         crowd = lives(shape, 6)
 
@@ -251,7 +273,14 @@ def central_gradient() -> Iterator[SecurePath]:
             for _ in range(channel.questions):
                 chosen = np.array(bits.bernoulli(len(rows), rate), dtype=bool)
                 sums = gradient_sums(
-                    shape, channel.bounds, channel.query, people, channel.levels, chosen, channel.unit, channel.whole
+                    shape,
+                    channel.spec.bounds,
+                    channel.query,
+                    people,
+                    channel.levels,
+                    chosen,
+                    channel.unit,
+                    channel.whole,
                 )
                 z = bits.gaussian(len(sums), channel.variance)
                 payloads.append(little([int(a) + b for a, b in zip(sums, z, strict=True)]))
@@ -268,7 +297,7 @@ def central_channels() -> dict[str, Any]:
     )
     shape = GradientShape(horizon=2, num_states=2, num_actions=2, staged=True, dimension=8)
     spec = GradientSpec(clip=1.0, tabular=True, baseline=None)
-    [slopes] = GradientBasis(shape=shape, claim=central_claim(), spec=spec, users_per_batch=PEOPLE).channels(
+    [slopes] = GradientPlan(shape=shape, claim=central_claim(), spec=spec, users_per_batch=PEOPLE).channels(
         [StageSize(target=PEOPLE, least=1, query=SoftmaxQuery)]
     )
     layered = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
@@ -276,7 +305,7 @@ def central_channels() -> dict[str, Any]:
         "central-totals": totals.channels([StageSize(target=PEOPLE, least=1, query=TOTALS)])[0],
         "central-batch": batch,
         "central-gradient": slopes,
-        "central-losses": LossBasis(shape=layered, claim=central_claim(), full=True, releases=1).channel(),
+        "central-losses": LossPlan(shape=layered, claim=central_claim(), full=True, releases=1).alone,
     }
 
 
@@ -427,11 +456,8 @@ def local() -> Iterator[SecurePath]:
 
 
 def return_channel() -> Any:
-    basis = ReturnBasis.of(
-        request_of("local", SMALL, asks=ReturnQuery, epsilon=1.0, delta=0.0),
-        claim=claim_of("local", epsilon=1.0, delta=0.0),
-    )
-    return basis.channels([StageSize(target=PEOPLE, least=1, query=MEANS)])[0]
+    plan: Any = make_privatizer(request_of("local", SMALL, asks=ReturnQuery, epsilon=1.0, delta=0.0))
+    return plan.release_of(StageSize(target=PEOPLE, least=1, query=MEANS))
 
 
 def local_returns() -> Iterator[SecurePath]:
@@ -439,7 +465,7 @@ def local_returns() -> Iterator[SecurePath]:
     groups = [0, 0, 1, 1, 1, 1]
 
     def release() -> bytes:
-        bodies = [channel.told(MEANS, g).encode(person, NOISE) for g, person in zip(groups, crowd, strict=True)]
+        bodies = [channel.answer(MEANS, g, person, NOISE) for g, person in zip(groups, crowd, strict=True)]
         return channel.release(channel.begin_secret(), bodies, MEANS, NOISE)[1]
 
     def replay(bits: Recorded) -> bytes:
@@ -539,12 +565,11 @@ def sealed_order() -> SecurePath:
 def shuffled_roles() -> SecurePath:
     """The three roles of the shuffle protocol: all reports, then one order of all messages."""
     channel = bits_channel(target=3, least=3)
-    protocol = Shuffle(spec=channel.spec, bit_noise=channel.bit_noise(3))
     crowd = lives(SMALL, 11)[1:4]
-    transport = protocol.transport()
+    transport = channel.transport
 
     def release() -> list[int]:
-        return protocol.shuffle([protocol.encode(person, NOISE) for person in crowd], NOISE).counters.tolist()
+        return channel.shuffle([channel.encode(person, NOISE) for person in crowd], NOISE).tolist()
 
     def replay(bits: Recorded) -> list[int]:
         sent: list[int] = []
@@ -554,7 +579,8 @@ def shuffled_roles() -> SecurePath:
             data = channel.spec.labels(np.array(states), np.array(actions), np.array(bits.each(rewards))).tolist()
             noise = [place // m for place, bit in enumerate(bits.bernoulli(C * m, transport.probability)) if bit]
             blocks = max(1, -(-len(noise) // transport.block))
-            sent += [*data, *noise, *[C] * (transport.slots - len(data) + blocks * transport.block - len(noise))]
+            dummies = [C] * (transport.slots - len(data) + blocks * transport.block - len(noise))
+            sent += sorted([*data, *noise, *dummies])
         return [sent[i] for i in bits.order(len(sent))]
 
     return SecurePath("roles of the shuffle protocol", release, replay)

@@ -21,7 +21,7 @@ from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_plan import GradientBasis
+from tacit.release.gradient_release import GradientPlan
 from tacit.release.request import PrivacyRequest, gradient_request, make_claim
 from tacit.release.staged import Staged
 from tacit.release.totals_release import TotalsPlan
@@ -98,7 +98,7 @@ def gradient_study(epochs):
         shape=shape, trust="central", epsilon=4.0, delta=1e-6, calibration="tight", users_per_batch=500, clip=1.0,
         tabular=True, baseline=None, epochs=epochs, surrogate=0.2 if epochs > 1 else np.inf,
     )  # fmt: skip
-    basis = GradientBasis.of(request, least=NINE_TENTHS)
+    basis = GradientPlan.of(request, least=NINE_TENTHS)
     parameters = GradientParameters(tabular_features(), 60.0, 0.0, 0.0, 0.0, 1.0, 0.5)
     learner = learner_row("dp-pg").build(
         GradientRequest(
@@ -149,11 +149,11 @@ def test_requests_that_have_no_central_channel_are_refused():
     with pytest.raises(InvalidInput, match="fresh"):
         BatchPlan.of(request_of(BatchQuery, episodes=10, mechanism="tree"), least=NINE_TENTHS)
     with pytest.raises(InvalidInput, match="GradientSpec"):
-        GradientBasis.of(request_of(SoftmaxQuery, episodes=10), least=NINE_TENTHS)
+        GradientPlan.of(request_of(SoftmaxQuery, episodes=10), least=NINE_TENTHS)
     doses = gradient_request(
         shape=GradientShape(horizon=1, num_states=3, num_actions=0, staged=True, dimension=2), trust="central",
         epsilon=1.0, delta=1e-6, calibration="tight", users_per_batch=10, clip=1.0, tabular=False,
     )  # fmt: skip
     with pytest.raises(NotSupported, match="doses"):
-        GradientBasis.of(doses, least=NINE_TENTHS)
+        GradientPlan.of(doses, least=NINE_TENTHS)
     assert GradientSpec(clip=1.0, tabular=True).low == 0.0

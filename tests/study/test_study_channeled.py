@@ -7,7 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from channel_tools import EVERYTHING, SHAPE, SMALL, bits_channel, claim_of, people, request_of, shuffle_basis
+from channel_tools import (
+    EVERYTHING,
+    SHAPE,
+    SMALL,
+    bits_channel,
+    claim_of,
+    local_plan,
+    people,
+    shuffle_basis,
+)
 
 from tacit.data.counts import count_trajectories
 from tacit.environments.registry import make_environment
@@ -19,8 +28,7 @@ from tacit.protocol import TOTALS, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
-from tacit.release.local_plan import LocalBasis
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.simulation.simulate import simulate
@@ -70,7 +78,7 @@ def study(name):
         basis = shuffle_basis(asks=Totals, users=2000, epsilon=4.0, least=Fraction(1, 2))
         learner, stages = counts_learner(name, basis, episodes=40_000, users=2000)
     else:
-        basis = LocalBasis.of(request_of("local", POOLED, epsilon=8.0, delta=0.0, mechanism="subset"))
+        basis = local_plan("subset", POOLED, epsilon=8.0, delta=0.0)
         learner, stages = counts_learner(name, basis, episodes=4000, users=400)
     return learner, Staged(channels=basis.channels(stages), basis=basis)
 
@@ -138,7 +146,7 @@ def test_a_state_survives_bytes_between_every_two_stages():
 class Asked:
     """A channel of two questions: it counts how often a device encodes."""
 
-    inner: ShuffleChannel
+    inner: ShuffleRelease
     encoded: list[int]
     questions = 2
 

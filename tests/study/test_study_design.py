@@ -19,6 +19,7 @@ from tacit.protocol import Plan, Totals
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import canonical
 from tacit.simulation.simulate import simulate
@@ -43,16 +44,22 @@ SINGLE = {"ldp-psrl"}
 """Learners that add up messages of single people: local trust only."""
 
 
+MET = {"uob-lbps"}
+"""Learners of adversarial losses that are shown what a person met, one person after the other."""
+
+
 def able():
-    """Every learner of counts, batches, gradients and returns under every trust model that can serve it."""
+    """Every learner under every trust model that can serve it."""
     for name, row in LEARNERS.items():
+        if row.losses is not None and name not in MET:
+            continue
         for asks, trust in BASES:
             if row.asks is asks and not row.reference and (name not in SINGLE or trust == "local"):
                 yield name, trust
 
 
-def test_all_four_kinds_of_queries_are_served():
-    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, SoftmaxQuery, ReturnQuery}
+def test_all_kinds_of_queries_are_served():
+    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, LossQuery, SoftmaxQuery, ReturnQuery}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +67,7 @@ def test_all_four_kinds_of_queries_are_served():
     [pytest.param(*case, marks=pytest.mark.slow if case == ("sdp-pe", "shuffle") else ()) for case in able()],
 )
 def test_every_learner_can_be_planned(learner, trust):
-    more = {"target": 600} if learner == "sdp-pe" else {}
+    more = {"sdp-pe": {"target": 600}, "uob-lbps": {"target": 1}}.get(learner, {})
     design = plan_study(learner=learner, trust=trust, **{**SMALL, **more})
     parts = design.parts()
     assert parts.certificate.holds
@@ -96,7 +103,7 @@ def test_people_who_come_back_get_more_noise(learner, trust, reports):
 REFUSED = {
     "no trust": ({"trust": "none"}, "trust must be one of"),
     "a reference line": ({"learner": "uniform"}, "learns nothing"),
-    "losses": ({"learner": "uc-o-reps", "trust": "central"}, "cannot learn in a study"),
+    "losses": ({"learner": "uc-o-reps", "trust": "central"}, "losses of what was done"),
     "gradients under local trust": ({"learner": "dp-pg", "trust": "local"}, "run under trust central"),
     "batches under local trust": ({"learner": "bucb", "trust": "local"}, "central or shuffle, not local"),
     "policies shared by more and more people": (
@@ -242,7 +249,7 @@ def test_a_study_equals_its_simulation_bit_for_bit(learner, trust, tmp_path):
 def reports_of(users, bundle, source, number):
     """What the devices of these people send."""
     for i in range(len(users)):
-        device = Hooked(noise=source, **REHEARSAL)
+        device = Hooked(None, noise=source, **REHEARSAL)
         device.accept(bundle)
         lived = {name: getattr(users, name)[i].tolist() for name in ("states", "actions", "rewards")}
         yield device.report(lived), f"person {number}-{i}"

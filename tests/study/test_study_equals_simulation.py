@@ -17,7 +17,7 @@ from tacit.environments.seen import seen_through
 from tacit.learners import ldp_rts
 from tacit.policies import policy_from_dict, policy_to_dict, tabular
 from tacit.randomness import SimulationNoise, seed_streams
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -70,8 +70,9 @@ def people(plan, number, world, coins, declared):
 
 
 def encoded(channel, plan, arm, one, noise):
-    device = channel.told(plan.query, arm) if isinstance(channel, ReturnChannel) else channel
-    return device.encode(Episode(*one), noise)
+    if isinstance(channel, ReturnRelease):
+        return channel.answer(plan.query, arm, Episode(*one), noise)
+    return channel.encode(Episode(*one), noise)
 
 
 def simulated(design, seed: int, world, declared) -> list[bytes]:

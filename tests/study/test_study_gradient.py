@@ -22,9 +22,8 @@ from tacit.release.contract import StageSize
 from tacit.release.fixed_point import from_payload
 from tacit.release.gradient import make_gradients
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_plan import GradientBasis
-from tacit.release.gradient_release import GradientChannel
-from tacit.release.gradient_sums import add_truncated, has_supremum, whole_reach
+from tacit.release.gradient_release import GradientPlan, GradientRelease
+from tacit.release.gradient_sums import add_truncated, whole_reach
 from tacit.release.kinds import channel_from_dict
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.study.state import decode_state, encode_state
@@ -44,13 +43,13 @@ KINDS = {
 }
 
 
-def basis_of(kind: str, *, reports: int = 1, count: int = 40) -> GradientBasis:
+def basis_of(kind: str, *, reports: int = 1, count: int = 40) -> GradientPlan:
     shape, spec = KINDS[kind]
     claim = replace(central_claim(reports), output="final-policy")
-    return GradientBasis(shape=shape, claim=claim, spec=spec, users_per_batch=count)
+    return GradientPlan(shape=shape, claim=claim, spec=spec, users_per_batch=count)
 
 
-def channel_of(kind: str, *, reports: int = 1, count: int = 40, least: int | None = None) -> GradientChannel:
+def channel_of(kind: str, *, reports: int = 1, count: int = 40, least: int | None = None) -> GradientRelease:
     stage = StageSize(target=count, least=least or count, query=SoftmaxQuery)  # type: ignore[arg-type]
     return basis_of(kind, reports=reports, count=count).channels([stage])[0]  # type: ignore[return-value]
 
@@ -67,7 +66,7 @@ def question(kind: str, seed: int = 0, *, sharp: float = 1.0, baseline: float | 
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tacit.release.gradient_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.curator.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 
@@ -112,7 +111,7 @@ def test_s10_truncation_never_makes_a_vector_longer() -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_without_noise_the_mean_is_that_of_the_privatizer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradient and mean reward equal those of `SoftmaxGradients` without noise, up to one unit per person."""
+    """Gradient and mean reward equal those of `GradientPrivatizer` without noise, up to one unit per person."""
     silent(monkeypatch)
     channel, shape, spec = channel_of(kind), *KINDS[kind]
     spec = replace(spec, rate=1.0)
@@ -171,7 +170,7 @@ def test_s6_black_box_sensitivity(kind: str, reports: int, monkeypatch: pytest.M
     everybody = replace(channel, spec=replace(spec, rate=1.0))
     rng, longest, furthest = np.random.default_rng(2), 0.0, 0.0
     for trial in range(60):
-        free = not has_supremum(spec, shape) or spec.baseline is None
+        free = not spec.exact(shape) or spec.baseline is None
         query = question(
             kind, trial, sharp=float(rng.choice([0.0, 1.0, 40.0])), baseline=rng.random() if free else None
         )
@@ -231,7 +230,7 @@ def test_hostile_questions_are_refused_or_harmless(monkeypatch: pytest.MonkeyPat
     with pytest.raises(NotSupported, match="doses"):
         exact.release(exact.begin_secret(), [body], dose, SecureNoise())
     with pytest.raises(NotSupported, match="doses"):
-        GradientBasis(shape=replace(BANDIT, num_actions=0), claim=exact.claim, spec=exact.spec, users_per_batch=9)
+        GradientPlan(shape=replace(BANDIT, num_actions=0), claim=exact.claim, spec=exact.spec, users_per_batch=9)
 
 
 @pytest.mark.statistical
@@ -259,24 +258,22 @@ def test_coins_are_fresh_for_every_person_and_question(monkeypatch: pytest.Monke
 
 @pytest.mark.statistical
 def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`simulate` and `release` over `encode` round alike, once for all questions of a stage; noise is one sampler."""
+    """`simulate` and `release` over `encode` round alike, bodies once for all questions; noise is one sampler."""
     silent(monkeypatch)
     shape, spec = KINDS["clipped, mean reward"]
     channel = replace(channel_of("clipped, mean reward", count=12), spec=replace(spec, epochs=2), levels=1)
+    once = replace(channel, spec=spec)
     users, query = people(shape, 12, 1), question("clipped, mean reward")
     samples = []
     for number in range(2):
         noise, found = simulated(number), []
         for _ in range(300):
-            secret, bodies, sent = channel.begin_secret(), bodies_of(channel, users, noise), []
-            for _ in range(2):
-                if number:
-                    secret, payload = channel.simulate(secret, users, query, noise)
-                else:
-                    secret, payload = channel.release(secret, bodies, query, noise)
-                sent.append(payload)
-            assert sent[0] == sent[1]
-            assert secret.rounded.shape == (0, 3)
+            if number:
+                _, payload = once.simulate(once.begin_secret(), users, query, noise)
+            else:
+                secret, bodies = channel.begin_secret(), bodies_of(channel, users, noise)
+                before, payload = (channel.release(secret, bodies, query, noise)[1] for _ in range(2))
+                assert before == payload
             found.append(from_payload(payload, channel.dimension) / channel.unit)
         samples.append(np.array(found))
     real, simulation = samples
@@ -285,7 +282,8 @@ def test_simulated_and_real_releases_have_one_law(monkeypatch: pytest.MonkeyPatc
     # 26 comparisons at six standard errors: false alarm below 1e-7; a variance of 300 has a relative error of √(2/300).
     assert (np.abs(real.mean(axis=0) - simulation.mean(axis=0)) <= 6.0 * np.sqrt(2.0 * variance / 300)).all()
     assert (np.abs(np.log(np.var(simulation, axis=0) / variance)) <= 6.0 * math.sqrt(4.0 / 300)).all()
-    assert len(channel.simulate(channel.begin_secret(), users, query, simulated(0))[0].rounded) == 12
+    with pytest.raises(InvalidInput, match="same bodies"):
+        channel.simulate(channel.begin_secret(), users, query, simulated(0))
 
 
 @pytest.mark.parametrize("kind", [*KINDS])
@@ -310,7 +308,8 @@ def test_sizes_and_files() -> None:
         memory, found = channel.read(decode_state(encode_state(channel.begin_memory())), payload, count)
         assert math.isclose(found.statistics.variance[0], channel.variance / (channel.unit * 0.25 * count) ** 2)
         assert channel.events_at(count) == channel.events()
-    assert decode_state(encode_state(secret)).releases[0] == memory.released.releases[0] == 1
+    assert decode_state(encode_state(secret)) == ()
+    assert memory.released.releases[0] == 1
     for count, error in ((29, Unsupportable), (41, InvalidInput)):
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], query, SecureNoise())

@@ -14,9 +14,9 @@ from channel_tools import (
     FALSE_ALARM,
     SHAPE,
     SMALL,
-    claim_of,
     extreme,
     local_channel,
+    local_plan,
     noises,
     people,
     rejected,
@@ -26,23 +26,23 @@ from channel_tools import (
 )
 from scipy import stats
 
+from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported, Unsupportable
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
-from tacit.noise.layout import exact_vector
+from tacit.noise.layout import exact_vector, slot_cells
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import IntegersWire, SlotWire
 from tacit.release.contract import StageSize
 from tacit.release.kinds import channel_from_dict
-from tacit.release.local_plan import LocalBasis
 from tacit.release.table import make_privatizer
 from tacit.release.unfold import unfolded
 from tacit.released.batches import BatchQuery
-from tacit.released.counts import CountShape
+from tacit.released.counts import CountShape, empty_counts
 
 TINY = CountShape(horizon=2, num_states=2, num_actions=1, staged=True)
 """Three slots of four cells each."""
@@ -61,10 +61,10 @@ def channel_of(mechanism, shape=SMALL, **more):
 
 
 def sent_integers(channel, body):
-    """What a device would have handed to `Local.read`, taken apart here on its own."""
+    """The integers in a body, taken apart here on its own."""
     shape, wire = channel.shape, channel.wire
     if isinstance(wire, IntegersWire):
-        width = len(body) // channel.local.dimension
+        width = len(body) // channel.dimension
         return np.frombuffer(body, dtype=f"<i{width}").astype(np.int64)
     bits = [int(byte) >> place & 1 for byte in body for place in range(8)]
     SA = shape.num_states * shape.num_actions
@@ -73,6 +73,22 @@ def sent_integers(channel, body):
         return np.array([body[0], *bits[8 : 8 + cells]], dtype=np.int64)
     vectors = shape.horizon * 2 * SA + (shape.horizon - 1) * SA * shape.num_states
     return np.array(bits[:vectors], dtype=np.int64)
+
+
+def message_of(channel, sent):
+    """The unbiased message of one device: every bit de-biased by itself, in the cells of its slot."""
+    shape, message = channel.shape, np.zeros(channel.dimension)
+    if isinstance(channel.wire, IntegersWire):
+        return sent.astype(float)
+    one_slot, used = isinstance(channel.wire, SlotWire), 0
+    for slot in [int(sent[0])] if one_slot else range(2 * shape.horizon - 1):
+        own = channel.transition if slot % 2 else channel.outcome
+        for cells in slot_cells(channel.encoding, shape, slot):
+            bits = sent[1:] if one_slot else sent[used : used + len(cells)]
+            for cell, bit in zip(cells, bits, strict=True):
+                message[cell] += float(own.debias(bit))
+            used += len(cells)
+    return message
 
 
 def slot_law(channel, cells=(0, 1, 3)):
@@ -130,7 +146,7 @@ def test_g2_randomized_response_flips_every_bit_alike_and_independently(source):
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_g2_integers_have_discrete_noise(mechanism, source):
     channel, noise, draws = channel_of(mechanism, TINY, epsilon=4.0), noises(3)[source], 900
-    exact = np.zeros(channel.local.dimension)
+    exact = np.zeros(channel.dimension)
     exact_vector(exact, 2, 2, 1, True, ONE.states, ONE.actions, ONE.rewards)
     drawn = np.array([sent_integers(channel, channel.encode(ONE, noise)) for _ in range(draws)]) - exact.astype(int)
     size = channel.outcome.parameters.scale
@@ -157,8 +173,11 @@ def test_what_is_read_is_the_sum_of_the_messages(mechanism, staged):
     size = channel.body_size
     bodies = [payload[i : i + size] for i in range(0, len(payload), size)]
     assert bodies == sorted(bodies)
-    messages = np.array([channel.local.read(sent_integers(channel, body)) for body in bodies])
-    _, wanted = channel.local.analyze(channel.local.begin(), messages)
+    wanted = empty_counts(shape)
+    for body in bodies:
+        channel.add(wanted, message_of(channel, sent_integers(channel, body)))
+    wanted.variance[:] += 150 * channel.variance
+    wanted.users[:] = 150
     _, found = channel.read(channel.begin_memory(), payload, 150)
     for mine, theirs in zip(found.statistics, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-7)
@@ -316,7 +335,7 @@ def test_events_are_those_of_the_privatizer(mechanism):
     privatizer = make_privatizer(request_of("local", epsilon=1.0, delta=0.0, mechanism=mechanism))
     channel = channel_of(mechanism, SHAPE, epsilon=1.0)
     assert channel.events() == channel.events_at(7) == privatizer.events()
-    assert (channel.outcome, channel.transition) == (privatizer.mechanism, privatizer.transition_mechanism)
+    assert (channel.outcome, channel.transition) == (privatizer.outcome, privatizer.transition)
     assert channel.noise_std() == privatizer.noise_std()
 
 
@@ -351,9 +370,7 @@ def test_g2_large_epsilons_are_pure_and_readable(mechanism, epsilon, source):
 )
 @pytest.mark.parametrize("reports", [2, 5])
 def test_several_messages_of_one_person_keep_the_claim_together(mechanism, delta, reports):
-    claim = claim_of("local", epsilon=1.0, delta=delta, reports=reports)
-    request = request_of("local", SMALL, epsilon=1.0, delta=delta, mechanism=mechanism)
-    basis = LocalBasis.of(request, claim=claim)
+    basis = local_plan(mechanism, epsilon=1.0, delta=delta, reports=reports)
     channels = basis.channels([StageSize(target=9, least=1, query=TOTALS)] * (reports + 1))
     assert 0.99 < epsilon_of(basis.exposure(channels, reports), delta) <= 1.0
     assert epsilon_of(basis.exposure(channels, reports + 1), delta) > 1.0
@@ -362,11 +379,10 @@ def test_several_messages_of_one_person_keep_the_claim_together(mechanism, delta
 @pytest.mark.slow
 def test_the_quietest_mechanism_is_that_of_the_privatizer():
     for reports, epsilon, delta in ((1, 1.0, 0.0), (5, 1.0, 0.0), (1, 12.0, 0.0), (3, 0.5, 1e-6)):
-        request = request_of("local", epsilon=epsilon, delta=delta)
-        claim = claim_of("local", epsilon=epsilon, delta=delta, reports=reports)
-        basis = LocalBasis.of(request, claim=claim)
-        assert basis.mechanism == make_privatizer(replace(request, unit=claim.unit)).mechanism.NAME
-        assert basis.local.events() == basis.exposure(
+        request = request_of("local", epsilon=epsilon, delta=delta, unit=PrivacyUnit(reports=reports, per_stage=1))
+        basis = make_privatizer(replace(request, whole=True))
+        assert basis.name == make_privatizer(request).name
+        assert basis.events() == basis.exposure(
             basis.channels([StageSize(target=9, least=1, query=TOTALS)] * 9), reports
         )
 
@@ -375,7 +391,7 @@ def test_squares_are_sent_where_a_learner_needs_them():
     channel = local_channel("laplace", SMALL, squares=True, target=20)
     batch = people(SMALL, 20, 2, rewards=0.5)
     _, payload = channel.simulate(channel.begin_secret(), batch, TOTALS, seeded(3))
-    assert len(payload) == 20 * 2 * channel.local.dimension
+    assert len(payload) == 20 * 2 * channel.dimension
     found = channel.read(channel.begin_memory(), payload, 20)[1].statistics
     assert not np.array_equal(found.squares, found.rewards)
 

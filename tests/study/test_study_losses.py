@@ -20,23 +20,24 @@ from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize
 from tacit.release.fixed_point import from_payload
 from tacit.release.kinds import channel_from_dict
-from tacit.release.loss_plan import LossBasis
+from tacit.release.loss_release import LossPlan
 from tacit.release.losses import make_adversarial
 from tacit.release.toeplitz import prefix_weights
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.study.state import decode_state, encode_state
 
 SHAPE = LayeredShape(horizon=2, pairs=4, pair_of=(0, 0, 1, 1, 2, 3))
+DIMENSION = SHAPE.triples + SHAPE.pairs
 FEEDBACK = pytest.mark.parametrize("full", [True, False])
 
 
 def basis_of(full, *, releases=4, reports=1):
-    return LossBasis(shape=SHAPE, claim=central_claim(reports), full=full, releases=releases)
+    return LossPlan(shape=SHAPE, claim=central_claim(reports), full=full, releases=releases)
 
 
 def silent(monkeypatch):
     monkeypatch.setattr(
-        "tacit.release.loss_release.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
+        "tacit.release.curator.draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64)
     )
 
 
@@ -53,7 +54,7 @@ def user_of(full, seed):
 def test_without_noise_statistics_are_those_of_the_privatizer(full, monkeypatch):
     """Totals, visits and losses of every release equal the exact totals that the privatizer keeps."""
     silent(monkeypatch)
-    channel = basis_of(full).channel()
+    channel = basis_of(full).alone
     oracle = make_adversarial(
         shape=SHAPE, claim=central_claim(), episodes=6, feedback="full" if full else "bandit", calibration="tight"
     )
@@ -90,7 +91,7 @@ def test_noise_is_that_of_the_privatizer(full, episodes):
 @FEEDBACK
 def test_s5_secure_noise_is_as_stated(full):
     """S5: mean and covariance of released minus exact over three releases; payloads are integers."""
-    channel = basis_of(full, releases=3).channel()
+    channel = basis_of(full, releases=3).alone
     users = [user_of(full, k) for k in range(3)]
     moved, losses = [], []
     for _ in range(150):
@@ -99,7 +100,7 @@ def test_s5_secure_noise_is_as_stated(full):
             secret, payload = channel.release(
                 secret, [channel.encode(user, SecureNoise())], channel.query, SecureNoise()
             )
-            assert len(payload) == 8 * (channel.dimension + 1)
+            assert len(payload) == 8 * (DIMENSION + 1)
             memory, found = channel.read(memory, payload, 1)
             with pytest.MonkeyPatch.context() as patch:
                 silent(patch)
@@ -112,7 +113,7 @@ def test_s5_secure_noise_is_as_stated(full):
             assert found.statistics.variance.tolist() == list(channel.variances(k + 1))
         moved.append(errors)
         losses.append(others)
-    q = prefix_weights(channel.column) / channel.levels
+    q = prefix_weights(channel.noise.column) / channel.levels
     B = np.array([[q[k - j] if j <= k else 0.0 for j in range(3)] for k in range(3)])
     sample = np.array(moved).transpose(0, 2, 1).reshape(-1, 3)
     require_law(sample, channel.transition_variance * B @ B.T)
@@ -128,7 +129,7 @@ def test_s6_black_box_sensitivity(full, reports, monkeypatch):
     """S6: g replaced users, one per stage, move the payloads by at most the certified distance, and by nearly that."""
     silent(monkeypatch)
     basis = basis_of(full, releases=6, reports=reports)
-    channel = basis.channel()
+    channel = basis.alone
     size = 4 if full else 2
     stay = LossUser(np.array([0, 2]), np.array([0, 4]), np.ones(size))
     move = LossUser(np.array([1, 3]), np.array([2, 5]), np.zeros(size))
@@ -139,7 +140,7 @@ def test_s6_black_box_sensitivity(full, reports, monkeypatch):
         secret, found = channel.begin_secret(), []
         for k in range(6):
             secret, payload = channel.simulate(secret, move if k in replaced else stay, channel.query, simulated(0))
-            w = from_payload(payload, channel.dimension + 1)[1:].astype(float)
+            w = from_payload(payload, DIMENSION + 1)[1:].astype(float)
             w[:6] /= math.sqrt(channel.transition_variance)
             w[6:] /= math.sqrt(channel.loss_variance)
             found.append(w)
@@ -159,7 +160,7 @@ def test_s6_black_box_sensitivity(full, reports, monkeypatch):
 @FEEDBACK
 def test_extreme_users_and_cover_reports(full):
     """Nothing raises on what a user did, nobody counts twice, and a cover report counts for nothing."""
-    channel = basis_of(full).channel()
+    channel = basis_of(full).alone
     size = 4 if full else 2
     wild = LossUser(np.array([2**40, -7]), np.array([3, 3]), np.array([np.nan, np.inf, -np.inf, 5.0])[:size])
     body = channel.encode(wild, SecureNoise())
@@ -212,7 +213,7 @@ def test_files_and_refusals(full):
         channel.read(memory, payload, 1)
     assert repr(secret) == "LossSecret(2 releases)"
     with pytest.raises(NotSupported, match="delta"):
-        LossBasis(shape=SHAPE, claim=central_claim(delta=0.0), full=full, releases=2)
+        LossPlan(shape=SHAPE, claim=central_claim(delta=0.0), full=full, releases=2)
     with pytest.raises(InvalidInput, match="one user"):
         basis.channels([StageSize(target=2, least=1, query=LossQuery(full=full))])
     with pytest.raises(InvalidInput, match="same noise"):

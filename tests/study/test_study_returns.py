@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from channel_tools import SMALL, claim_of, extreme, noises, people, rejected, request_of, rows, tampered
+from channel_tools import SMALL, extreme, noises, people, rejected, request_of, rows, tampered
 
+from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported, TacitError, Unsupportable
@@ -16,8 +17,8 @@ from tacit.protocol import TOTALS, Private
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.kinds import channel_from_dict
-from tacit.release.return_plan import ReturnBasis
-from tacit.release.return_release import GROUPS, groups_of
+from tacit.release.returns import GROUPS, groups_of
+from tacit.release.table import make_privatizer
 from tacit.released.returns import ReturnQuery
 from tacit.study.bundle import Bundle
 from tacit.study.design import StudyDesign, plan_study
@@ -29,9 +30,9 @@ TAIL = ReturnQuery(groups=(7,), bit="tail", level=0.5)
 
 
 def channel_of(*, epsilon=1.0, reports=1, target=7, least=1):
-    claim = claim_of("local", epsilon=epsilon, delta=0.0, reports=reports)
-    basis = ReturnBasis.of(request_of("local", SMALL, asks=ReturnQuery, epsilon=epsilon, delta=0.0), claim=claim)
-    return basis.channels([StageSize(target=target, least=least, query=HALF)])[0]
+    unit = PrivacyUnit(reports=reports, per_stage=1)
+    plan = make_privatizer(request_of("local", SMALL, asks=ReturnQuery, epsilon=epsilon, delta=0.0, unit=unit))
+    return plan.release_of(StageSize(target=target, least=least, query=HALF))
 
 
 def earning(reward):
@@ -45,7 +46,7 @@ def test_a_bit_has_the_law_of_randomized_response(query, reward, chance, source)
     channel, noise, draws = channel_of(), noises(1)[source], 1500
     flip = 1.0 / (math.e + 1.0)
     one = chance * (1.0 - flip) + (1.0 - chance) * flip
-    bodies = [channel.told(query, 0).encode(earning(reward), noise) for _ in range(draws)]
+    bodies = [channel.answer(query, 0, earning(reward), noise) for _ in range(draws)]
     assert {body[0] for body in bodies} == {0}
     ones = sum(body[1] for body in bodies)
     assert not rejected([ones, draws - ones], [draws * one, draws * (1.0 - one)])
@@ -55,10 +56,10 @@ def test_a_bit_has_the_law_of_randomized_response(query, reward, chance, source)
 
 
 def test_a_cover_report_is_a_fair_coin_of_the_same_length():
-    told = channel_of(epsilon=8.0).told(HALF, 1)
+    channel = channel_of(epsilon=8.0)
     for noise in noises(2).values():
-        bodies = [told.encode(None, noise) for _ in range(800)]
-        assert {len(body) for body in bodies} == {told.channel.body_size}
+        bodies = [channel.answer(HALF, 1, None, noise) for _ in range(800)]
+        assert {len(body) for body in bodies} == {channel.body_size}
         ones = sum(body[1] for body in bodies)
         assert not rejected([ones, 800 - ones], [400.0, 400.0])
 
@@ -89,12 +90,12 @@ def test_what_is_read_are_ones_and_people_of_every_group():
     assert len(released.statistics.ones) == GROUPS
     assert memory.released.users.tolist() == [7]
     assert channel.skip(memory, payload, 7) is memory
-    bodies = [channel.told(HALF, g).encode(one, noise) for g, one in zip(groups_of(HALF), rows(users), strict=True)]
+    bodies = [channel.answer(HALF, g, one, noise) for g, one in zip(groups_of(HALF), rows(users), strict=True)]
     assert channel.release(secret, bodies, HALF, noise)[1] == payload  # at epsilon 40 nothing is flipped
 
 
 def test_reports_of_groups_that_nobody_was_asked_for_change_nothing():
-    learner = ldp_rts.LDPRTS(shape=SMALL, episodes=200, noise=channel_of().privatizer.bit_noise())
+    learner = ldp_rts.LDPRTS(shape=SMALL, episodes=200, noise=channel_of().bit_noise())
     belief, coins = learner.begin(), np.random.default_rng(5)
     while learner.stages[belief.stage].halving is not None:
         belief, plan = learner.plan(belief, coins)
@@ -116,7 +117,7 @@ def answered(plan, extra):
 def test_nothing_raises_on_what_a_person_did():
     for noise in noises(6).values():
         for odd in extreme(SMALL):
-            assert channel_of().told(TAIL, 0).encode(odd, noise)[1] in (0, 1)
+            assert channel_of().answer(TAIL, 0, odd, noise)[1] in (0, 1)
 
 
 def test_what_no_device_sends_is_refused():
@@ -133,9 +134,9 @@ def test_what_no_device_sends_is_refused():
     with pytest.raises(InvalidInput, match="one bit about returns"):
         channel.release(channel.begin_secret(), [b"\x00\x01"] * 2, TOTALS, SecureNoise())
     with pytest.raises(InvalidInput, match="one bit about returns"):
-        channel.told(TOTALS, 0)
+        channel.answer(TOTALS, 0, None, SecureNoise())
     with pytest.raises(InvalidInput, match="below 2"):
-        channel.told(HALF, 2)
+        channel.answer(HALF, 2, None, SecureNoise())
     with pytest.raises(NotSupported, match="let a Device report"):
         channel.encode(earning(1.0), SecureNoise())
 

@@ -13,7 +13,6 @@ import pytest
 from channel_tools import (
     EVERYTHING,
     FALSE_ALARM,
-    SHAPE,
     SILENT,
     SMALL,
     bits_channel,
@@ -37,7 +36,8 @@ from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.kinds import CHANNELS, channel_from_dict
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle.noise import least_bit_noise
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
@@ -121,7 +121,7 @@ def test_a_mirrored_channel_reads_what_people_did_and_refuses_what_nobody_sends(
     plain = channel.to_dict()
     assert type(channel).from_dict(plain) == channel
     for other in (1, False, "true"):
-        with pytest.raises(InvalidInput, match="true, or left out"):
+        with pytest.raises(InvalidInput, match="mirrored must be"):
             type(channel).from_dict({**plain, "mirrored": other})
     assert "mirrored" not in bits_channel(m=1).to_dict()
 
@@ -160,12 +160,11 @@ def test_s5_what_is_read_is_unbiased_with_the_stated_variance(path, query):
 @pytest.mark.parametrize(
     "query", [EVERYTHING, BatchQuery(layer=0, failure_prob=0.1), BatchQuery(layer=None, failure_prob=0.1)]
 )
-def test_a_stage_reads_exactly_what_the_privatizer_releases(query):
+def test_a_simulation_runs_the_very_stages(query):
     """The same seed, report by report: bit for bit, consistent counts included."""
     basis = shuffle_basis(SMALL, least=Fraction(1), overflow=0.0)
-    channel = basis.channel(StageSize(target=60, least=60, query=query))
-    privatizer = Shuffled(shape=SMALL, claim=basis.claim, calibration="tight")
-    planned = privatizer.planned([PlannedBatch(users=60, query=query)])
+    channel = basis.release_of(StageSize(target=60, least=60, query=query))
+    planned = Staged(channels=(), basis=basis, batches=()).planned([PlannedBatch(users=60, query=query)])
     batch = people(SMALL, 60, 4, rewards=0.3)
     _, wanted = planned.release(planned.begin(), batch, query, seeded(6))
     _, payload = channel.simulate(channel.begin_secret(), batch, query, seeded(6))
@@ -175,19 +174,21 @@ def test_a_stage_reads_exactly_what_the_privatizer_releases(query):
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_running_totals_add_up_in_memory_as_the_privatizer_adds_them(staged):
+def test_running_totals_add_up_in_memory(staged):
     shape = replace(SMALL, staged=staged)
     basis = shuffle_basis(shape, asks=Totals, least=Fraction(1), overflow=0.0, users=50)
-    channel = basis.channel(StageSize(target=50, least=50, query=TOTALS))
-    privatizer = Shuffled(shape=shape, claim=basis.claim, calibration="tight", protocol=channel.protocol(50))
-    state, memory, theirs, mine = privatizer.begin(), channel.begin_memory(), seeded(7), seeded(7)
+    channel = basis.release_of(StageSize(target=50, least=50, query=TOTALS))
+    memory, noise, sums = channel.begin_memory(), seeded(7), np.zeros(channel.spec.num_counters)
     for seed in range(3):
         counts = count_trajectories(people(shape, 50, seed), 2, 2)
-        state, wanted = privatizer.release(state, counts, TOTALS, theirs)
-        _, payload = channel.simulate(channel.begin_secret(), counts, TOTALS, mine)
+        _, payload = channel.simulate(channel.begin_secret(), counts, TOTALS, noise)
         memory, found = channel.read(memory, payload, 50)
-        for one, other in zip(found.statistics, wanted.statistics, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-12)
+        sums += histogram(payload) - 50 * channel.bits_per_user * float(channel.probability)
+    wanted = channel.spec.arrays(sums)
+    for name in ("transitions", "visits", "rewards"):
+        whole = getattr(wanted, name) if staged else getattr(wanted, name).sum(axis=0, keepdims=True)
+        np.testing.assert_allclose(getattr(found.statistics, name), whole, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.statistics.variance, 3 * np.square([*channel.noise_std().values()]))
     assert found.statistics.users.tolist() == [150]
 
 
@@ -258,14 +259,14 @@ def test_s6_replaced_reports_change_no_more_than_is_certified(query, replaced):
 @pytest.mark.parametrize(
     "query", [EVERYTHING, BatchQuery(layer=2, failure_prob=0.05), BatchQuery(layer=5, failure_prob=None)]
 )
-def test_events_are_those_of_the_privatizer_calibrated_at_least(query):
+def test_events_are_those_of_the_noise_calibrated_at_least(query):
     basis = shuffle_basis(overflow=0.0)
-    channel = basis.channel(StageSize(target=1000, least=900, query=query))
-    privatizer = Shuffled(shape=SHAPE, claim=basis.claim, calibration="tight")
-    assert channel.events() == privatizer.protocol_of(900, query).events()
+    channel = basis.release_of(StageSize(target=1000, least=900, query=query))
+    wanted = least_bit_noise(channel.families(), epsilon=1.0, delta=1e-6, users=900)
+    assert channel.events() == wanted.events(channel.families())
     full = epsilon_of(channel.events_at(1000), 1e-6)
     assert full < epsilon_of(channel.events(), 1e-6) <= 1.0
-    assert basis.batch_std(1000, query) == pytest.approx(privatizer.batch_std(900, query) * math.sqrt(10 / 9), rel=1e-9)
+    assert basis.batch_std(1000, query) == pytest.approx(wanted.total.std * math.sqrt(10 / 9), rel=1e-9)
     with pytest.raises(Unsupportable, match="needs 900"):
         channel.events_at(899)
     with pytest.raises(InvalidInput, match="at most the 1000"):
@@ -274,7 +275,7 @@ def test_events_are_those_of_the_privatizer_calibrated_at_least(query):
 
 def test_an_honest_share_counts_on_fewer_devices():
     basis = shuffle_basis(overflow=0.0, honest_fraction=0.8)
-    channel = basis.channel(StageSize(target=1000, least=900, query=EVERYTHING))
+    channel = basis.release_of(StageSize(target=1000, least=900, query=EVERYTHING))
     assert channel.honest == 720
     (event, _), *_ = channel.events()
     assert event.bits == 720 * channel.bits_per_user
@@ -300,7 +301,7 @@ def test_stages_of_several_sizes_keep_the_claim_of_a_returning_person(reports):
 def test_overflowing_blocks_are_paid_for_and_shorten_reports(epsilon, delta):
     small, whole = (shuffle_basis(epsilon=epsilon, delta=delta, overflow=p) for p in (None, 0.0))
     stage = StageSize(target=1000, least=900, query=EVERYTHING)
-    channel, other = small.channel(stage), whole.channel(stage)
+    channel, other = small.release_of(stage), whole.release_of(stage)
     slack, count = channel.events()[-1]
     assert (type(slack), count, slack.tv) == (Slack, 1, float(channel.overflow))
     assert slack.tv == 1e-10 or slack.tv < 1e-10 < delta * 1e6
@@ -332,7 +333,7 @@ def test_several_reports_cost_noise_as_their_square_root(reports):
 def test_a_channel_survives_its_file_and_nothing_else_does():
     basis = shuffle_basis(SMALL)
     for query in (EVERYTHING, BatchQuery(layer=0, failure_prob=0.1)):
-        channel = basis.channel(StageSize(target=100, least=90, query=query))
+        channel = basis.release_of(StageSize(target=100, least=90, query=query))
         plain = json.loads(json.dumps(channel.to_dict(), allow_nan=False))
         assert channel_from_dict(plain) == channel
         assert CHANNELS[channel.KIND].from_dict(plain).events() == channel.events()
@@ -364,7 +365,7 @@ def test_a_channel_survives_its_file_and_nothing_else_does():
     ],
 )
 def test_a_file_with_noise_that_nobody_can_draw_is_refused(wrong):
-    plain = shuffle_basis(SMALL, overflow=0.0).channel(StageSize(target=100, least=90, query=EVERYTHING)).to_dict()
+    plain = shuffle_basis(SMALL, overflow=0.0).release_of(StageSize(target=100, least=90, query=EVERYTHING)).to_dict()
     with pytest.raises(InvalidInput):
         channel_from_dict(plain | wrong)
 

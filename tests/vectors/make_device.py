@@ -46,9 +46,9 @@ from tacit.policies.tables import StochasticPolicy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
-from tacit.release.local_release import LocalChannel
+from tacit.release.local_release import LocalRelease
 from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
@@ -179,7 +179,7 @@ def channels() -> dict[str, Any]:
         )
     }
 
-    def shuffle(query: Any, of: CountShape = shape, p: float = 0.28, m: int = 2, **more: Any) -> ShuffleChannel:
+    def shuffle(query: Any, of: CountShape = shape, p: float = 0.28, m: int = 2, **more: Any) -> ShuffleRelease:
         spec = batch_spec(of, "tight", None if query == TOTALS else query.layer)
         plain = {
             "claim": claims["shuffle"],
@@ -193,15 +193,15 @@ def channels() -> dict[str, Any]:
             "overflow": Fraction(0),
             "block": m * spec.num_counters,
         }
-        return ShuffleChannel(**{**plain, **more})
+        return ShuffleRelease(**{**plain, **more})
 
-    def mirrored(p: float, **more: Any) -> ShuffleChannel:
+    def mirrored(p: float, **more: Any) -> ShuffleRelease:
         whole = 2 * 2 * batch_spec(shape, "tight", None).num_counters
         return shuffle(everything, p=p, mirrored=True, **{"block": whole, **more})
 
-    def local(kind: Any, of: CountShape) -> LocalChannel:
+    def local(kind: Any, of: CountShape) -> LocalRelease:
         outcome, transition = kind.tight(of, (), 2.0, 0.0)
-        return LocalChannel(
+        return LocalRelease(
             claim=claims["local"],
             shape=of,
             target=100,

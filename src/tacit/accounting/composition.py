@@ -42,6 +42,7 @@ __all__ = [
     "added_up",
     "all_gaussian",
     "basic",
+    "composed",
     "delta_of",
     "epsilon_of",
     "gaussian_mu_of",
@@ -108,7 +109,7 @@ def method_of(events: Events, delta: float) -> Method:
         return "no protection"
     if delta > 0.0 and all_gaussian(events):
         return "analytic Gaussian"
-    if delta == 0.0 or _pure(events) <= _composed(events).epsilon(delta):
+    if delta == 0.0 or _pure(events) <= _epsilon(events, delta):
         return "pure composition"
     return "PLD (FFT, pessimistic)"
 
@@ -121,6 +122,16 @@ def pure_epsilon_of(events: Events) -> float:
     True
     """
     return _pure(merged(events))
+
+
+@lru_cache(maxsize=64)
+def composed(events: Events) -> PLD:
+    """The privacy loss of all these events together, each listed once; the Gaussian ones are one shift of length μ."""
+    gaussian = tuple((event, count) for event, count in events if event.mu_squared() is not None)
+    pairs = [(_event_pld(event), count) for event, count in events if event.mu_squared() is None]
+    if gaussian:
+        pairs.append((gaussian_pld(_mu(gaussian)), 1))
+    return compose(pairs)
 
 
 def gaussian_mu_of(events: Events) -> float:
@@ -155,7 +166,7 @@ def merged(events: Events) -> Events:
     for event, count in events:
         require_event(event)
         counts[event] += require_count("count of an event", count, least=0)
-    return tuple((event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0)
+    return tuple([(event, count) for event, count in counts.items() if count > 0 and _pure_of(event) != 0])
 
 
 def basic(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
@@ -204,6 +215,7 @@ def added_up(values: Iterable[float]) -> float:
     return near if Fraction(Decimal(repr(near))) >= exact else math.nextafter(near, math.inf)
 
 
+@lru_cache(maxsize=4096)
 def _epsilon(events: Events, delta: float) -> float:
     """`epsilon_of` for merged events that have a curve."""
     pure = _pure(events)
@@ -211,7 +223,7 @@ def _epsilon(events: Events, delta: float) -> float:
         return pure
     if all_gaussian(events):
         return gaussian_epsilon(delta, _mu(events))
-    return min(pure, _composed(events).epsilon(delta))
+    return min(pure, composed(events).epsilon(delta))
 
 
 def _delta(events: Events, epsilon: float) -> float:
@@ -222,12 +234,12 @@ def _delta(events: Events, epsilon: float) -> float:
         return 1.0
     if all_gaussian(events):
         return gaussian_delta(epsilon, _mu(events))
-    return _composed(events).delta(epsilon)
+    return composed(events).delta(epsilon)
 
 
 def _apart(events: Events) -> tuple[Events, Fraction, float]:
     """The events that have a curve, what all slacks add to δ, and the least of the ε that they were priced for."""
-    curves = tuple((event, count) for event, count in events if event.slack() is None)
+    curves = tuple([(event, count) for event, count in events if event.slack() is None])
     slacks = [(slack, count) for event, count in events if (slack := event.slack()) is not None]
     added = Fraction(total(slacks, lambda slack: slack[0]))
     return curves, added, min((slack[1] for slack, _ in slacks), default=math.inf)
@@ -252,16 +264,6 @@ def _mu_squared(event: Event) -> Fraction:
     if square is None:
         raise InvalidInput(f"only continuous Gaussian events have a mu, got {event}")
     return square
-
-
-@lru_cache(maxsize=256)
-def _composed(events: Events) -> PLD:
-    """All events together; the Gaussian ones are one shift of length μ."""
-    gaussian = tuple((event, count) for event, count in events if event.mu_squared() is not None)
-    pairs = [(_event_pld(event), count) for event, count in events if event.mu_squared() is None]
-    if gaussian:
-        pairs.append((gaussian_pld(_mu(gaussian)), 1))
-    return compose(pairs)
 
 
 @lru_cache(maxsize=4096)

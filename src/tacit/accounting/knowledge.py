@@ -62,6 +62,13 @@ KINDS: Final[Mapping[Kind, tuple[Trust, Sealing]]] = {
 """The combinations that exist."""
 NOT: Final = "none: -"
 UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
+
+
+def _served(words: str, filed: str = NOT) -> Mapping[Kind, str]:
+    """A cell of services, and of a study of files, which is what plain is: it has no listeners, logs or metrics."""
+    return {kind: filed if kind == "plain" else words for kind in KINDS}
+
+
 SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
     "learner": {
         "messages": {
@@ -71,7 +78,10 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "sealed": "release: every label by itself, in uniform order, without its sender",
             "mixed": "release: every label by itself, in the mixer's uniform order, without its sender",
         },
-        "times": "minute: when stages open and end; counts by the minute, of the status in steps, of metrics exactly",
+        "times": _served(
+            "minute: when stages open and end; counts by the minute, of the status in steps, of metrics exactly",
+            "stage: when stages open and end",
+        ),
         "sizes": "constant: of a batch; messages per person are one number, but for Lemma M6 (overflowing blocks)",
         "orders": NOT,
         "keys": {
@@ -82,8 +92,8 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "mixed": "learner: opens labels after the mixer; the bundle names one key per stage",
         },
         "addresses": NOT,
-        "logs": "counts: its own steps",
-        "metrics": "counts: its own steps; labels and dummies of a batch, which follow from the release",
+        "logs": _served("counts: its own steps"),
+        "metrics": _served("counts: its own steps; labels and dummies of a batch, which follow from the release"),
         "database": "release: releases, beliefs, bundles; no id, token or pseudonym",
     },
     "shuffler": {
@@ -94,13 +104,15 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
             "sealed": "sealed: labels sealed to the learner, with their sender",
             "mixed": "sealed: labels sealed to mixer and learner, with their sender",
         },
-        "times": "moment: of every request; stored are the ends of windows only",
+        "times": _served(
+            "moment: of every request; stored are the ends of windows only", "stage: when a file is added"
+        ),
         "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
         "orders": "arrival: of reports",
-        "keys": "shuffler: opens envelopes; key of the pseudonyms",
-        "addresses": "devices: of every connection; not stored",
-        "logs": "counts: requests per minute, route, status and reason",
-        "metrics": "counts: the same, and durations in histograms",
+        "keys": _served("shuffler: opens envelopes; key of the pseudonyms"),
+        "addresses": _served("devices: of every connection; not stored"),
+        "logs": _served("counts: requests per minute, route, status and reason"),
+        "metrics": _served("counts: the same, and durations in histograms"),
         "database": "records: ids, pseudonyms and order of reports; bodies and tokens until the stage ends",
     },
     "mixer": {
@@ -136,30 +148,30 @@ SEES: Final[Mapping[Party, Mapping[Surface, str | Mapping[Kind, str]]]] = {
         "times": "stage: when a bundle changes",
         "sizes": NOT,
         "orders": NOT,
-        "keys": "public: keys of the other parties, signed",
+        "keys": _served("public: keys of the other parties, signed"),
         "addresses": NOT,
         "logs": NOT,
         "metrics": NOT,
         "database": "own: its own state",
     },
     "operator": {
-        "messages": "release: status and policies, which follow from releases",
-        "times": "minute: of counts",
+        "messages": _served("release: status and policies, which follow from releases"),
+        "times": _served("minute: of counts"),
         "sizes": NOT,
         "orders": NOT,
         "keys": NOT,
         "addresses": NOT,
-        "logs": "counts: of all parties",
-        "metrics": "counts: of all parties, and the dashboard",
+        "logs": _served("counts: of all parties"),
+        "metrics": _served("counts: of all parties, and the dashboard"),
         "database": NOT,
     },
     "network": {
-        "messages": "sealed: envelopes with their senders; bundles and signed keys, which are public",
-        "times": "moment: of every request",
-        "sizes": "constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)",
-        "orders": "arrival: of requests",
-        "keys": "public: keys in transit",
-        "addresses": "devices: of every connection",
+        "messages": _served("sealed: envelopes with their senders; bundles and signed keys, which are public"),
+        "times": _served("moment: of every request"),
+        "sizes": _served("constant: one length of envelopes per stage, but for Lemma M6 (overflowing blocks)"),
+        "orders": _served("arrival: of requests"),
+        "keys": _served("public: keys in transit"),
+        "addresses": _served("devices: of every connection"),
         "logs": NOT,
         "metrics": NOT,
         "database": NOT,

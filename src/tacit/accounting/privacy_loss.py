@@ -159,7 +159,10 @@ def total(parts: Iterable[tuple[T, int]], additive: Callable[[T], Any]) -> Any:
     >>> total([("ab", 3), ("c", 1)], len)
     7
     """
-    return sum(count * additive(part) for part, count in parts)
+    added: Any = 0
+    for part, count in parts:
+        added = added + count * additive(part)
+    return added
 
 
 def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None) -> PrivacyLoss:
@@ -174,7 +177,7 @@ def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None)
     for part, count in parts:
         if part.infinity >= 1.0 or (len(parts) == 1 and count == 1):
             return part
-    uses = total(parts, lambda _: 1)
+    uses = sum([count for _, count in parts])
     parts = [(part.trimmed(lower=LOWER_TAIL / uses, upper=TAIL / uses), count) for part, count in parts]
     spacing = _spacing(parts) if spacing is None else spacing
     placed = [(_on_grid(part, spacing), count) for part, count in parts]
@@ -202,16 +205,20 @@ class _Grid:
     index: NDArray[Any]
     masses: Floats
 
-    @property
     def variance(self) -> float:
         mean = float((self.masses * self.index).sum())
         return float((self.masses * (self.index - mean) ** 2).sum())
 
-    def cumulant(self, tilt: float) -> float:
-        """κ(tilt) = ln Σ mass e^(tilt · index)."""
-        exponent = tilt * self.index
-        top = float(exponent.max())
-        return top + math.log(float((self.masses * np.exp(exponent - top)).sum()))
+    def cumulants(self, tilts: Floats) -> Floats:
+        """κ(tilt) = ln Σ mass e^(tilt · index) at each of these tilts."""
+        found = []
+        for some in np.array_split(tilts, -(-tilts.size * self.index.size // MOST_POINTS)):
+            exponents = np.multiply.outer(some, self.index)
+            top = exponents.max(axis=1)
+            sums = (self.masses * np.exp(exponents - top[:, np.newaxis])).sum(axis=1)
+            for highest, rest in zip(top.tolist(), sums.tolist(), strict=True):
+                found.append(highest + math.log(rest))
+        return np.array(found)
 
 
 class _Reach(NamedTuple):
@@ -224,12 +231,10 @@ class _Reach(NamedTuple):
 
 def _reach(grids: list[tuple[_Grid, int]]) -> _Reach:
     """Chernoff: P[Σ ℓ ≥ x] ≤ exp(κ(λ) − λx) for every λ > 0, and likewise below; never beyond the support."""
-    deviation = math.sqrt(total(grids, lambda grid: grid.variance))
-    least, most = total(grids, lambda grid: float(grid.index[0])), total(grids, lambda grid: float(grid.index[-1]))
+    deviation = math.sqrt(total(grids, _Grid.variance))
+    least, most = total(grids, lambda grid: grid.index[[0, -1]].astype(np.float64)).tolist()
     tilts = TILTS / max(deviation, 1e-3 * (most - least), 1e-9)
-    up, down = (
-        np.array([total(grids, partial(_Grid.cumulant, tilt=sign * tilt)) for tilt in tilts]) for sign in (1.0, -1.0)
-    )
+    up, down = np.split(total(grids, partial(_Grid.cumulants, tilts=np.concatenate([tilts, -tilts]))), 2)
     high = min(most, float(((up - math.log(TAIL)) / tilts).min()))
     low = max(least, float(((math.log(TAIL) - down) / tilts).max()))
     # With next to no finite mass at all the two bounds cross: nothing needs to be in the window then.
@@ -244,7 +249,7 @@ def _spacing(parts: list[tuple[PrivacyLoss, int]]) -> float:
     finest = 2.0**-40 * max(abs(low), abs(high))
     if high - low <= finest:
         return 1e-6
-    deviation = math.sqrt(total(atoms, lambda grid: grid.variance) / total(atoms, lambda _: 1))
+    deviation = math.sqrt(total(atoms, _Grid.variance) / sum([count for _, count in parts]))
     points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MOST_POINTS)
     # The largest loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
     extreme = max((loss for part, _ in parts if (loss := float(part.losses[-1])) > 0.0), default=high - low)
@@ -265,19 +270,18 @@ def _on_grid(part: PrivacyLoss, spacing: float) -> _Grid:
 
 def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Floats:
     """Upper bounds on the masses of the sum at the indices of the window."""
-    spectra = []
+    spectra, cumulants = [], []
     for grid, count in grids:
-        tilted = grid.masses * np.exp(tilt * grid.index - grid.cumulant(tilt)) * ROUND_UP if tilt else grid.masses
+        cumulants.append((float(grid.cumulants(np.array([tilt]))[0]) if tilt else 0.0, count))
+        tilted = grid.masses * np.exp(tilt * grid.index - cumulants[-1][0]) * ROUND_UP if tilt else grid.masses
         spectra.append((fft.rfft(np.bincount(grid.index % len(window), tilted, minlength=len(window))), count))
     # The transform of a mass of 1 is wrong by at most `noise` in every coefficient: log₂(size) stages of butterflies.
     noise = 3.0 * ULP * math.log2(len(window)) * (1.0 + 1e-6)
     spectrum = np.exp(total(spectra, lambda values: np.log(values + 1e-300)))
     # |Π (F + e) − Π F| ≤ Π (|F| + |e|) − Π |F|, and log, power and exp err by a few units per factor.
     larger = np.exp(total(spectra, lambda values: np.log(np.abs(values) + noise)))
-    error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + total(spectra, lambda _: 1.0)) + noise) * larger
+    error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + sum([count for _, count in spectra])) + noise) * larger
     slack = 2.0 * float(error.sum()) / len(window)
     masses = np.maximum(np.roll(fft.irfft(spectrum, len(window)), -(window.start % len(window))), 0.0) + slack
-    exponent = (
-        total(grids, partial(_Grid.cumulant, tilt=tilt)) - tilt * np.arange(window.start, window.stop) if tilt else 0.0
-    )
+    exponent = total(cumulants, float) - tilt * np.arange(window.start, window.stop) if tilt else 0.0
     return np.asarray(ROUND_UP * masses * np.exp(np.minimum(exponent, 700.0)), dtype=np.float64)

@@ -166,9 +166,9 @@ def _slack(events: Events) -> tuple[float, Events]:
 
 def _choices(limits: Sequence[int], reports: int, most: int) -> Iterator[tuple[int, ...]]:
     """The ways to write `reports` as a sum of numbers within these limits, at most so many of them."""
-    if not limits:
+    if not limits or not reports:
         if reports == 0:
-            yield ()
+            yield (0,) * len(limits)
         return
     left = most
     for n in range(min(limits[0], reports), -1, -1):

@@ -104,7 +104,6 @@ _NEEDS: Final[Mapping[str, str]] = {
     "continual": "counter",
     "spent": "counter",
     "batch size": "users_per_batch",
-    "messages": "protocol",
 }
 """Rules that apply only to privatizers with this attribute."""
 _TOTALS: Final = ("events", "continual", "shapes", "spent", *STATISTICAL, "paths")
@@ -231,8 +230,9 @@ def _rules(probe: Probe) -> dict[str, Rule]:
         due.add("batch size")  # the schedule says how many users each batch has
 
     def applies(name: str) -> bool:
-        has = name not in _NEEDS or name in due or hasattr(probe.privatizer, _NEEDS[name])
-        return has and (totals or name not in _TOTALS)
+        needed = _NEEDS.get(name)
+        has = name != "messages" and (needed is None or getattr(probe.privatizer, needed, None) is not None)
+        return (has or name in due) and (totals or name not in _TOTALS)
 
     return {name: rule for name, rule in every.items() if applies(name)}
 

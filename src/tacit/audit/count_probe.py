@@ -17,6 +17,7 @@ from tacit.noise.protocol import Randomizer
 from tacit.protocol import TOTALS
 from tacit.release.local import Local
 from tacit.release.none import Unprotected
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
@@ -108,7 +109,7 @@ class CountProbe(Probe):
     @property
     def randomizer(self) -> Randomizer | None:
         """The noise on a device, where there is one."""
-        return self.privatizer.mechanism if isinstance(self.privatizer, Local) else None
+        return self.privatizer.outcome if isinstance(self.privatizer, Local) else None
 
     @property
     def one_slot(self) -> bool:
@@ -128,7 +129,7 @@ class CountProbe(Probe):
         if not isinstance(self.privatizer, Local):
             return 0.0
         moved = family == "transitions"
-        own = self.privatizer.transition_mechanism if moved else self.privatizer.mechanism
+        own = self.privatizer.transition if moved else self.privatizer.outcome
         return (own.weight - 1.0) / 2.0
 
     @property
@@ -137,29 +138,30 @@ class CountProbe(Probe):
         return 1.0 if self.randomizer is None else self.randomizer.unit
 
     @property
-    def protocol(self) -> Any:
-        """The shuffle protocol of the batch that is examined."""
-        return self.privatizer.protocol
+    def stage(self) -> ShuffleRelease:
+        """The shuffled stage that is examined: the first one."""
+        stage: ShuffleRelease = self.privatizer.first
+        return stage
 
     @property
     def bits(self) -> int:
         """How many bits a shuffled batch draws, with what handling them costs; 0 where nothing is shuffled."""
         if self.privatizer.claim.trust != "shuffle":
             return 0
-        return self.batch_size * (int(self.protocol.transport().noise_bits) + 5000)
+        return self.batch_size * (self.stage.transport.noise_bits + 5000)
 
     def counter_variance(self) -> dict[str, Floats]:
         """Shuffled counters have the noise of their batch, once per layer that is added up; 0: it is not released."""
         if self.bits == 0:
             return {}
-        spec, shape = self.protocol.spec, self.shape
+        spec, shape = self.stage.spec, self.shape
         ones = spec.arrays(np.ones(spec.num_counters))
         parts = (ones.transitions, ones.visits, ones.rewards)
         moves, visits, rewards = parts if shape.staged else (part.sum(axis=0, keepdims=True) for part in parts)
         every = empty_counts(shape)._replace(transitions=moves, visits=visits, rewards=rewards, squares=rewards)
         terms = counted(self.privatizer.families(), shape, every)
         del terms["uncovered"]
-        return {name: count * self.protocol.bit_noise.total.variance for name, count in terms.items()}
+        return {name: count * self.stage.law(self.batch_size).variance for name, count in terms.items()}
 
     def users(self) -> Trajectories:
         """Users of every kind; only the corners of the ordinary ones where each of them costs a million bits."""
@@ -181,11 +183,14 @@ class CountProbe(Probe):
         Shuffled messages are counted by layer, whether or not the totals add the layers up afterwards.
         """
         if self.bits > 0:
-            return replace(self, privatizer=replace(self.privatizer, shape=replace(self.shape, staged=True)))
+            shape = replace(self.shape, staged=True)
+            stages = tuple(replace(stage, shape=shape) for stage in self.privatizer.channels)
+            basis = replace(self.privatizer.basis, shape=shape)
+            return replace(self, privatizer=replace(self.privatizer, channels=stages, basis=basis))
         if not isinstance(self.privatizer, Local):
             return self
-        outcome, moved = self.privatizer.mechanism.quiet(), self.privatizer.transition_mechanism.quiet()
-        return replace(self, privatizer=replace(self.privatizer, mechanism=outcome, transition_mechanism=moved))
+        outcome, moved = self.privatizer.outcome.quiet(), self.privatizer.transition.quiet()
+        return replace(self, privatizer=replace(self.privatizer, outcome=outcome, transition=moved))
 
     def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
         """The variance of a family in each of its numbers; the transitions of sure rows have that of their visits."""
@@ -233,11 +238,6 @@ class BatchProbe(CountProbe):
     def users_at_step(self, step: int) -> int:
         """The users of the first batch."""
         return int(self.privatizer.batches[0].users)
-
-    @property
-    def protocol(self) -> Any:
-        """That of the first batch."""
-        return self.privatizer.protocol_of(self.batch_size, self.asked(0))
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """The counters of the stated families; visits that are sums of transitions are no release of their own."""

@@ -36,7 +36,8 @@ from tacit.release.central_batches import CentralBatches
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.privatizer import Shuffled
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import SoftmaxQuery
@@ -181,7 +182,7 @@ def attack_learner(shown: str, attacked: Any, trials: int, false_alarm: float, s
         return _follows(shown, private, trials, false_alarm, seed)
     if isinstance(learner, GradientLearner):
         scores: Any = gradient_runs(attacked, trials // 2, seed)
-    elif isinstance(private, Shuffled):
+    elif isinstance(private, Staged) and isinstance(private.first, ShuffleRelease):
         scores = batch_runs(attacked, trials, seed)
     elif isinstance(private, CentralBatches):
         scores = curator_runs(attacked, trials, seed)

@@ -123,21 +123,21 @@ def spent(probe: CountProbe) -> Iterator[str]:
 
 def messages(probe: CountProbe) -> Iterator[str]:
     """Shuffled messages are single bits, as many from everybody, and come out in another order."""
-    protocol = probe.protocol
+    stage = probe.stage
     users = stacked([ordinary_users(probe.shape, 4, probe.seed), hostile_users(probe.shape)])
     rows = zip(users.states, users.actions, users.rewards, strict=True)
-    reports = [protocol.encode(Trajectory(*row), probe.noise(i)) for i, row in enumerate(rows)]
-    if len({len(report) for report in reports}) != 1:
+    bodies = [stage.encode(Trajectory(*row), probe.noise(i)) for i, row in enumerate(rows)]
+    if len({len(body) for body in bodies}) != 1:
         yield "the number of messages depends on the user"
-    if any(report.bits.max(initial=0) > 1 for report in reports):
-        yield "a message carries more than one bit"
-    whole = [reports[i % len(reports)] for i in range(probe.batch_size)]
-    sent, out = np.concatenate([report.counters for report in whole]), protocol.shuffle(whole, probe.noise(0))
-    if not np.array_equal(np.sort(sent), np.sort(out.counters)):
+    reports = [np.frombuffer(body, dtype=stage.labels) for body in bodies]
+    if any(report.max() > stage.spec.num_counters for report in reports):
+        yield "a message carries more than the label of a one"
+    whole = [i % len(reports) for i in range(probe.batch_size)]
+    sent = np.concatenate([reports[i] for i in whole])
+    out, other = (stage.shuffle([bodies[i] for i in whole], probe.noise(seed)) for seed in (0, 1))
+    if not np.array_equal(np.sort(sent), np.sort(out)):
         yield "the shuffler changes messages"
-    if np.array_equal(sent, out.counters) or np.array_equal(
-        protocol.shuffle(whole, probe.noise(1)).counters, out.counters
-    ):
+    if np.array_equal(sent, out) or np.array_equal(other, out):
         yield "the shuffler does not shuffle"
 
 

@@ -17,6 +17,7 @@ G2  Integer messages, messages that are not padded and messages in their order a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -27,10 +28,9 @@ from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.records import canaries
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.randomness import SimulationNoise
-from tacit.release.shuffle.messages import Messages
-from tacit.release.shuffle.protocol import Shuffle
-from tacit.released.counts import CountShape
-from tacit.statistics.count_spec import NoisyCounts
+from tacit.release.shuffle.roles import permuted
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.stage import NoSecret
 
 __all__ = ["DISTINGUISHERS", "IntegerMessages", "as_printed", "audit_messages", "message_scores"]
 
@@ -40,35 +40,36 @@ DISTINGUISHERS: Final = ("values", "counts", "order", "sums")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IntegerMessages(Shuffle):
+class IntegerMessages(ShuffleRelease):
     """As printed, and not private: one message per counter that carries y plus all noise bits of the user."""
 
-    def encode(self, trajectory: Any, noise: Any) -> Messages:
-        """One integer per counter."""
-        bits = Shuffle.encode(self, trajectory, noise)
-        held = np.bincount(bits.counters, weights=bits.bits, minlength=self.spec.num_counters + 1)
-        labels = np.arange(self.spec.num_counters, dtype=np.uint32)
-        return Messages(labels, held[: self.spec.num_counters].astype(np.uint8))
+    def encode(self, trajectory: Any, noise: Any) -> bytes:
+        """One integer per counter, as label + (C + 1) · integer."""
+        labels, C = np.frombuffer(ShuffleRelease.encode(self, trajectory, noise), dtype=self.labels), self._counters
+        return (np.arange(C) + (C + 1) * np.bincount(labels, minlength=C + 1)[:C]).astype("<u4").tobytes()
 
-    def shuffle(self, reports: Any, noise: Any) -> Messages:
+    def shuffle(self, bodies: Sequence[bytes], noise: Any) -> NDArray[np.uint32]:
         """All integers in random order."""
-        sent = [np.concatenate([getattr(r, name) for r in reports]) for name in ("counters", "bits")]
-        order = noise.generator.permutation(len(sent[0]))
-        return Messages(sent[0][order], sent[1][order])
+        return permuted([np.frombuffer(body, dtype="<u4") for body in bodies], noise)
 
-    def analyze(self, messages: Messages) -> NoisyCounts:
-        """Add the integers up and subtract the mean of the noise."""
-        totals = np.bincount(messages.counters, weights=messages.bits, minlength=self.spec.num_counters)
-        return self.spec.arrays(np.asarray(totals - self.bit_noise.total.mean, dtype=np.float64))
+    def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Any, noise: Any) -> tuple[NoSecret, bytes]:
+        """Add the integers up."""
+        labels, values = np.divmod(np.frombuffer(b"".join(bodies), dtype="<u4"), self._counters + 1)[::-1]
+        sums = np.bincount(labels, weights=values, minlength=self._counters)
+        return secret, sums.astype("<i8").tobytes()
+
+    @property
+    def _counters(self) -> int:
+        return self.spec.num_counters
 
 
-def as_printed(protocol: Shuffle) -> IntegerMessages:
+def as_printed(release: ShuffleRelease) -> IntegerMessages:
     """The same noise, sent as the papers print it."""
-    return IntegerMessages(**{field.name: getattr(protocol, field.name) for field in fields(Shuffle)})
+    return IntegerMessages(**{field.name: getattr(release, field.name) for field in fields(ShuffleRelease)})
 
 
 def audit_messages(
-    protocol: Shuffle,
+    release: ShuffleRelease,
     *,
     epsilon: float,
     delta: float,
@@ -86,9 +87,9 @@ def audit_messages(
         view="the shuffled transcript",
         claimed=epsilon,
         delta=delta,
-        events=protocol.events(),
+        events=release.events(),
     )
-    scores = message_scores(protocol, trials, seed)
+    scores = message_scores(release, trials, seed)
     each = false_alarm / len(DISTINGUISHERS)
     found = {
         view: attack(target, scores[0][:, i], scores[1][:, i], false_alarm=each, note=f"best seen in the {view}")
@@ -99,46 +100,50 @@ def audit_messages(
     return Finding(**{**_plain(best), "confidence": 1.0 - false_alarm})
 
 
-def message_scores(protocol: Shuffle, trials: int, seed: int) -> tuple[Floats, Floats]:
+def message_scores(release: ShuffleRelease, trials: int, seed: int) -> tuple[Floats, Floats]:
     """Scores [trials, distinguishers] of whole transcripts in two worlds."""
-    spec = protocol.spec
-    shape = CountShape(horizon=spec.horizon, num_states=spec.num_states, num_actions=spec.num_actions, staged=True)
-    worlds = canaries(shape, protocol.bit_noise.users)
-    ones = [_totals(protocol, users) for users in worlds]
+    worlds = canaries(release.shape, release.target)
+    ones = [_totals(release, users) for users in worlds]
     moved = np.flatnonzero(ones[0] != ones[1])
     noise = SimulationNoise(np.random.default_rng([seed, 13]))
     found = []
     for users in worlds:
         rows = np.empty((trials, len(DISTINGUISHERS)))
         for row in rows:
-            row[:] = _transcript_scores(protocol, users, ones[0], ones[1], moved, noise)
+            row[:] = _transcript_scores(release, users, ones[0], ones[1], moved, noise)
         found.append(rows)
     return found[0], found[1]
 
 
 def _transcript_scores(
-    protocol: Shuffle, users: Trajectories, was: Floats, became: Floats, moved: NDArray[Any], noise: SimulationNoise
+    release: ShuffleRelease,
+    users: Trajectories,
+    was: Floats,
+    became: Floats,
+    moved: NDArray[Any],
+    noise: SimulationNoise,
 ) -> tuple[float, float, float, float]:
     rows = zip(users.states, users.actions, users.rewards, strict=True)
-    reports = [protocol.encode(Trajectory(*row), noise) for row in rows]
-    out = protocol.shuffle(reports, noise)
+    bodies = [release.encode(Trajectory(*row), noise) for row in rows]
+    C, sent = len(was), release.shuffle(bodies, noise)
+    # A message is a label that stands for one bit, or C; as printed, a label and an integer.
+    labels, values = (sent % (C + 1), sent // (C + 1)) if isinstance(release, IntegerMessages) else (sent, sent < C)
     up = moved[became[moved] > was[moved]]
-    sign = np.zeros(len(was) + 1)
+    sign = np.zeros(C + 1)
     sign[moved] = np.sign(became[moved] - was[moved])
-    at_up = np.isin(out.counters, up)
-    largest = float(out.bits[at_up].max(initial=0))
-    early = slice(0, protocol.spec.slots)  # a report begins with the user's own ones
-    order = float((sign[np.minimum(out.counters[early], len(was))] * out.bits[early]).sum())
-    totals = np.bincount(out.counters, weights=out.bits, minlength=len(was))[: len(was)]
-    law = protocol.bit_noise.total
-    values = totals[moved] - law.mean - was[moved]
-    sums = float(np.clip(law.log_ratio(values, became[moved] - was[moved]), -1e6, 1e6).sum())
-    return largest, float(len(reports[0])), order, sums
+    largest = float(values[np.isin(labels, up)].max(initial=0))
+    early = slice(0, len(sent) // len(bodies))  # the messages of the first body, if they are in their order
+    order = float((sign[labels[early]] * values[early]).sum())
+    totals = np.bincount(labels, weights=values, minlength=C)[:C]
+    law = release.law(release.target)
+    seen = totals[moved] - law.mean - was[moved]
+    sums = float(np.clip(law.log_ratio(seen, became[moved] - was[moved]), -1e6, 1e6).sum())
+    return largest, float(len(bodies[0])), order, sums
 
 
-def _totals(protocol: Shuffle, users: Trajectories) -> Floats:
+def _totals(release: ShuffleRelease, users: Trajectories) -> Floats:
     """How many ones each counter holds, without noise (rewards are 0 or 1)."""
-    spec, total = protocol.spec, np.zeros(protocol.spec.num_counters)
+    spec, total = release.spec, np.zeros(release.spec.num_counters)
     for states, actions, rewards in zip(users.states, users.actions, users.rewards, strict=True):
         np.add.at(total, spec.labels(states, actions, rewards.astype(np.int64)), 1.0)
     return total

@@ -31,6 +31,8 @@ from tacit.audit.exposure import own_covariance
 from tacit.audit.probes import PREFIXES
 from tacit.release.counts_contract import count_precision
 from tacit.release.local import Local
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.staged import Staged
 from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius
 
 __all__ = ["Sample", "independent", "paths", "precise", "sampled", "unbiased", "variance"]
@@ -195,8 +197,10 @@ def _radii(privatizer: Any, name: str, variance: Floats) -> Iterator[float]:
         yield float(sum_radius(privatizer.precision(), statistic, float(_CROWD), log_term))
     elif hasattr(privatizer, "counter"):
         yield float(privatizer.counter.radius(_FAILURE))
-    elif hasattr(privatizer, "protocol") and privatizer.shape.staged:
-        yield float(privatizer.protocol.bit_noise.total.radius(_FAILURE))
+    elif isinstance(privatizer, Staged) and privatizer.repeated and privatizer.shape.staged:
+        stage = privatizer.first
+        if isinstance(stage, ShuffleRelease):
+            yield float(stage.law(stage.target).radius(_FAILURE))
 
 
 def _scores(columns: Floats, *, positive: bool = False) -> Floats:

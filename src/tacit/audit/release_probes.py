@@ -110,11 +110,12 @@ class _GradientProbe(Probe):
     @property
     def releases(self) -> int:
         """The epochs of a batch."""
-        return int(self.privatizer.epochs)
+        return int(self.privatizer.spec.epochs)
 
     def exact(self, person: Any) -> Floats:
         """The gradient of the whole batch without noise."""
-        silent = replace(self.privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None, rate=1.0)
+        everybody = replace(self.privatizer.spec, rate=1.0)
+        silent = replace(self.privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None, spec=everybody)
         return replace(self, privatizer=silent, secure=False).transcript(person, 0)[0]
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
@@ -128,11 +129,11 @@ class _GradientProbe(Probe):
     @property
     def _baseline(self) -> Floats:
         # A released baseline may be anywhere in the interval; a public one is 0 unless a query says otherwise.
-        return np.array([self.privatizer.bounds.low if self.privatizer.reward_weight > 0.0 else 0.0])
+        return np.array([self.privatizer.spec.low if self.privatizer.reward_weight > 0.0 else 0.0])
 
     @property
     def _rewards(self) -> tuple[float, ...]:
-        low, high = self.privatizer.bounds.low, self.privatizer.bounds.high
+        low, high = self.privatizer.spec.low, self.privatizer.spec.high
         return (low, high, low + CANARY * (high - low))
 
 
@@ -152,7 +153,7 @@ class SoftmaxProbe(_GradientProbe):
         """The gradient at the policy of these users."""
         if self.query is not None:
             return self.query
-        shape, width = self.privatizer.shape, self.privatizer.width
+        shape, width = self.privatizer.shape, self.privatizer.spec.width(self.privatizer.shape)
         features = public_features(shape.num_states, shape.num_actions, width) if width else tabular_features()
         table, theta = np.zeros((shape.stages, shape.num_states, shape.num_actions)), np.zeros(shape.dimension)
         if width:
@@ -177,7 +178,7 @@ class SoftmaxProbe(_GradientProbe):
 
     def given(self, person: Trajectories, k: int, *, everybody: bool = False) -> Trajectories:
         """A whole batch: the others earn as little as they can."""
-        crowd, m = person if everybody else self._person(0, 0, self.privatizer.bounds.low), self.batch_size
+        crowd, m = person if everybody else self._person(0, 0, self.privatizer.spec.low), self.batch_size
         both = ((getattr(person, part), getattr(crowd, part)) for part in ("states", "actions", "rewards"))
         return Trajectories(*(np.concatenate([one, np.repeat(other, m - 1, axis=0)]) for one, other in both))
 
@@ -209,7 +210,7 @@ class DoseProbe(_GradientProbe):
 
     def given(self, person: Dosed, k: int, *, everybody: bool = False) -> Dosed:
         """A whole batch: the others have the preferred dose and earn as little as they can."""
-        crowd, m = person if everybody else self._person(0, 0.0, self.privatizer.bounds.low), self.batch_size
+        crowd, m = person if everybody else self._person(0, 0.0, self.privatizer.spec.low), self.batch_size
         return Dosed(
             *(np.concatenate([one, np.repeat(other, m - 1)]) for one, other in zip(person, crowd, strict=True))
         )

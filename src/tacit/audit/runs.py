@@ -28,7 +28,9 @@ from tacit.learners.gradient import SoftmaxLearner
 from tacit.policies import tabular
 from tacit.protocol import Measures, Plan, copy_state
 from tacit.randomness import SimulationNoise, Streams, seed_streams
-from tacit.release.gradient import SoftmaxGradients
+from tacit.release.gradient import GradientPrivatizer
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.stage import NoSecret
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
 from tacit.runs.assemble import Assembled
@@ -161,21 +163,21 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     privatizer: Any = parts.privatizer
     streams = seed_streams(seed)
     belief, state, crowd, plan = _before(parts, streams)
-    request = plan.query
-    single = isinstance(request, BatchQuery)
-    protocol = privatizer.protocol_of(crowd.users + 1, request) if single else privatizer.protocol
+    request, people = plan.query, crowd.users + 1
+    stage: ShuffleRelease = privatizer.stage(state)
     worlds = [
         join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
         for canary in canaries(shape, 1)
     ]
     rounded = [_rounded(batch, streams.world) for batch in worlds]
-    score = sums_score(protocol, shape, rounded[0], rounded[1])
+    score = sums_score(stage, shape, rounded[0], rounded[1])
     seen = max(100, trials // 25)
     white, black = [], []
     for world, batch in enumerate(rounded):
         noise = SimulationNoise(np.random.default_rng([seed, 17, world]))
         coins = np.random.default_rng([seed, 19, world])
-        white.append(np.concatenate([score(protocol.aggregate(batch, noise)) for _ in range(trials)]))
+        drawn = (stage.simulate(NoSecret(), batch, request, noise)[1] for _ in range(trials))
+        white.append(np.concatenate([score(stage.noisy(payload, people)) for payload in drawn]))
         tables = []
         for _ in range(seen):
             _, released = privatizer.release(state, batch, request, noise)
@@ -186,7 +188,7 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
             )
         black.append(np.array(tables))
     scores = linear_scores(black[0], black[1])
-    count = f"batch of {crowd.users + 1}"
+    count = f"batch of {people}"
     return [
         ("white-box: the sums of the batch", white[0], white[1], count),
         ("black-box: the next policies", *scores, count),
@@ -227,12 +229,12 @@ def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     privatizer: Any = parts.privatizer
     shape, m = privatizer.shape, privatizer.users_per_batch
     require(isinstance(parts.mdp, TabularMDP), "the attack knows finitely many actions", type(parts.mdp).__name__)
-    H, high = shape.horizon, privatizer.bounds.high
+    H, high = shape.horizon, privatizer.spec.bounds.high
     worlds = []
     for state, action in ((0, 0), (shape.num_states - 1, shape.num_actions - 1)):
         states, actions = np.zeros((m, H + 1), dtype=np.int64), np.zeros((m, H), dtype=np.int64)
         states[0], actions[0] = state, action
-        rewards = np.full((m, H), privatizer.bounds.low)
+        rewards = np.full((m, H), privatizer.spec.bounds.low)
         rewards[0] = high
         worlds.append(Trajectories(states, actions, rewards))
     views: list[tuple[str, Outcome]] = [("the final parameters", _theta)]
@@ -279,7 +281,7 @@ def _release(ended: Ended) -> Floats:
 
 def final_parameters(
     learner: SoftmaxLearner,
-    privatizer: SoftmaxGradients,
+    privatizer: GradientPrivatizer,
     users: Trajectories,
     *,
     runs: int,
@@ -331,7 +333,7 @@ def _silent(done: int) -> None:
 
 def matched_distinguisher(
     learner: SoftmaxLearner,
-    privatizer: SoftmaxGradients,
+    privatizer: GradientPrivatizer,
     one: Trajectories,
     other: Trajectories,
     outcome: Outcome = _theta,

@@ -52,8 +52,8 @@ from tacit.release.central import Central
 from tacit.release.local import Local
 from tacit.release.losses import AdversarialPrivatizer
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.privatizer import Shuffled
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.staged import Staged
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
@@ -181,7 +181,7 @@ def view_of(privatizer: Any) -> View:
         return _prefixes(privatizer)
     if isinstance(privatizer, Local):
         found = _message(privatizer)
-    elif isinstance(privatizer, Shuffled):
+    elif isinstance(privatizer, Staged) and privatizer.claim.trust == "shuffle":
         found = _sums(privatizer)
     else:
         found = _measured(probe_of(privatizer))
@@ -202,7 +202,7 @@ def _message(privatizer: Local) -> View:
         seen = counters_of(families, shape, records[:, 0])
         total = np.zeros(len(records))
         for name, values in seen.items():
-            noise = privatizer.transition_mechanism if name == "transitions" else privatizer.mechanism
+            noise = privatizer.transition if name == "transitions" else privatizer.outcome
             moved = was[name] != became[name]
             ratio = noise.likelihood_ratio(values[:, moved], was[name][moved], became[name][moved])
             total += ratio.sum(axis=1)
@@ -237,26 +237,18 @@ def _prefixes(privatizer: Central) -> View:
     )
 
 
-def _sums(privatizer: Shuffled) -> View:
+def _sums(privatizer: Any) -> View:
     shape = privatizer.shape
-    if privatizer.protocol is not None:
-        protocol, state = privatizer.protocol, privatizer.begin()
-
-        def release(counts: Any, noise: Any) -> Any:
-            return privatizer.release(state, counts, TOTALS, noise)[1].statistics
-    else:
+    if privatizer.batches is not None:
         worst: PlannedBatch = max(privatizer.batches, key=lambda batch: batch.query.layer is None)
         request = BatchQuery(layer=worst.query.layer, failure_prob=None)
-        alone = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
-        protocol, start = privatizer.protocol_of(worst.users, request), alone.begin()
-
-        def release(counts: Any, noise: Any) -> Any:
-            return alone.release(start, counts, request, noise)[1].statistics
-
-    first, second = canaries(shape, protocol.bit_noise.users)
+        privatizer = privatizer.planned([PlannedBatch(users=worst.users, query=request)])
+    stage: ShuffleRelease = privatizer.first
+    state = privatizer.begin()
+    first, second = canaries(shape, stage.target)
     sizes = (shape.num_states, shape.num_actions)
     exact = [count_trajectories(users, *sizes) for users in (first, second)]
-    best, spec, law = sums_score(protocol, shape, exact[0], exact[1]), protocol.spec, protocol.bit_noise.total
+    best, spec, law = sums_score(stage, shape, exact[0], exact[1]), stage.spec, stage.law(stage.target)
     was, became = (spec.counters(c.transitions, c.visits, c.rewards.astype(np.int64)) for c in exact)
     moved = was != became
 
@@ -271,7 +263,7 @@ def _sums(privatizer: Shuffled) -> View:
     def record(users: Trajectories, trials: int, noise: SimulationNoise) -> Floats:
         counts, out = count_trajectories(users, *sizes), np.empty((trials, 1, record_width(shape)))
         for row in out:
-            released = release(counts, noise)
+            released = privatizer.release(state, counts, stage.query, noise)[1].statistics
             parts = (released.transitions, released.visits, released.rewards, released.squares)
             row[0] = np.concatenate([part.ravel() for part in parts])
         return out
@@ -287,13 +279,13 @@ def _sums(privatizer: Shuffled) -> View:
 
 
 def sums_score(
-    protocol: Shuffle, shape: CountShape, first: ExactCounts, second: ExactCounts
+    stage: ShuffleRelease, shape: CountShape, first: ExactCounts, second: ExactCounts
 ) -> Callable[[Any], Floats]:
     """The likelihood ratio of two batches given the released sums: records [trials, width], or one `NoisyCounts`."""
-    families = protocol.families()
+    families = stage.families()
     was, became = (_joined(counters_of(families, shape, _record(shape, batch))) for batch in (first, second))
     moved = was != became
-    law = protocol.bit_noise.total
+    law = stage.law(stage.target)
 
     def score(seen: Any) -> Floats:
         records = seen if isinstance(seen, np.ndarray) else _record(shape, seen)[np.newaxis]

@@ -174,7 +174,6 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from dataclasses import replace
 
     from tacit.noise.table import mechanism_row
-    from tacit.release.shuffle.privatizer import Shuffled
     from tacit.release.table import is_foreign
 
     if not request.unit.one:
@@ -186,7 +185,7 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
         what = f"prints {request.mechanism}" if whole else "sends one slot only"
         return {}, f"no paper {what}: there is nothing to compare with"
     printed = _made(asked)
-    if not isinstance(printed, Shuffled):
+    if request.trust != "shuffle":
         return {"paper": printed}, None
     note = "paper is [bai2025secure], paper_2024 is [bai2024shuffle]; both with every bit as its own message"
     return {"paper": printed, "paper_2024": _made(replace(asked, variant="2024"))}, note
@@ -213,7 +212,8 @@ def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest) -> Certif
 def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
     from tacit.release.local import Local
-    from tacit.release.shuffle.privatizer import Shuffled
+    from tacit.release.shuffle_release import ShuffleRelease
+    from tacit.release.staged import Staged
 
     certificate = _certificate(privatizer, request)
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
@@ -228,8 +228,8 @@ def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any
         "messages_per_user": None,
         "bytes_per_user": None,
     }
-    if isinstance(privatizer, Shuffled) and privatizer.protocol is not None:
-        cost = privatizer.protocol.cost()
+    if isinstance(privatizer, Staged) and isinstance(privatizer.first, ShuffleRelease):
+        cost = privatizer.first.transport.cost()
         side |= {"messages_per_user": cost.messages_per_user, "bytes_per_user": cost.bytes_per_user}
     if isinstance(privatizer, Local) and privatizer.sampling().weight != 1.0:
         total = dict(zip(STATISTICS, privatizer.parameters.variance.tolist(), strict=True))

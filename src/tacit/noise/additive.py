@@ -19,10 +19,8 @@ import numpy as np
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import require
 from tacit.kernels import lean_kernel
-from tacit.noise.exact import bernoulli_each
-from tacit.noise.layout import exact_vector, flattened, rounded_rewards, slot_counts, transition_cells
+from tacit.noise.layout import flattened, rounded_rewards, slot_counts
 from tacit.noise.places import places_of, taken
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.noise.user_vector import message_parts, user_vector
@@ -196,29 +194,6 @@ class Additive(WholeMessage):
         blocks[:first] += transition.summed(first, counts.users, noise)
         blocks[first:] += self.summed(len(blocks) - first, counts.users, noise)
         return blocks
-
-    def secure(
-        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
-    ) -> Ints:
-        """Whole counts plus whole noise, counter by counter."""
-        states, actions, rewards = user
-        stages, S, A = shape.stages, shape.num_states, shape.num_actions
-        first = int(transition_cells(shape.horizon, stages, S, A))
-        rest = (3 if encoding == "squares" else 2) * stages * S * A
-        ones = bernoulli_each(rewards, noise).astype(np.float64)
-        vector = np.zeros(first + rest)
-        exact_vector(vector, stages, S, A, encoding == "complement", states, actions, ones)
-        vector = taken(shape, encoding, vector)
-        first = len(places_of(shape).moves) if shape.support is not None else first
-        rest = len(vector) - first
-        drawn = np.concatenate([transition.integers(first, noise), self.integers(rest, noise)])
-        return np.asarray(vector.astype(np.int64) + drawn)
-
-    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
-        """Counts as they are."""
-        del transition, encoding, shape
-        require(sent.dtype.kind == "i", "a device sends integers", sent.dtype.name)
-        return sent.astype(np.float64)
 
     def quiet(self) -> Self:
         """The noise does not depend on the data."""

@@ -20,8 +20,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betainc, gammaln
 
+from tacit.accounting.bits import least_bits
 from tacit.accounting.events import BinomialEvent, Events
-from tacit.accounting.events.binomial import least_bits
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_real

@@ -21,8 +21,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from tacit.accounting.bits import least_mirrored_probability
 from tacit.accounting.events import Events, MirroredEvent
-from tacit.accounting.events.mirrored import BEYOND, least_mirrored_probability, mirrored_law
+from tacit.accounting.events.mirrored import BEYOND, mirrored_law
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_real
@@ -115,5 +116,5 @@ class Mirrored:
     def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int = 1) -> Mirrored:
         """The least noise of this kind under which these families together are (epsilon, delta)-private (G4)."""
         bits = Binomial.calibrate(families, epsilon, delta, users=users).bits
-        differing = sum(family.differing for family in families)
-        return cls(bits=bits, probability=least_mirrored_probability(epsilon, delta, differing, bits))
+        up, down = sum(family.up for family in families), sum(family.down for family in families)
+        return cls(bits=bits, probability=least_mirrored_probability(epsilon, delta, up, down, bits))

@@ -33,8 +33,7 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.noise.dealt import shared_slots
-from tacit.noise.exact import bernoulli_each, uniform_integers
-from tacit.noise.layout import flattened, hot_cells, rounded_rewards, slot_bits, slot_cells, slot_sender
+from tacit.noise.layout import flattened, rounded_rewards, slot_sender
 from tacit.noise.places import category_counts, excludes_something, gathered, slots_of
 from tacit.noise.protocol import (
     Counts,
@@ -221,8 +220,8 @@ class OneSlot(ABC):
         """The de-biased sum of one slot's bits over the users who sent it, `ones` of them a one."""
 
     @abstractmethod
-    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
-        """The bits of one one-hot vector, drawn exactly."""
+    def sent_bits(self, cells: int, hot: int, noise: SimulationNoise | SecureNoise) -> Ints:
+        """The bits of one one-hot vector, exact from secure noise; `hot` -1: of one without a one, if there can be."""
 
     @classmethod
     def paper(cls, shape: Shape, epsilon: float, delta: float, *, squares: bool) -> NoReturn:
@@ -272,29 +271,6 @@ class OneSlot(ABC):
             arrived.append((transition if slot % 2 else self).arrived(ones, int(senders[slot]), generator))
         told = shape.support
         return flattened(shape, arrived) if told is None else gathered(told, shape.staged, arrived)
-
-    def secure(
-        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
-    ) -> Ints:
-        """The number of the slot, drawn without looking at the data, and its bits."""
-        states, actions, rewards = user
-        slots = slots_of(shape)
-        slot = int(slots[uniform_integers(1, noise, below=len(slots))[0]])
-        ones = bernoulli_each(rewards, noise).astype(np.int64)
-        [hot] = hot_cells(encoding, shape, slot, states, actions, ones)
-        [count] = slot_bits(encoding, shape, slot)
-        bits = (transition if slot % 2 else self).sent_bits(count, hot, noise)
-        return np.concatenate([[slot], bits]).astype(np.int64)
-
-    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
-        """De-biased bits in the cells of the slot, zeros elsewhere."""
-        slot = int(sent[0])
-        require(slot in slots_of(shape), f"a slot is a number below {2 * shape.horizon - 1} that has counters", slot)
-        [cells], [count] = slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot)
-        require(len(sent) == 1 + count, f"slot {slot} has {count} bits", len(sent) - 1)
-        message = np.zeros(1 + int(slot_cells(encoding, shape, 2 * shape.horizon - 2)[0][-1]))
-        message[cells] = (transition if slot % 2 else self).debias(sent[1 : 1 + len(cells)])
-        return message
 
     @property
     def unit(self) -> float:

@@ -21,7 +21,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require, require_real
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 from tacit.support import Support
 
 __all__ = [
@@ -192,14 +192,6 @@ class Randomizer(Mechanism, Protocol):
         self, transition: Self, encoding: Encoding, shape: Shape, counts: Counts, noise: SimulationNoise
     ) -> Floats:
         """The sum of the messages of all users of a batch, drawn at once from its exact counts."""
-
-    def secure(
-        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
-    ) -> Ints:
-        """What a real device sends for one trajectory (states, actions, rewards): integers with exactly this law."""
-
-    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
-        """The unbiased message, as `encoder` writes it, from what a real device sent."""
 
     @property
     def unit(self) -> float:

@@ -31,15 +31,11 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.noise.additive import WholeMessage
-from tacit.noise.exact import bernoulli_each, bernoulli_logistic
 from tacit.noise.layout import (
     Bits,
     flattened,
-    hot_cells,
     rounded_rewards,
     send_bits,
-    slot_bits,
-    slot_cells,
     slot_counts,
     slot_sender,
 )
@@ -54,7 +50,7 @@ from tacit.noise.protocol import (
     require_no_squares,
     require_simulation,
 )
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
 __all__ = ["RandomizedResponse", "debiasing_variance", "flip_probability", "paper_response_epsilon", "private_keep"]
 
@@ -200,35 +196,6 @@ class RandomizedResponse(WholeMessage):
             arrived.append((transition if slot % 2 else self).arrived(ones, counts.users, generator))
         told = shape.support
         return flattened(shape, arrived) if told is None else gathered(told, shape.staged, arrived)
-
-    def secure(
-        self, transition: Self, encoding: Encoding, shape: Shape, user: tuple[Ints, Ints, Floats], noise: SecureNoise
-    ) -> Ints:
-        """All bits of all slots, each flipped by an exact coin with odds of e^ε₀ to 1 against."""
-        states, actions, rewards = user
-        ones = bernoulli_each(rewards, noise).astype(np.int64)
-        sent: list[Ints] = []
-        for slot in map(int, slots_of(shape)):
-            own, hot = transition if slot % 2 else self, hot_cells(encoding, shape, slot, states, actions, ones)
-            for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
-                bits = np.arange(count) == true
-                sent.append((bits ^ bernoulli_logistic(count, noise, gamma=own.epsilon)).astype(np.int64))
-        return np.concatenate(sent)
-
-    def read(self, transition: Self, encoding: Encoding, shape: Shape, sent: Ints) -> Floats:
-        """De-biased bits, added up where steps are pooled."""
-        vectors = [
-            (transition if slot % 2 else self, cells, count)
-            for slot in map(int, slots_of(shape))
-            for cells, count in zip(slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot), strict=True)
-        ]
-        expected = sum(count for _, _, count in vectors)
-        require(len(sent) == expected, f"a message has {expected} bits", len(sent))
-        message, used = np.zeros(1 + max(int(cells[-1]) for _, cells, _ in vectors)), 0
-        for own, cells, count in vectors:
-            message[cells] += own.debias(sent[used : used + len(cells)])
-            used += count
-        return message
 
     def quiet(self) -> Self:
         """Nothing is flipped."""

@@ -140,9 +140,12 @@ class SubsetSelection(OneSlot):
         _add_subsets(sums, ones.ravel(), self.size, self.sampled_keep, generator)
         return self.debias(sums.reshape(ones.shape), senders)
 
-    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
+    def sent_bits(self, cells: int, hot: int, noise: SimulationNoise | SecureNoise) -> Ints:
         """An exact coin for the true cell, with odds k e^ε to d - k, and a uniform choice of the others."""
         require(cells == self.cells, f"this slot has {self.cells} cells", cells)
+        require(hot >= 0, "a subset is drawn around a true cell", "none")
+        if isinstance(noise, SimulationNoise):
+            return np.asarray(self.randomize([hot], noise)[0])
         odds = Fraction(self.cells - self.size, self.size)
         kept = not bernoulli_logistic(1, noise, gamma=self.epsilon, odds=odds)[0]
         others = np.delete(np.arange(cells), hot)

@@ -97,11 +97,14 @@ class UnaryEncoding(OneSlot):
         sent = generator.binomial(ones, self.keep) + generator.binomial(senders - ones, self.rise)
         return np.asarray(self.gain * (sent - senders * self.rise))
 
-    def sent_bits(self, cells: int, hot: int, noise: SecureNoise) -> Ints:
+    def sent_bits(self, cells: int, hot: int, noise: SimulationNoise | SecureNoise) -> Ints:
         """Exact coins: fair for the one, e^ε to 1 against for the zeros."""
-        bits = bernoulli_logistic(cells, noise, gamma=self.epsilon).astype(np.int64)
+        if isinstance(noise, SimulationNoise):
+            return self.randomize(np.arange(cells) == hot, noise)
+        # The one of an empty vector, hot = -1, is in an extra cell at the end, which stays at home.
+        bits = bernoulli_logistic(cells + (hot < 0), noise, gamma=self.epsilon).astype(np.int64)
         bits[hot] = fair_bits(1, noise)[0]
-        return bits
+        return bits[:cells]
 
     @classmethod
     def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:

@@ -114,6 +114,14 @@ class LayeredPolicy:
         whole = len(self.flat) % self.actions == 0
         require(whole, f"a layered policy must have {self.actions} actions in every state", len(self.flat))
 
+    def over_steps(self, horizon: int) -> StochasticPolicy:
+        """The table of an unrolled world: behind its first state, which only leads to where people start.
+
+        >>> LayeredPolicy(np.array([0.5, 0.5, 1.0, 0.0, 0.2, 0.8]), 2).over_steps(1).table.tolist()
+        [[[1.0, 0.0], [0.2, 0.8]]]
+        """
+        return StochasticPolicy(self.flat.reshape(-1, self.actions)[1:].reshape(horizon, -1, self.actions))
+
     def _repr_html_(self) -> str:
         table = self.flat.reshape(-1, self.actions).tolist()
         rows = [[f"state {x}", *(f"{p:.0%}" for p in row)] for x, row in enumerate(table)]

@@ -1,7 +1,7 @@
 """Returns of arms under every trust model: a one-step batch with one action per arm, by the privatizers there are.
 
     central   counts of (arm, bit) with Gaussian noise: `CentralBatches`
-    shuffle   counts of (arm, bit) with the noise bits of all devices: `Shuffled`
+    shuffle   counts of (arm, bit) with the noise bits of all devices: `ShuffleRelease`
     local     every bit flipped on its device: `OneBitReturns`
     none      the bits as they are, which protects nobody
 
@@ -15,7 +15,7 @@ G3  Users of other batches are other people: Lemma P7 (parallel composition). Wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -32,17 +32,16 @@ from tacit.randomness import SimulationNoise
 from tacit.release.central_batches import CentralBatches
 from tacit.release.request import PrivacyRequest
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.privatizer import LEAST_USERS, Shuffled
+from tacit.release.shuffle_release import LEAST_PEOPLE, ShufflePlan
+from tacit.release.stage import EVERYTHING
+from tacit.release.staged import Staged
 from tacit.release.table import make_privatizer
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum, NoNoise
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.returns import ReturnQuery, ReturnStatistics
 
-__all__ = ["EVERYTHING", "ArmRelease", "composed", "make_arms"]
-
-EVERYTHING: Final = BatchQuery(layer=None, failure_prob=None)
-"""All counts of the one step."""
+__all__ = ["ArmRelease", "composed", "make_arms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,23 +92,40 @@ def make_arms(
     """
     require(len(users) in (1, 2), "one arm or two are released", len(users))
     sizes = tuple(require_count("users of an arm", count) for count in users)
-    if trust not in CHANNELS:
-        raise UnknownName("trust model", str(trust), CHANNELS)
-    local = trust in ("local", "none")
+    if trust not in RANK:
+        raise UnknownName("trust model", str(trust), RANK)
+    people, local = sum(sizes), trust in ("local", "none")
     request = PrivacyRequest(
         asks=ReturnQuery if local else BatchQuery,
         trust=trust,
         shape=CountShape(horizon=1, num_states=1, num_actions=len(sizes), staged=True),
-        episodes=sum(sizes),
+        episodes=people,
         epsilon=None if epsilon is None else require_epsilon(epsilon),
         delta=delta,
         calibration=None,
         mechanism="batched" if trust == "central" else None,
-        users_per_batch=sum(sizes),
+        users_per_batch=people,
         allow_large_delta=allow_large_delta,
         honest_fraction=honest_fraction,
     )
-    return CHANNELS[trust](sizes, make_privatizer(request))
+    made, batches = make_privatizer(request), [PlannedBatch(users=people, query=EVERYTHING)]
+    noise: ArmNoise
+    if isinstance(made, CentralBatches):
+        # Nobody acts on the sums before they are published, and then everybody sees them.
+        made = replace(made, claim=replace(made.claim, output="published-sums", allow_large_delta=True))
+        # (e₁ − e₀)/2, each of variance v: v/2
+        noise = GaussianSum(std=made.noise.std / 2.0**0.5)
+        return ArmRelease(users=sizes, privatizer=made.planned(batches), query=EVERYTHING, noise=noise)
+    if isinstance(made, Staged) and isinstance(made.basis, ShufflePlan):
+        require(people >= LEAST_PEOPLE, "a shuffler needs more than one user", people, "let more users come")
+        total = made.basis.law(people, EVERYTHING)
+        noise = BitNoiseSum(bits=total.biases * total.bits, probability=total.probability)
+        return ArmRelease(users=sizes, privatizer=made.planned(batches), query=EVERYTHING, noise=noise)
+    if isinstance(made, OneBitReturns):
+        query = ReturnQuery(groups=sizes, bit="mean", level=1.0)
+        noise = NoNoise() if made.mechanism is None else FlippedBits(flip=made.mechanism.flip)
+        return ArmRelease(users=sizes, privatizer=made, query=query, noise=noise)
+    raise InvalidInput(f"arms are released as batches of counts or as bits, not by {type(made).__name__}")
 
 
 def composed(before: Certificate, after: Certificate) -> Certificate:
@@ -142,45 +158,6 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
 
 RANK: Final[Mapping[Trust, int]] = {"none": 0, "central": 1, "shuffle": 2, "local": 3}
 """Whom one has to trust, most first."""
-
-
-def _central(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRelease:
-    if not isinstance(made, CentralBatches):
-        raise InvalidInput(f"central arms are released by CentralBatches, not by {type(made).__name__}")
-    # Nobody acts on the sums before they are published, and then everybody sees them.
-    made = replace(made, claim=replace(made.claim, output="published-sums", allow_large_delta=True))
-    planned = made.planned([PlannedBatch(users=sum(users), query=EVERYTHING)])
-    # (e₁ − e₀)/2, each of variance v: v/2
-    noise = GaussianSum(std=made.noise.std / 2.0**0.5)
-    return ArmRelease(users=users, privatizer=planned, query=EVERYTHING, noise=noise)
-
-
-def _shuffled(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRelease:
-    if not isinstance(made, Shuffled):
-        raise InvalidInput(f"shuffled arms are released by Shuffled, not by {type(made).__name__}")
-    people = sum(users)
-    require(people >= LEAST_USERS, "a shuffler needs more than one user", people, "let more users come")
-    total = made.protocol_of(people, EVERYTHING).bit_noise.total
-    noise = BitNoiseSum(bits=total.biases * total.bits, probability=total.probability)
-    planned = made.planned([PlannedBatch(users=people, query=EVERYTHING)])
-    return ArmRelease(users=users, privatizer=planned, query=EVERYTHING, noise=noise)
-
-
-def _local(users: tuple[int, ...], made: Privatizer[Any, Any, Any]) -> ArmRelease:
-    if not isinstance(made, OneBitReturns):
-        raise InvalidInput(f"local arms are released by OneBitReturns, not by {type(made).__name__}")
-    query = ReturnQuery(groups=users, bit="mean", level=1.0)
-    noise = NoNoise() if made.mechanism is None else FlippedBits(flip=made.mechanism.flip)
-    return ArmRelease(users=users, privatizer=made, query=query, noise=noise)
-
-
-CHANNELS: Final[Mapping[Trust, Callable[[tuple[int, ...], Privatizer[Any, Any, Any]], ArmRelease]]] = {
-    "none": _local,
-    "central": _central,
-    "shuffle": _shuffled,
-    "local": _local,
-}
-"""Who releases arms under which trust model."""
 
 
 def _sums(released: object, users: tuple[int, ...]) -> tuple[float, ...]:

@@ -4,9 +4,9 @@
     BitsWire       rr                all bits of all slots, 8 per byte
     IntegersWire   laplace, gaussian one integer per counter, i16 (i32, i64 where the noise is wider), within a limit
 
-Each has one length. A body is drawn by the mechanism's own exact sampler (`secure`) from secure noise, and by its twin
-here from seeded noise, with the same law. A reader adds integers up before it de-biases anything: the sum does not
-depend on the order of the bodies, bit for bit.
+Each has one length. A body is drawn with exact coins and integers from secure noise, and from seeded noise with the
+same law. A reader adds integers up before it de-biases anything: the sum does not depend on the order of the bodies,
+bit for bit.
 
 A cover report is the message of nobody: additive noise and bits of an empty vector (`laplace`, `gaussian`, `rr`, `oue`)
 estimate zero in every counter. A subset has a fixed size, so nobody can be represented as nothing: a cover report
@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,16 +31,16 @@ from tacit.noise.exact import bernoulli_logistic, uniform_integers
 from tacit.noise.layout import exact_vector, hot_cells, slot_bits, slot_cells, transition_cells
 from tacit.noise.one_slot import OneSlot
 from tacit.noise.places import places_of, slots_of, taken
+from tacit.noise.protocol import Encoding, Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
-from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.local import Local
 from tacit.release.shuffle.roles import rounded_rewards
+from tacit.released.counts import CountShape
 from tacit.statistics.count_vectors import dimension_of
 
-__all__ = ["BitsWire", "IntegersWire", "SlotWire", "Wire", "wire_of"]
+__all__ = ["BitsWire", "IntegersWire", "SlotWire", "Wire", "flipped", "uniform_below", "wire_of"]
 
 User = tuple[Ints, Ints, Floats]
 SCALES: Final = 64
@@ -48,48 +48,28 @@ SCALES: Final = 64
 NO_CELL: Final = -1
 
 
-class Wire(Protocol):
-    """The bytes of one mechanism."""
-
-    @property
-    def size(self) -> int:
-        """The length of a body."""
-        ...
-
-    def encode(self, user: User | None, noise: Noise) -> bytes:
-        """One body; None is a cover report."""
-        ...
-
-    def check(self, body: bytes) -> None:
-        """Raise unless some device could have sent this."""
-        ...
-
-    def total(self, bodies: Sequence[bytes]) -> Floats:
-        """The sum of the unbiased messages that these bodies stand for."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SlotWire:
     """One slot: its number and the bits of its vector."""
 
-    local: Local
+    shape: CountShape
+    encoding: Encoding
     outcome: OneSlot
     transition: OneSlot
 
     @property
     def slots(self) -> Ints:
         """The numbers of all slots: outcomes 0, 2, ..., transitions 1, 3, ..."""
-        return slots_of(self.local.shape)
+        return slots_of(self.shape)
 
     @property
     def _head(self) -> int:
-        return 1 if 2 * self.local.shape.horizon - 1 <= 256 else 2
+        return 1 if 2 * self.shape.horizon - 1 <= 256 else 2
 
     @property
     def _cells(self) -> tuple[int, int]:
         """The cells of a slot of outcomes and of transitions."""
-        shape, encoding = self.local.shape, self.local.encoding
+        shape, encoding = self.shape, self.encoding
         outcome, moved = (slot_bits(encoding, shape, slot)[0] for slot in (0, 1))
         return outcome, moved
 
@@ -104,12 +84,8 @@ class SlotWire:
 
     def encode(self, user: User | None, noise: Noise) -> bytes:
         """The slot, drawn without looking at the data, and its bits."""
-        if user is not None and isinstance(noise, SecureNoise):
-            sent = self.local.device(*user, noise)
-            slot, bits = int(sent[0]), sent[1:]
-        else:
-            slot = int(self.slots[_below(len(self.slots), noise)])
-            bits = self._bits(slot, self._hot(slot, user, noise), noise)
+        slot = int(self.slots[uniform_below(len(self.slots), noise)])
+        bits = self._bits(slot, self._hot(slot, user, noise), noise)
         padded = np.zeros(8 * (self.size - self._head), dtype=np.uint8)
         padded[: len(bits)] = bits
         return slot.to_bytes(self._head, "little") + np.packbits(padded, bitorder="little").tobytes()
@@ -120,24 +96,14 @@ class SlotWire:
     def _hot(self, slot: int, user: User | None, noise: Noise) -> int:
         """The true cell; of nobody none, or any where there must be one."""
         if user is None:
-            return _below(self._cells[slot % 2], noise) if isinstance(self.outcome, SubsetSelection) else NO_CELL
+            return uniform_below(self._cells[slot % 2], noise) if isinstance(self.outcome, SubsetSelection) else NO_CELL
         states, actions, rewards = user
         ones = rounded_rewards(rewards, noise).astype(np.int64)
-        return hot_cells(self.local.encoding, self.local.shape, slot, states, actions, ones)[0]
+        return hot_cells(self.encoding, self.shape, slot, states, actions, ones)[0]
 
     def _bits(self, slot: int, hot: int, noise: Noise) -> Ints:
         """The randomized vector of a slot whose true cell this is."""
-        mechanism, cells = self._mechanism(slot), self._cells[slot % 2]
-        if isinstance(noise, SecureNoise):
-            if hot >= 0:
-                return mechanism.sent_bits(cells, hot, noise)
-            # An extra cell holds the one of an empty vector and stays at home.
-            return mechanism.sent_bits(cells + 1, cells, noise)[:-1]
-        if isinstance(mechanism, SubsetSelection):
-            return np.asarray(mechanism.randomize(np.array([hot]), noise)[0])
-        if isinstance(mechanism, UnaryEncoding):
-            return mechanism.randomize((np.arange(cells) == hot).astype(np.int64), noise)
-        raise NotSupported(f"{type(mechanism).__name__} has no message form of its own yet")
+        return self._mechanism(slot).sent_bits(self._cells[slot % 2], hot, noise)
 
     def check(self, body: bytes) -> None:
         """A slot that exists, no bits beyond its cells, and, of a subset, as many as it has."""
@@ -154,14 +120,18 @@ class SlotWire:
 
     def total(self, bodies: Sequence[bytes]) -> Floats:
         """De-biased sums of every slot, in its cells; where steps are pooled, slots add up in their order."""
-        shape, encoding = self.local.shape, self.local.encoding
-        message = np.zeros(dimension_of(shape))
         slots, bits = self._unpacked(bodies)
-        for slot in map(int, self.slots):
-            own = slots == slot
-            [cells] = slot_cells(encoding, shape, slot)
-            ones = bits[own, : len(cells)].sum(axis=0, dtype=np.int64)
-            message[cells] += self._mechanism(slot).debias(ones, int(own.sum()))
+        every = [slots == slot for slot in self.slots]
+        return self.debiased(
+            [bits[own].sum(axis=0, dtype=np.int64) for own in every], [int(own.sum()) for own in every]
+        )
+
+    def debiased(self, ones: Sequence[Ints], senders: Sequence[int]) -> Floats:
+        """The unbiased message from the ones and the senders of every slot."""
+        message = np.zeros(dimension_of(self.shape))
+        for slot, own, count in zip(map(int, self.slots), ones, senders, strict=True):
+            [cells] = slot_cells(self.encoding, self.shape, slot)
+            message[cells] += self._mechanism(slot).debias(own[: len(cells)], count)
         return message
 
     def _unpacked(self, bodies: Sequence[bytes]) -> tuple[Ints, Any]:
@@ -174,7 +144,8 @@ class SlotWire:
 class BitsWire:
     """All bits of all slots, in the order of `RandomizedResponse.secure`."""
 
-    local: Local
+    shape: CountShape
+    encoding: Encoding
     outcome: RandomizedResponse
     transition: RandomizedResponse
 
@@ -194,15 +165,11 @@ class BitsWire:
 
     def encode(self, user: User | None, noise: Noise) -> bytes:
         """Every bit, kept or flipped."""
-        if user is not None and isinstance(noise, SecureNoise):
-            sent = self.local.device(*user, noise)
-        else:
-            exact = self._exact(user, noise)
-            sent, used = np.zeros(len(exact), dtype=np.int64), 0
-            for own, _, count in self._vectors:
-                part = slice(used, used + count)
-                sent[part] = _flipped(own, exact[part], noise)
-                used += count
+        sent, used = self._exact(user, noise), 0
+        for own, _, count in self._vectors:
+            part = slice(used, used + count)
+            sent[part] = flipped(own, sent[part], noise)
+            used += count
         return np.packbits(sent.astype(np.uint8), bitorder="little").tobytes()
 
     def _exact(self, user: User | None, noise: Noise) -> Ints:
@@ -211,7 +178,7 @@ class BitsWire:
             return exact
         states, actions, rewards = user
         ones, used = rounded_rewards(rewards, noise).astype(np.int64), 0
-        shape, encoding = self.local.shape, self.local.encoding
+        shape, encoding = self.shape, self.encoding
         for slot in map(int, slots_of(shape)):
             hot = hot_cells(encoding, shape, slot, states, actions, ones)
             for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
@@ -232,10 +199,14 @@ class BitsWire:
         ones = np.zeros(8 * self.size, dtype=np.int64)
         for start in range(0, len(raw), 4096):  # bits take eight times the room
             ones += np.unpackbits(raw[start : start + 4096], axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
-        message, used = np.zeros(dimension_of(self.local.shape)), 0
+        return self.debiased(ones, len(bodies))
+
+    def debiased(self, ones: Ints, people: int) -> Floats:
+        """The unbiased message from the ones of every bit."""
+        message, used = np.zeros(dimension_of(self.shape)), 0
         for own, cells, count in self._vectors:
             # Categories that nobody reads come behind those of the counters.
-            message[cells] += own.debias(ones[used : used + len(cells)], len(bodies))
+            message[cells] += own.debias(ones[used : used + len(cells)], people)
             used += count
         return message
 
@@ -244,7 +215,8 @@ class BitsWire:
 class IntegersWire:
     """One integer per counter."""
 
-    local: Local
+    shape: CountShape
+    encoding: Encoding
     outcome: Additive
     transition: Additive
 
@@ -252,7 +224,7 @@ class IntegersWire:
     def limit(self) -> int:
         """What no integer exceeds: clipping is post-processing, and a forged report cannot move a sum any further."""
         scale = max(self.outcome.parameters.scale, self.transition.parameters.scale)
-        return self.local.shape.horizon + math.ceil(SCALES * scale)
+        return self.shape.horizon + math.ceil(SCALES * scale)
 
     @property
     def _type(self) -> np.dtype[Any]:
@@ -261,7 +233,7 @@ class IntegersWire:
     @property
     def counters(self) -> int:
         """How many there are."""
-        return self.local.dimension
+        return dimension_of(self.shape, squares=self.encoding == "squares")
 
     @property
     def size(self) -> int:
@@ -270,14 +242,11 @@ class IntegersWire:
 
     def encode(self, user: User | None, noise: Noise) -> bytes:
         """Whole counts plus whole noise."""
-        if user is not None and isinstance(noise, SecureNoise):
-            sent = self.local.device(*user, noise)
-        else:
-            sent = self._exact(user, noise) + self._noise(noise)
+        sent: Ints = self._exact(user, noise) + self._noise(noise)
         return np.clip(sent, -self.limit, self.limit).astype(self._type).tobytes()
 
     def _noise(self, noise: Noise) -> Ints:
-        shape = self.local.shape
+        shape = self.shape
         first = int(transition_cells(shape.horizon, shape.stages, shape.num_states, shape.num_actions))
         if shape.support is not None:
             first = len(places_of(shape).moves)
@@ -287,7 +256,7 @@ class IntegersWire:
         return np.concatenate([_sampled(own, size, noise) for own, size in parts])
 
     def _exact(self, user: User | None, noise: Noise) -> Ints:
-        shape, encoding = self.local.shape, self.local.encoding
+        shape, encoding = self.shape, self.encoding
         every = dimension_of(replace(shape, support=None), squares=encoding == "squares")
         vector = np.zeros(every)
         if user is not None:
@@ -310,22 +279,21 @@ class IntegersWire:
         return np.asarray(raw.sum(axis=0, dtype=np.int64), dtype=np.float64)
 
 
-def wire_of(local: Local) -> Wire:
-    """The bytes of a mechanism, or a refusal where it has no exact integer form."""
-    return _wire(local)
+Wire = SlotWire | BitsWire | IntegersWire
+"""The bytes of one randomizer: `size` of a body, `encode`, `check`, and `total`, the sum of unbiased messages."""
 
 
 @lru_cache(maxsize=64)  # every device of a stage asks
-def _wire(local: Local) -> Wire:
-    outcome, transition = local.mechanism, local.transition_mechanism
+def wire_of(shape: CountShape, encoding: Encoding, outcome: Randomizer, transition: Randomizer) -> Wire:
+    """The bytes of a randomizer, or a refusal where it has no exact integer form."""
     if isinstance(outcome, OneSlot) and isinstance(transition, OneSlot):
-        return SlotWire(local, outcome, transition)
+        return SlotWire(shape, encoding, outcome, transition)
     if isinstance(outcome, RandomizedResponse) and isinstance(transition, RandomizedResponse):
-        return BitsWire(local, outcome, transition)
+        return BitsWire(shape, encoding, outcome, transition)
     if isinstance(outcome, Additive) and isinstance(transition, Additive) and outcome.whole and transition.whole:
-        return IntegersWire(local, outcome, transition)
+        return IntegersWire(shape, encoding, outcome, transition)
     raise NotSupported(
-        f"{local.mechanism.NAME} noise has no exact integer form that a device could send; use subset, oue, rr, "
+        f"{outcome.NAME} noise has no exact integer form that a device could send; use subset, oue, rr, "
         "laplace or gaussian"
     )
 
@@ -333,7 +301,7 @@ def _wire(local: Local) -> Wire:
 @lru_cache(maxsize=64)
 def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints, int]]:
     """Of every vector: its noise, the counters of its first bits, and how many bits it has."""
-    shape, encoding = wire.local.shape, wire.local.encoding
+    shape, encoding = wire.shape, wire.encoding
     return [
         (wire.transition if slot % 2 else wire.outcome, cells, count)
         for slot in map(int, slots_of(shape))
@@ -341,7 +309,7 @@ def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints, int]]:
     ]
 
 
-def _below(limit: int, noise: Noise) -> int:
+def uniform_below(limit: int, noise: Noise) -> int:
     """A uniform number below `limit`."""
     if isinstance(noise, SimulationNoise):
         return int(noise.generator.integers(limit))
@@ -352,7 +320,8 @@ def _sampled(own: Any, size: int, noise: SimulationNoise) -> Ints:
     return np.asarray(own.sample(size, noise), dtype=np.int64)
 
 
-def _flipped(own: RandomizedResponse, bits: Ints, noise: Noise) -> Ints:
+def flipped(own: RandomizedResponse, bits: Ints, noise: Noise) -> Ints:
+    """Every bit, kept or flipped."""
     if isinstance(noise, SimulationNoise):
         return own.randomize(bits, noise)
     return bits ^ bernoulli_logistic(len(bits), noise, gamma=own.epsilon).astype(np.int64)

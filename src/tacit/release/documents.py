@@ -6,10 +6,11 @@ in any language draws the very same law. Everything is checked while it is read:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.errors import InvalidInput, require, require_count
@@ -29,6 +30,7 @@ __all__ = [
     "float_from_plain",
     "fraction_from_plain",
     "fraction_to_plain",
+    "record",
     "require_entries",
     "shape_from_plain",
     "shape_to_plain",
@@ -170,16 +172,44 @@ def _batch_query_from_plain(plain: object) -> BatchQuery:
     return found
 
 
+def _ints_from_plain(name: str, plain: object) -> tuple[int, ...]:
+    require(isinstance(plain, list), f"{name} must be a list", type(plain).__name__)
+    return tuple(require_count(name, one, least=0) for one in cast("list[object]", plain))
+
+
 CODECS: Final[dict[str, Codec]] = {
     "int": (lambda value: value, whole_from_plain),
     "bool": (lambda value: value, flag_from_plain),
     "Fraction": (fraction_to_plain, fraction_from_plain),
     "float": (fraction_to_plain, float_from_plain),
+    "float | None": (
+        lambda value: None if value is None else fraction_to_plain(value),
+        lambda name, plain: None if plain is None else float_from_plain(name, plain),
+    ),
+    "Limit": (
+        lambda value: None if value == math.inf else fraction_to_plain(value),
+        lambda name, plain: math.inf if plain is None else float_from_plain(name, plain),
+    ),
+    "tuple[int, ...]": (list, _ints_from_plain),
     "CountShape": (shape_to_plain, lambda _, plain: shape_from_plain(plain)),
     "BatchQuery": (count_query_to_plain, lambda _, plain: _batch_query_from_plain(plain)),
     "Totals | BatchQuery": (count_query_to_plain, lambda _, plain: count_query_from_plain(plain)),
 }
 """Type of a field, as it is annotated -> how it is written and read. A field of another type has no document."""
+
+
+def record(kind: type, *names: str) -> Codec:
+    """How a dataclass within a document is written and read: these of its fields, each by its type."""
+    types = {field.name: str(field.type) for field in fields(kind)}
+
+    def written(value: Any) -> dict[str, Any]:
+        return {name: CODECS[types[name]][0](getattr(value, name)) for name in names}
+
+    def read(what: str, plain: Any) -> Any:
+        given = require_entries(f"the {what} of a release", plain, names)
+        return kind(**{name: CODECS[types[name]][1](name, given[name]) for name in names})
+
+    return written, read
 
 
 class Documented:

@@ -24,16 +24,15 @@ true.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import LARGEST_DELTA, PrivacyClaim
-from tacit.accounting.events import Events, GaussianEvent, SampledGaussianEvent, UnprotectedEvent
+from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.accounting.units import in_stages
 from tacit.data.gradients import Bounds, Dosed, GradientSums, add_dose_gradients, add_gradients, begin_sums, in_range
@@ -41,31 +40,13 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.protocol import Calibration, Kernel, Noise, Private, copy_state
+from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import require_answer, require_unit
-from tacit.release.gradient_noise import (
-    Calibrated,
-    GradientSpec,
-    Reach,
-    open_gradient,
-    paper_gradient,
-    tight_gradient,
-)
+from tacit.release.gradient_noise import CALIBRATED, GradientSpec, Reach, gradient_event, gradient_families
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
-__all__ = [
-    "DoseGradients",
-    "GradientNoise",
-    "GradientPrivatizer",
-    "GradientState",
-    "SoftmaxGradients",
-    "both_claims",
-    "make_gradients",
-]
-
-Users = TypeVar("Users")
-Asked = TypeVar("Asked", bound=SoftmaxQuery | DoseQuery)
+__all__ = ["GradientNoise", "GradientPrivatizer", "GradientState", "both_claims", "make_gradients"]
 
 
 class GradientNoise(NamedTuple):
@@ -175,37 +156,28 @@ def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradientPrivatizer(Generic[Users, Asked]):
+class GradientPrivatizer:
     """The only door from users to gradients; every field is public. Make one with `make_gradients`."""
 
     shape: GradientShape
     claim: PrivacyClaim
     calibration: Calibration
     users_per_batch: int
-    bounds: Bounds
+    spec: GradientSpec
     reach: Reach
     """Of what one user adds to the sum, the mean reward included if it is released."""
     sigma: float
     """Standard deviation of the noise in one coordinate of the mean; 0 with trust 'none' only."""
-    epochs: int = 1
-    """How many times each batch is used."""
-    rate: float = 1.0
-    """The probability with which a user of the batch takes part in an epoch."""
     reward_weight: float = 0.0
     """The weight of a user's mean reward beside the gradient; 0: not released."""
     says: str | None = None
     """The guarantee that the paper prints, for calibration `paper`."""
-    width: int = 0
-    """The number k of features per action; 0 for tabular policies."""
-    baselines: tuple[float, float] = (0.0, 0.0)
-    """The baselines for which the reach holds where nothing is clipped."""
 
     def __post_init__(self) -> None:
         require_count("users per batch", self.users_per_batch)
-        require_count("epochs", self.epochs)
-        require_real("sampling rate", self.rate, low=0.0, high=1.0, open_low=True)
-        private = self.claim.trust != "none"
-        require_real("sigma", self.sigma, low=0.0, open_low=private)
+        require_count("epochs", self.spec.epochs)
+        require_real("sampling rate", self.spec.rate, low=0.0, high=1.0, open_low=True)
+        require_real("sigma", self.sigma, low=0.0, open_low=self.claim.trust != "none")
         require(self.claim.trust in ("none", "central"), "gradients are released centrally", given=self.claim.trust)
 
     @property
@@ -221,38 +193,34 @@ class GradientPrivatizer(Generic[Users, Asked]):
     @property
     def divisor(self) -> float:
         """The public number that sums are divided by (G3)."""
-        return self.rate * self.users_per_batch
+        return self.spec.rate * self.users_per_batch
 
     @property
     def sensitivity(self) -> float:
         """How far replacing one user can move the released mean (G1)."""
-        return self.reach.shift / self.divisor
+        return self.reach.over(self.divisor).shift
 
     @property
     def parameters(self) -> GradientNoise:
         """What the kernels need to know."""
         return GradientNoise(
-            bounds=self.bounds,
+            bounds=self.spec.bounds,
             sigma=self.sigma,
             reward_sigma=self.sigma / self.reward_weight if self.reward_weight > 0.0 else np.inf,
             divisor=self.divisor,
-            rate=self.rate,
+            rate=self.spec.rate,
         )
 
     def families(self) -> tuple[Family, ...]:
-        """What one user can change: one vector, by its Euclidean length."""
-        return (Family(name="gradient", up=1, down=0, shift=self.sensitivity),)
+        """What one user can change in the mean."""
+        return gradient_families(self.reach.over(self.divisor))
 
     def events(self) -> Events:
         """Everything one person is exposed to (G2, G5)."""
         if self.claim.trust == "none":
             return ((UnprotectedEvent(), 1),)
-        if self.rate < 1.0:
-            norm = self.reach.norm / self.divisor
-            sampled = SampledGaussianEvent(sigma=self.sigma, norm=norm, rate=self.rate)
-            return in_stages(((sampled, self.epochs),), self.claim.unit.reports)
-        noise = GaussianEvent(sigma=self.sigma, shift=self.sensitivity)
-        return in_stages(((noise, self.epochs),), self.claim.unit.reports)
+        one = gradient_event(self.reach.over(self.divisor), self.sigma, self.spec.rate)
+        return in_stages(((one, self.spec.epochs),), self.claim.unit.reports)
 
     def noise_std(self) -> dict[str, float]:
         """The standard deviation of the noise in one coordinate."""
@@ -261,51 +229,57 @@ class GradientPrivatizer(Generic[Users, Asked]):
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
         require_unit(self.claim.unit, several=True)
-        return certify(
-            self.events(),
-            self.certified_families(),
-            self.claim,
-            calibration=self.calibration,
-            paper_says=self.says,
-        )
+        families = self.certified_families()
+        return certify(self.events(), families, self.claim, calibration=self.calibration, paper_says=self.says)
 
     def certified_families(self) -> tuple[CertifiedFamily, ...]:
         """The families of the certificate, without its accounting."""
         if self.claim.trust == "none":
             return ()
-        noise = "gaussian" if self.rate == 1.0 else f"gaussian, Poisson rate {self.rate:g}"
+        rate = self.spec.rate
+        noise = "gaussian" if rate == 1.0 else f"gaussian, Poisson rate {rate:g}"
         return tuple(CertifiedFamily.of(family, noise=noise, std=self.sigma) for family in self.families())
 
     def begin(self) -> GradientState:
         """The state before anybody came."""
-        shape, width = self.shape, np.zeros((1, 1, self.width))
+        shape, width = self.shape, np.zeros((1, 1, self.spec.width(self.shape)))
         sums = begin_sums(width, shape.stages, shape.num_states, max(1, shape.num_actions), shape.horizon)
         chosen = np.ones(self.users_per_batch, dtype=np.bool_)
         return GradientState(sums=sums, chosen=chosen, released=empty_gradient(shape.dimension))
 
     @property
-    def answers(self) -> type[Asked]:
+    def doses(self) -> bool:
+        """Whether actions are real numbers."""
+        return self.shape.num_actions == 0
+
+    @property
+    def answers(self) -> type[Query]:
         """Gradients at one kind of policy."""
-        raise NotImplementedError
+        return DoseQuery if self.doses else SoftmaxQuery
 
     @property
     def kernel(self) -> Kernel:
         """`(parameters, state, users, query, coins)`: release in place."""
-        raise NotImplementedError
+        return release_doses if self.doses else release_softmax
 
-    def kernel_users(self, users: Users) -> NamedTuple:
-        """Exactly m users as the kernel takes them, moved into the public range."""
-        raise NotImplementedError
+    def kernel_users(self, users: Any) -> NamedTuple:
+        """Users as the kernel takes them, moved into the public range."""
+        shape = self.shape
+        if self.doses:
+            contexts = np.clip(users.states, 0, shape.num_states - 1)
+            return Dosed(np.ascontiguousarray(contexts, dtype=np.int64), users.actions, users.rewards)
+        inside = in_range(users, shape.num_states, shape.num_actions, shape.horizon)
+        return Walked(inside.states, inside.actions, inside.rewards)
 
     def release(
-        self, state: GradientState, users: Users, query: Asked, noise: Noise
+        self, state: GradientState, users: Trajectories | Dosed, query: Any, noise: Noise
     ) -> tuple[GradientState, Private[GradientStatistics]]:
         """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
         require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"kernels draw simulation noise, got {type(noise).__name__}")
-        low, high = self.baselines
-        covered = math.isfinite(self.bounds.clip) or low <= float(query.baseline[0]) <= high
+        low, high = self.spec.baselines
+        covered = math.isfinite(self.spec.bounds.clip) or low <= float(query.baseline[0]) <= high
         require(covered, f"without a clip, the baseline must lie in [{low:g}, {high:g}]", "another baseline")
         given, m = self.kernel_users(users), self.users_per_batch
         came = len(given[0])
@@ -315,66 +289,11 @@ class GradientPrivatizer(Generic[Users, Asked]):
         return after, Private(after.released, self.claim)
 
 
-class SoftmaxGradients(GradientPrivatizer[Trajectories, SoftmaxQuery]):
-    """Noisy batch gradients at softmax policies."""
-
-    __slots__ = ()
-    answers = SoftmaxQuery
-
-    @property
-    def kernel(self) -> Kernel:
-        """`(parameters, state, users, query, coins)`: release in place."""
-        return release_softmax
-
-    def kernel_users(self, users: Trajectories) -> Walked:
-        """Trajectories in the public range."""
-        shape = self.shape
-        inside = in_range(users, shape.num_states, shape.num_actions, shape.horizon)
-        return Walked(inside.states, inside.actions, inside.rewards)
-
-
-class DoseGradients(GradientPrivatizer[Dosed, DoseQuery]):
-    """Noisy batch gradients at Gaussian policies over doses."""
-
-    __slots__ = ()
-    answers = DoseQuery
-
-    @property
-    def kernel(self) -> Kernel:
-        """`(parameters, state, users, query, coins)`: release in place."""
-        return release_doses
-
-    def kernel_users(self, users: Dosed) -> Dosed:
-        """Contexts in the public range."""
-        contexts = np.clip(users.states, 0, self.shape.num_states - 1)
-        return Dosed(np.ascontiguousarray(contexts, dtype=np.int64), users.actions, users.rewards)
-
-
-CALIBRATED: Final[Mapping[Calibration, Callable[..., Calibrated]]] = {
-    "none": open_gradient,
-    "tight": tight_gradient,
-    "paper": paper_gradient,
-}
-
-
 def make_gradients(
     shape: GradientShape, claim: PrivacyClaim, calibration: Calibration, users_per_batch: int, spec: GradientSpec
-) -> SoftmaxGradients | DoseGradients:
+) -> GradientPrivatizer:
     """Build and calibrate the privatizer of gradients of batches of so many users."""
     found = CALIBRATED[calibration](spec, shape, claim, users_per_batch)
-    kind = SoftmaxGradients if shape.num_actions > 0 else DoseGradients
-    return kind(
-        shape=shape,
-        claim=claim,
-        calibration=calibration,
-        users_per_batch=users_per_batch,
-        bounds=found.bounds,
-        reach=found.reach,
-        sigma=found.sigma,
-        epochs=spec.epochs,
-        rate=spec.rate,
-        reward_weight=found.reward_weight,
-        says=found.says,
-        width=0 if spec.tabular or shape.num_actions == 0 else shape.dimension // shape.stages,
-        baselines=(spec.low, spec.high) if spec.baseline is None else (spec.baseline, spec.baseline),
+    return GradientPrivatizer(
+        shape=shape, claim=claim, calibration=calibration, users_per_batch=users_per_batch, **found._asdict()
     )

@@ -9,67 +9,105 @@ protected only by a calibration to the supremum (Lemma D2 (score of softmax)).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import SampledGaussianEvent
+from tacit.accounting.events import Event, GaussianEvent, SampledGaussianEvent
 from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_mu
+from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
 from tacit.data.gradients import Bounds
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.protocol import Calibration
 from tacit.released.gradients import GradientShape
 
 __all__ = [
+    "CALIBRATED",
     "Calibrated",
     "GradientSpec",
+    "Limit",
     "Reach",
     "clipped_reach",
+    "gradient_event",
+    "gradient_families",
     "least_sigma",
-    "open_gradient",
-    "paper_gradient",
     "paper_score_bound",
     "reached",
     "softmax_reach",
-    "tight_gradient",
-    "weight_interval",
 ]
 
 REWARD_SHARE = 0.2
 """A released mean reward moves by a fifth of what the gradient moves: it costs 2 % more noise."""
+
+Limit = float
+"""Infinity: unlimited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientSpec:
     """What a gradient is made of, and how its batches are used; every field is public."""
 
-    clip: float | None
-    """The greatest norm of one user's gradient; None: the exact supremum, where there is one."""
     tabular: bool
     """Whether the policy is tabular softmax."""
+    epochs: int = 1
+    """How many times each batch is used."""
+    clip: float | None
+    """The greatest norm of one user's gradient; None: the exact supremum, where there is one."""
+    baseline: float | None = 0.0
+    """A public constant that is subtracted from rewards; None: it comes from earlier releases of the mean reward."""
+    rate: float = 1.0
+    """The probability with which a user of the batch takes part in an epoch."""
+    surrogate: Limit = math.inf
+    """The radius within which the surrogate of a re-used batch is clipped."""
     low: float = 0.0
     high: float = 1.0
     """The declared interval of the rewards of one step."""
-    baseline: float | None = 0.0
-    """A public constant that is subtracted from rewards; None: it comes from earlier releases of the mean reward."""
-    epochs: int = 1
-    """How many times each batch is used."""
-    rate: float = 1.0
-    """The probability with which a user of the batch takes part in an epoch."""
-    surrogate: float = math.inf
-    """The radius within which the surrogate of a re-used batch is clipped."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What limits one user's gradient in floating point."""
+        return Bounds(self.low, self.high, math.inf if self.clip is None else self.clip, self.surrogate)
+
+    @property
+    def baselines(self) -> tuple[float, float]:
+        """The baselines for which the reach holds where nothing is clipped."""
+        return (self.low, self.high) if self.baseline is None else (self.baseline, self.baseline)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """The interval of reward minus baseline.
+
+        A baseline that comes from earlier releases may be anywhere in [low, high]; both users of a comparison meet the
+        same one, so weights w, w' have |w - w'| and max(|w|, |w'|) of at most the width: the reach is that of
+        [0, width].
+        """
+        if self.baseline is None:
+            return 0.0, self.high - self.low
+        inside = self.low <= self.baseline <= self.high
+        require(inside, f"a baseline must lie in [{self.low:g}, {self.high:g}]", given=self.baseline)
+        return self.low - self.baseline, self.high - self.baseline
+
+    def exact(self, shape: GradientShape) -> bool:
+        """Whether the reach rests on the form of a gradient, not only on its clip: one step of tabular softmax."""
+        return self.tabular and shape.horizon == 1 and self.surrogate == math.inf
+
+    def width(self, shape: GradientShape) -> int:
+        """The number k of features per action; 0 for tabular policies and for doses."""
+        return 0 if self.tabular or shape.num_actions == 0 else shape.dimension // shape.stages
 
 
 class Calibrated(NamedTuple):
-    """Bounds, reach and noise of a gradient."""
+    """What is released, its reach and its noise."""
 
-    bounds: Bounds
+    spec: GradientSpec
     reach: Reach
     sigma: float
     """Of one coordinate of the mean."""
     reward_weight: float
-    says: str | None
+    says: str | None = None
     """The guarantee that the paper prints."""
 
 
@@ -97,6 +135,10 @@ class Reach:
         """
         width = share * self.shift
         return Reach(norm=math.hypot(self.norm, width / 2.0), shift=math.hypot(self.shift, width))
+
+    def over(self, divisor: float) -> Reach:
+        """The same where sums are divided by this public number."""
+        return Reach(norm=self.norm / divisor, shift=self.shift / divisor)
 
 
 def softmax_reach(low: float, high: float, contexts: int) -> Reach:
@@ -135,25 +177,36 @@ def paper_score_bound(num_actions: int) -> float:
     return math.sqrt(1.0 - 1.0 / require_count("actions", num_actions))
 
 
-def open_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
+def gradient_families(reach: Reach) -> tuple[Family, ...]:
+    """What one user can change: one vector, by its Euclidean length."""
+    return (Family(name="gradient", up=1, down=0, shift=reach.shift),)
+
+
+def gradient_event(reach: Reach, sigma: float, rate: float) -> Event:
+    """What one release shows of a user: the length of what is added counts where secret coins decide who takes part."""
+    if rate < 1.0:
+        return SampledGaussianEvent(sigma=sigma, norm=reach.norm, rate=rate)
+    return GaussianEvent(sigma=sigma, shift=reach.shift)
+
+
+def _open(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """No noise: nobody is protected."""
-    bounds, reach, weight = reached(spec, shape, *weight_interval(spec))
-    return Calibrated(bounds, reach, sigma=0.0, reward_weight=weight, says=None)
+    reach, weight = reached(spec, shape, *spec.weights)
+    return Calibrated(spec, reach, sigma=0.0, reward_weight=weight)
 
 
-def tight_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
+def _tight(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """The least noise for the claim."""
-    bounds, reach, weight = reached(spec, shape, *weight_interval(spec))
+    reach, weight = reached(spec, shape, *spec.weights)
     sigma = least_sigma(reach, claim, spec.epochs * claim.unit.reports, spec.rate) / (spec.rate * users)
-    return Calibrated(bounds, reach, sigma=sigma, reward_weight=weight, says=None)
+    return Calibrated(spec, reach, sigma=sigma, reward_weight=weight)
 
 
-def paper_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
+def _paper(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users: int) -> Calibrated:
     """The noise as printed, for rewards declared in [-R_max, R_max]."""
-    most = max(map(abs, weight_interval(spec)))
-    bounds, reach, weight = reached(spec, shape, -most, most)
+    most = max(map(abs, spec.weights))
+    reach, weight = reached(spec, shape, -most, most)
     centre = spec.baseline or 0.0
-    bounds = bounds._replace(low=centre - most, high=centre + most)
     if spec.epochs > 1 or spec.rate < 1.0 or spec.baseline is None:
         raise NotSupported("the paper prints one pass and no released baseline; use calibration 'tight'")
     # σ = √(2 ln(1.25/δ)) · 2 R_max G / (m ε)  [he2025policy] Thm. 1
@@ -161,38 +214,26 @@ def paper_gradient(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim
     sigma = classical_gaussian_sigma(claim.epsilon, claim.delta, 2.0 * printed / users)
     score = f"clip {spec.clip:g}" if spec.clip is not None else "G = √(1-1/A), a bound in the mean only"
     says = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} by the classical Gaussian formula with {score}"
-    return Calibrated(bounds, reach, sigma=sigma, reward_weight=weight, says=says)
+    return Calibrated(replace(spec, low=centre - most, high=centre + most), reach, sigma, weight, says)
 
 
-def reached(spec: GradientSpec, shape: GradientShape, lo: float, hi: float) -> tuple[Bounds, Reach, float]:
-    """Bounds, reach and the weight of the mean reward, for weights of rewards in [lo, hi]."""
-    bounds = Bounds(low=spec.low, high=spec.high, clip=math.inf, surrogate=spec.surrogate)
-    exact = spec.tabular and shape.horizon == 1 and spec.surrogate == math.inf
-    reach = softmax_reach(lo, hi, shape.num_states) if exact else None
+CALIBRATED: Final[Mapping[Calibration, Callable[..., Calibrated]]] = {"none": _open, "tight": _tight, "paper": _paper}
+"""Reach and noise of the mean over so many users, by calibration."""
+
+
+def reached(spec: GradientSpec, shape: GradientShape, lo: float, hi: float) -> tuple[Reach, float]:
+    """Reach and the weight of the mean reward, for weights of rewards in [lo, hi]."""
+    reach = softmax_reach(lo, hi, shape.num_states) if spec.exact(shape) else None
     if spec.clip is not None:
         clipped = clipped_reach(spec.clip)
-        bounds = bounds._replace(clip=spec.clip)
         reach = reach or clipped
         reach = Reach(norm=min(reach.norm, clipped.norm), shift=min(reach.shift, clipped.shift))
     if reach is None:
         raise InvalidInput("this policy needs a clip: without one, one user's gradient has no useful bound")
     if spec.baseline is not None:
-        return bounds, reach, 0.0
+        return reach, 0.0
     weight = REWARD_SHARE * reach.shift / (spec.high - spec.low)
-    return bounds, reach.with_reward(REWARD_SHARE), weight
-
-
-def weight_interval(spec: GradientSpec) -> tuple[float, float]:
-    """The interval of reward minus baseline.
-
-    A baseline that comes from earlier releases may be anywhere in [low, high]; both users of a comparison meet the same
-    one, so weights w, w' have |w - w'| and max(|w|, |w'|) of at most the width: the reach is that of [0, width].
-    """
-    if spec.baseline is None:
-        return 0.0, spec.high - spec.low
-    inside = spec.low <= spec.baseline <= spec.high
-    require(inside, f"a baseline must lie in [{spec.low:g}, {spec.high:g}]", given=spec.baseline)
-    return spec.low - spec.baseline, spec.high - spec.baseline
+    return reach.with_reward(REWARD_SHARE), weight
 
 
 def least_sigma(reach: Reach, claim: PrivacyClaim, epochs: int, rate: float) -> float:

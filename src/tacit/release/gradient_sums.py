@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,11 +24,11 @@ from tacit.arrays import Floats, Ints
 from tacit.data.gradients import Bounds, GradientSums, add_gradients, begin_sums
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.release.gradient_noise import GradientSpec, Reach, reached, weight_interval
+from tacit.release.gradient_noise import GradientSpec, Reach, reached
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.statistics.trajectory_body import Decoded
 
-__all__ = ["LARGEST_NORM", "WholeReach", "add_truncated", "gradient_sums", "has_supremum", "whole_reach"]
+__all__ = ["LARGEST_NORM", "WholeReach", "add_truncated", "gradient_sums", "whole_reach"]
 
 LARGEST_NORM: Final = 1 << 30
 """Of one person's vector in units: its square, and the sum of two such squares, fit into 64 bits."""
@@ -126,18 +127,14 @@ class WholeReach(NamedTuple):
     """Norm and shift of all of them together."""
 
 
-def has_supremum(spec: GradientSpec, shape: GradientShape) -> bool:
-    """Whether the reach rests on the form of a gradient, not only on its clip: one step of tabular softmax."""
-    return spec.tabular and shape.horizon == 1 and spec.surrogate == math.inf
-
-
+@lru_cache(maxsize=256)
 def whole_reach(spec: GradientSpec, shape: GradientShape, unit: int) -> WholeReach:
     """Bounds of one person's whole numbers, and what a replacement moves (G1, G2, G3)."""
-    lo, hi = weight_interval(spec)
+    lo, hi = spec.weights
     constant = 0.0 if spec.baseline is None else spec.baseline
-    _, alone, _ = reached(replace(spec, baseline=constant), shape, lo, hi)
-    _, _, weight = reached(spec, shape, lo, hi)
-    spare = 2.0 * math.sqrt(shape.num_actions) if has_supremum(spec, shape) else 0.0
+    alone, _ = reached(replace(spec, baseline=constant), shape, lo, hi)
+    _, weight = reached(spec, shape, lo, hi)
+    spare = 2.0 * math.sqrt(shape.num_actions) if spec.exact(shape) else 0.0
     norm, shift = Fraction(unit * alone.norm + spare), Fraction(unit * alone.shift + spare)
     if spec.clip is not None:
         norm, shift = min(norm, unit * Fraction(spec.clip)), min(shift, 2 * unit * Fraction(spec.clip))

@@ -8,23 +8,23 @@ from typing import Any, Final
 from tacit.errors import UnknownName
 from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
-from tacit.release.gradient_release import GradientChannel
-from tacit.release.local_release import LocalChannel
-from tacit.release.loss_release import LossChannel
-from tacit.release.return_release import ReturnChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.gradient_release import GradientRelease
+from tacit.release.local_release import LocalRelease
+from tacit.release.loss_release import LossRelease
+from tacit.release.returns import ReturnRelease
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 
 __all__ = ["CHANNELS", "channel_from_dict"]
 
 CHANNELS: Final[Mapping[str, type[Channel]]] = {
     "central-batch": BatchRelease,
-    "central-gradient": GradientChannel,
-    "central-losses": LossChannel,
+    "central-gradient": GradientRelease,
+    "central-losses": LossRelease,
     "central-totals": TotalsRelease,
-    "local": LocalChannel,
-    "local-returns": ReturnChannel,
-    "shuffle": ShuffleChannel,
+    "shuffle": ShuffleRelease,
+    "local": LocalRelease,
+    "local-returns": ReturnRelease,
 }
 """Channels by kind."""
 

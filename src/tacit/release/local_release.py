@@ -1,64 +1,50 @@
-"""The local channel: every device sends one randomized message, and a collector is a letter box.
+"""Counts under local trust, one stage: every device sends one randomized message, and a collector is a letter box.
 
-    device      body = one message of the mechanism, in integers and of one length (`wires`)
-    collector   payload = all bodies, sorted
+    device      body = one message of the randomizer, in integers and of one length (`codecs`)
     anybody     sums of the integers, de-biased, added to running totals
 
-G1  Every body is private by itself, whoever reads it: nothing is added or hidden later. So a stage is paid before it
-    opens, and it can be released with any number of reports.
-G2  The law of a body is the mechanism's, exactly, with secure noise: also beyond epsilon = 37, where probabilities
+G1  The law of a body is the randomizer's, exactly, with secure noise: also beyond epsilon = 37, where probabilities
     cannot be told from one in floating point. (Integers are clipped afterwards at 64 scales, which they leave with a
-    probability below e^-63.) Mechanisms without an exact integer form are refused.
-G3  A payload is in the order of its bytes: it does not say who reported when. Everything read from it is a function of
-    sums of integers, the same on every machine that rounds as IEEE 754 says.
-G4  Parameters are written as exact fractions; a reader builds the same mechanism without calibrating.
+    probability below e^-63.) Randomizers without an exact integer form are refused.
+G2  Everything read from a payload is a function of sums of integers, the same on every machine that rounds as IEEE 754
+    says.
+G3  Parameters are written as exact fractions; a reader builds the same randomizer without calibrating.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tacit.accounting.claims import PrivacyClaim, Trust
+from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.arrays import Floats, Ints
+from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories, TrajectoryLike
-from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.errors import InvalidInput, UnknownName, require
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.one_slot import OneSlot, feeding_slots
 from tacit.noise.places import places_of, slots_of
-from tacit.noise.protocol import Encoding, Randomizer
+from tacit.noise.protocol import Encoding, Randomizer, require_randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import TOTALS, Noise, Private, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import Wire, wire_of
-from tacit.release.contract import ChargedAt
-from tacit.release.counts_contract import Batch, require_shape
-from tacit.release.documents import (
-    claim_from_plain,
-    count_query_from_plain,
-    count_query_to_plain,
-    float_from_plain,
-    fraction_to_plain,
-    require_entries,
-    shape_from_plain,
-    shape_to_plain,
-)
-from tacit.release.local import Local
-from tacit.release.stage import CountMemory, NoSecret, require_people
+from tacit.release.counts_contract import Batch, require_placed, require_shape
+from tacit.release.documents import CODECS, count_query_to_plain, require_entries
+from tacit.release.letters import LetterBox, alone
+from tacit.release.stage import CountMemory
 from tacit.release.unfold import unfolded
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.statistics.count_vectors import add_placed, add_vector
+from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
 
-__all__ = ["RANDOMIZERS", "LocalChannel"]
+__all__ = ["RANDOMIZERS", "LocalRelease", "Messages"]
 
 RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
     "subset": SubsetSelection,
@@ -67,156 +53,79 @@ RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
     "laplace": Laplace,
     "gaussian": Gaussian,
 }
-"""The mechanisms that a device can draw exactly, as integers."""
+"""The randomizers that a device can draw exactly, as integers."""
 
-ENTRIES: Final = (
-    *("kind", "claim", "shape", "query", "target", "least"),
-    *("encoding", "mechanism", "outcome", "transition"),
-)
 ENCODINGS: Final[tuple[Encoding, ...]] = ("complement", "squares")
-KINDS: Final = {"float": float, "int": int, "bool": bool}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalChannel:
-    """One stage of randomized messages; make it with `LocalBasis`."""
+class Messages:
+    """What one person sends about counts, simulated or on the wire; it knows no noise but by `Randomizer`."""
 
-    claim: PrivacyClaim
     shape: CountShape
-    target: int
-    least: int
+    claim: PrivacyClaim
     encoding: Encoding
     outcome: Randomizer
     """The noise of rewards, visits and complements."""
     transition: Randomizer
-    """The noise of transitions."""
-
-    KIND: ClassVar[str] = "local"
-    TRUST: ClassVar[Trust] = "local"
-    CHARGED_AT: ClassVar[ChargedAt] = "open"
-    questions: ClassVar[int] = 1
-    query: ClassVar[Totals] = TOTALS
+    """The noise of transitions: of the same kind, possibly of another size."""
 
     def __post_init__(self) -> None:
-        least = require_count("least", self.least)
-        require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
-        if RANDOMIZERS.get(self.outcome.NAME) is not type(self.outcome):
-            raise UnknownName("local mechanism with an exact integer form", self.outcome.NAME, RANDOMIZERS)
-        _require_fitting(self.shape, self.outcome, self.transition)
-        _ = self.wire  # its refusals are ours
-
-    @property
-    def local(self) -> Local:
-        """The same as the privatizer of simulations describes it."""
-        return _local(self)
-
-    @property
-    def wire(self) -> Wire:
-        """The bytes of a message."""
-        return wire_of(self.local)
+        if self.claim.trust != "local":
+            raise InvalidInput(f"Local needs a claim with trust 'local', got {self.claim.trust!r}")
+        require_placed(self.shape, self.encoding)
+        require_randomizer(self.outcome)
+        if type(self.outcome) is not type(self.transition):
+            raise InvalidInput("all families must use the same kind of noise")
+        kind, able = self.outcome, " or ".join(self.outcome.ENCODINGS)
+        must = f"{kind.NAME} ({kind.SUMMARY}) needs the encoding {able}"
+        require(self.encoding in kind.ENCODINGS, must, self.encoding, "choose another mechanism or encoding")
 
     @property
     def name(self) -> str:
         """Trust model and mechanism."""
-        return self.local.name
+        return f"local/{self.outcome.NAME}"
 
     @property
-    def body_size(self) -> int:
-        """The length of a body in bytes."""
-        return self.wire.size
+    def wire(self) -> Wire:
+        """The bytes of a message; refused where the noise has no exact integer form."""
+        noise: Any = (self.outcome, self.transition)
+        return wire_of(self.shape, self.encoding, *noise)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; doubles of the noise are fractions (G4)."""
-        return {
-            "kind": self.KIND,
-            "claim": self.claim.to_dict(),
-            "shape": shape_to_plain(self.shape),
-            "query": count_query_to_plain(self.query),
-            "target": self.target,
-            "least": self.least,
-            "encoding": self.encoding,
-            "mechanism": self.outcome.NAME,
-            "outcome": _to_plain(self.outcome),
-            "transition": _to_plain(self.transition),
-        }
+    @property
+    def dimension(self) -> int:
+        """How many counters a message has."""
+        return dimension_of(self.shape, squares=self.encoding == "squares")
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> LocalChannel:
-        """The channel that `to_dict` wrote; anything missing, unknown or out of range is `InvalidInput`."""
-        given = require_entries("a local channel", plain, ENTRIES)
-        require(given["kind"] == cls.KIND, f"the kind of this channel is '{cls.KIND}'", given["kind"])
-        asked = count_query_from_plain(given["query"])
-        require(asked == TOTALS, "local messages are added up to running totals", given["query"])
-        name = str(given["mechanism"])
-        if name not in RANDOMIZERS:
-            raise UnknownName("local mechanism with an exact integer form", name, RANDOMIZERS)
-        return cls(
-            claim=claim_from_plain(given["claim"], cls.TRUST),
-            shape=shape_from_plain(given["shape"]),
-            target=require_count("target", given["target"]),
-            least=require_count("least", given["least"]),
-            encoding=_encoding(given["encoding"]),
-            outcome=_from_plain(RANDOMIZERS[name], given["outcome"]),
-            transition=_from_plain(RANDOMIZERS[name], given["transition"]),
-        )
+    @property
+    def variance(self) -> Floats:
+        """[3]: what one message adds to the variance of a counter of transitions, visits and rewards."""
+        found = self._variances(sampling=True)
+        return np.array([found["transitions"], found["visits"], found["rewards"]])
 
     def families(self) -> tuple[Family, ...]:
-        """What one report can change."""
-        return self.local.families()
+        """What one message can change."""
+        return count_families(self.shape, self.encoding)
 
     def noise_std(self) -> dict[str, float]:
-        """The deviation that one person's noise adds to a counter."""
-        return self.local.noise_std()
+        """The standard deviation that one user's noise adds to a counter (one-slot: its sampling variance on top)."""
+        return {name: value**0.5 for name, value in self._variances(sampling=False).items()}
 
-    def events(self) -> Events:
-        """What one message costs, however many others there are."""
-        return self.outcome.exposure(self.transition, self.families())
+    @property
+    def _steps(self) -> tuple[int, int]:
+        """How many steps feed a counter of outcomes and of transitions."""
+        steps = 1 if self.shape.staged else self.shape.horizon
+        return steps, max(1, steps - 1)
 
-    def events_at(self, people: int) -> Events:
-        """The same: nobody else's noise helps."""
-        require_people(people, self.least, self.target)
-        return self.events()
-
-    def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
-        """The device: one randomized message; None is a cover report (`wires`)."""
-        return self.wire.encode(None if trajectory is None else _user(trajectory, self.shape), noise)
-
-    def check(self, body: bytes) -> None:
-        """Raise unless some device could have sent this body."""
-        self.wire.check(body)
-
-    def begin_secret(self) -> NoSecret:
-        """Nothing."""
-        return NoSecret()
-
-    def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
-        """All bodies in the order of their bytes; nothing is drawn (G1, G3)."""
-        require_people(len(bodies), self.least, self.target)
-        require(
-            type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query.words()}", query
+    def _variances(self, *, sampling: bool) -> dict[str, float]:
+        both = zip((self.outcome, self.transition), self._steps, strict=True)
+        outcome, moved = (
+            one.user_variance(steps) + (one.sampling_variance if sampling else 0.0) for one, steps in both
         )
-        for body in bodies:
-            self.check(body)
-        return secret, b"".join(sorted(bodies))
-
-    def begin_memory(self) -> CountMemory:
-        """Nobody reported yet."""
-        return CountMemory(released=empty_counts(self.shape))
-
-    def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
-        """Running totals with this stage added."""
-        require_people(people, self.least, self.target)
-        size, local = self.body_size, self.local
-        require(len(payload) == people * size, f"a payload must have {people} messages of {size} bytes", len(payload))
-        bodies = [payload[start : start + size] for start in range(0, len(payload), size)]
-        for body in bodies:
-            self.check(body)
-        require(bodies == sorted(bodies), "the messages of a payload must be sorted", "another order")
-        released = copy_state(memory.released)
-        self.add(released, self.wire.total(bodies))
-        released.variance[:] += people * local.parameters.variance
-        released.users[0] += people
-        return CountMemory(released=released), Private(released, self.claim)
+        visits = outcome * (1 + (self.encoding == "complement"))
+        moved = visits if places_of(self.shape).all_sure else moved
+        found = {"transitions": moved if self.shape.horizon > 1 else 0.0, "visits": visits, "rewards": outcome}
+        return found | {"squares": outcome} if self.encoding == "squares" else found
 
     def add(self, counts: CountStatistics, vector: Floats) -> None:
         """Add the de-biased counters of some messages to counts, in place."""
@@ -226,11 +135,84 @@ class LocalChannel:
         else:
             add_placed(counts, vector, places_of(self.shape), complement)
 
-    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
-        """Nothing is missed: a stage that is not added up leaves the others as they are."""
-        return memory
+    def totals(self, before: CountStatistics, vector: Floats, people: int) -> CountStatistics:
+        """Running totals with the de-biased counters of so many messages added."""
+        released: CountStatistics = copy_state(before)
+        self.add(released, vector)
+        released.variance[:] += people * self.variance
+        released.users[0] += people
+        return released
 
-    def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRelease(LetterBox, Messages):
+    """One stage of randomized messages about counts; a plan (`Local`) makes it."""
+
+    target: int
+    least: int
+
+    KIND: ClassVar[str] = "local"
+    FIXED: ClassVar[Mapping[str, Any]] = {"query": count_query_to_plain(TOTALS)}
+    query: ClassVar[Totals] = TOTALS
+
+    def __post_init__(self) -> None:
+        self.require_sizes()
+        if RANDOMIZERS.get(self.outcome.NAME) is not type(self.outcome):
+            raise UnknownName("local mechanism with an exact integer form", self.outcome.NAME, RANDOMIZERS)
+        require(self.encoding in ENCODINGS, f"the encoding must be {' or '.join(ENCODINGS)}", self.encoding)
+        Messages.__post_init__(self)
+        _require_fitting(self.shape, self.outcome, self.transition)
+        _ = self.wire  # its refusals are ours
+
+    @property
+    def body_size(self) -> int:
+        """The length of a body in bytes."""
+        return self.wire.size
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; doubles of the noise are fractions (G3)."""
+        return LetterBox.to_dict(self) | {"mechanism": self.outcome.NAME}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> LocalRelease:
+        """The release that `to_dict` wrote; anything missing, unknown or out of range is `InvalidInput`."""
+        given = dict(plain) if isinstance(plain, Mapping) else {}
+        name = str(given.pop("mechanism", None))
+        if name not in RANDOMIZERS:
+            raise UnknownName("local mechanism with an exact integer form", name, RANDOMIZERS)
+        noise = {part: _from_plain(RANDOMIZERS[name], given.get(part)) for part in ("outcome", "transition")}
+        return super(LocalRelease, cls).from_dict(given | noise)
+
+    def events(self) -> Events:
+        """What one message costs, however many others there are."""
+        return self.outcome.exposure(self.transition, self.families())
+
+    def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
+        """The device: one randomized message; None is a cover report. What is out of range is clipped further on."""
+        if trajectory is None:
+            return self.wire.encode(None, noise)
+        one = require_shape(alone(trajectory), self.shape)
+        return self.wire.encode((one.states[0], one.actions[0], one.rewards[0]), noise)
+
+    def check(self, body: bytes) -> None:
+        """Raise unless some device could have sent this body."""
+        self.wire.check(body)
+
+    def asked(self, query: Query) -> Query:
+        """Running totals, and nothing else."""
+        self.require_query(query, TOTALS)
+        return query
+
+    def begin_memory(self) -> CountMemory:
+        """Empty totals."""
+        return CountMemory(released=empty_counts(self.shape))
+
+    def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
+        """Running totals with this stage added."""
+        released = self.totals(memory.released, self.wire.total(self.bodies(payload, people)), people)
+        return CountMemory(released=released), Private(released, self.claim)
+
+    def simulate(self, secret: Any, users: Batch, query: Query, noise: SimulationNoise) -> tuple[Any, bytes]:
         """A payload from trajectories, or from people drawn to match exact counts."""
         drawn = users if isinstance(users, Trajectories) else unfolded(users, noise.generator)
         batch = require_shape(drawn, self.shape)
@@ -238,37 +220,8 @@ class LocalChannel:
         return self.release(secret, [self.wire.encode(row, noise) for row in rows], query, noise)
 
 
-def _encoding(plain: object) -> Encoding:
-    """An encoding that a channel knows."""
-    for known in ENCODINGS:
-        if plain == known:
-            return known
-    raise InvalidInput(f"the encoding of a local channel must be {' or '.join(ENCODINGS)}, got {plain!r}")
-
-
-@lru_cache(maxsize=64)  # every device of a stage asks
-def _local(channel: LocalChannel) -> Local:
-    return Local(
-        shape=channel.shape,
-        claim=channel.claim,
-        calibration="tight",
-        encoding=channel.encoding,
-        mechanism=channel.outcome,
-        transition_mechanism=channel.transition,
-    )
-
-
-def _user(trajectory: TrajectoryLike, shape: CountShape) -> tuple[Ints, Ints, Floats]:
-    """One person's episode with the public lengths; what lies outside the public ranges is clipped further on."""
-    states, actions, rewards = (
-        np.asarray(part)[np.newaxis] for part in (trajectory.states, trajectory.actions, trajectory.rewards)
-    )
-    one = require_shape(Trajectories(states, actions, rewards), shape)
-    return one.states[0], one.actions[0], one.rewards[0]
-
-
 def _require_fitting(shape: CountShape, outcome: Randomizer, transition: Randomizer) -> None:
-    """Raise unless the sizes that a mechanism was given are those of the statistics."""
+    """Raise unless the sizes that a randomizer was given are those of the statistics."""
     rows, places, slots = shape.num_states * shape.num_actions, places_of(shape), len(slots_of(shape))
     sizes = (places.outcomes, max(1, places.moved)) if places.declared else (2 * rows, rows * shape.num_states)
     for kind, feeding, cells in zip((outcome, transition), feeding_slots(shape), sizes, strict=True):
@@ -281,21 +234,18 @@ def _require_fitting(shape: CountShape, outcome: Randomizer, transition: Randomi
             require(kind.discrete, "noise that leaves a device must be whole numbers", "continuous noise")
 
 
-def _to_plain(mechanism: Any) -> dict[str, Any]:
-    """The fields of a mechanism; doubles as fractions."""
-    values = {item.name: getattr(mechanism, item.name) for item in fields(mechanism)}
-    return {name: fraction_to_plain(value) if isinstance(value, float) else value for name, value in values.items()}
+def _to_plain(noise: Any) -> dict[str, Any]:
+    """The fields of a randomizer; doubles as fractions."""
+    return {item.name: CODECS[str(item.type)][0](getattr(noise, item.name)) for item in fields(noise)}
 
 
 def _from_plain(kind: Any, plain: object) -> Any:
-    """The mechanism that `_to_plain` wrote."""
-    wanted = {item.name: KINDS[str(item.type)] for item in fields(kind)}
-    given = require_entries(f"a mechanism '{kind.NAME}'", plain, wanted)
-    values: dict[str, Any] = {}
-    for name, type_ in wanted.items():
-        if type_ is float:
-            values[name] = float_from_plain(name, given[name])
-        else:
-            require(type(given[name]) is type_, f"{name} must be of type {type_.__name__}", given[name])
-            values[name] = given[name]
-    return kind(**values)
+    """The randomizer that `_to_plain` wrote."""
+    readers = {item.name: CODECS[str(item.type)][1] for item in fields(kind)}
+    given = require_entries(f"a mechanism '{kind.NAME}'", plain, readers)
+    return kind(**{name: read(name, given[name]) for name, read in readers.items()})
+
+
+# `LocalRelease.from_dict` reads the noise before anything else, because its kind stands in an entry of its own.
+CODECS["Randomizer"] = (_to_plain, lambda _, made: made)
+CODECS["Encoding"] = (str, lambda _, plain: plain)

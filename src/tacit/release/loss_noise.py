@@ -14,15 +14,15 @@ noise per user that adds up in the totals (local messages), or silence (nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import Events
+from tacit.accounting.events import Events, UnprotectedEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
@@ -53,12 +53,9 @@ __all__ = [
     "NoiseState",
     "Source",
     "Stream",
+    "loss_families",
     "loss_parts",
     "noise_step",
-    "source_events",
-    "source_name",
-    "source_scale",
-    "source_std",
     "stream_of",
 ]
 
@@ -78,6 +75,47 @@ class LossNoise:
     family: Family | None
     source: Source | None
 
+    @property
+    def name(self) -> str:
+        """Of the noise, for tables."""
+        return "none" if self.source is None else str(getattr(self.source, "NAME", type(self.source).__name__.lower()))
+
+    @property
+    def std(self) -> float:
+        """The deviation of the largest prefix, or of one release or message."""
+        if self.source is None:
+            return 0.0
+        return self.source.std if isinstance(self.source, Laplace | Gaussian) else self.source.max_std
+
+    @property
+    def scale(self) -> float:
+        """The sub-gamma scale that the noise states; 0 for none."""
+        return 0.0 if self.source is None else self.source.subgamma
+
+    def events(self, reports: int) -> Events:
+        """What a person with so many reports is exposed to: steps of a counter, or that many single noises."""
+        if self.family is None:
+            return ()
+        if self.source is None:
+            return ((UnprotectedEvent(), 1),)
+        if isinstance(self.source, Laplace | Gaussian):
+            return in_stages(self.source.events(self.family), reports)
+        return person_events(self.source, (self.family,), reports)
+
+
+SILENCE: Final = LossNoise(family=None, source=None)
+"""Of what is not released, or nobody's data."""
+
+
+def loss_families(shape: LayeredShape, *, full: bool) -> tuple[Family, Family]:
+    """Transitions and losses: Lemma S7 (losses)."""
+    H = shape.horizon
+    up, down = (shape.pairs, 0) if full else (H, H)
+    return (
+        Family(name="transitions", up=H, down=H, shift=1.0),
+        Family(name="losses", up=up, down=down, shift=1.0),
+    )
+
 
 def loss_parts(
     shape: LayeredShape,
@@ -90,32 +128,30 @@ def loss_parts(
     known_transitions: bool = False,
 ) -> dict[str, LossNoise]:
     """Every released statistic with the noise that covers it, calibrated to the claim."""
-    H = shape.horizon
-    moves, loss = Family(name="transitions", up=H, down=H, shift=1.0), Family(name="losses", up=H, down=H, shift=1.0)
-    if feedback == "full":
-        loss = Family(name="losses", up=shape.pairs, down=0, shift=1.0)
+    moves, loss = loss_families(shape, full=feedback == "full")
+    families = [loss] if known_transitions else [moves] if public_losses else [moves, loss]
+    found = PARTS[calibration, claim.trust](families, claim, steps, feedback == "bandit", shape.horizon)
     if known_transitions:
-        alone = LOSSES_ALONE[calibration, claim.trust](loss, claim, steps, feedback, H)
-        nothing = LossNoise(family=None, source=None)
-        return {"transitions": nothing, "losses": LossNoise(family=loss, source=alone)}
-    families = [moves] if public_losses else [moves, loss]
-    parts = PARTS[calibration, claim.trust](families, claim, steps, feedback, H)
-    return parts | {"losses": LossNoise(family=None, source=None)} if public_losses else parts
+        return {"transitions": SILENCE, "losses": found["losses"]}
+    return found | {"losses": SILENCE} if public_losses else found
 
 
-def _open_parts(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
+def _covered(families: Sequence[Family], sources: Sequence[Source]) -> dict[str, LossNoise]:
+    return {f.name: LossNoise(family=f, source=s) for f, s in zip(families, sources, strict=True)}
+
+
+def _visits(H: int) -> Family:
+    return Family(name="visits", up=H, down=H, shift=1.0)
+
+
+def _open_parts(families: list[Family], claim: PrivacyClaim, steps: int, once: bool, H: int) -> dict[str, LossNoise]:
     """Nothing is protected."""
     moves, loss = families
-    visits = Family(name="visits", up=H, down=H, shift=1.0)
-    return {family.name: LossNoise(family=family, source=None) for family in (moves, visits, loss)}
+    return {family.name: LossNoise(family=family, source=None) for family in (moves, _visits(H), loss)}
 
 
-def _paper_parts(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
-    """As printed."""
+def _paper_parts(families: list[Family], claim: PrivacyClaim, steps: int, once: bool, H: int) -> dict[str, LossNoise]:
+    """As printed, whatever else is released."""
     single = Laplace(scale=3.0 * H / claim.epsilon, discrete=False)
     counter: Source = single
     total: Source = single
@@ -125,93 +161,57 @@ def _paper_parts(
         counter, total = (
             LaplaceTree(steps=steps, release_final=False, scale=scale, padded=padded) for padded in (False, True)
         )
-    visits = Family(name="visits", up=H, down=H, shift=1.0)
-    parts = {
-        "transitions": LossNoise(family=families[0], source=counter),
-        "visits": LossNoise(family=visits, source=counter),
-    }
-    if len(families) > 1:
-        parts["losses"] = LossNoise(family=families[1], source=total if feedback == "full" else single)
-    return parts
+    printed = {"transitions": counter, "losses": single if once else total}
+    found = _covered(families, [printed[family.name] for family in families])
+    if "transitions" not in found:
+        return found
+    first = found.pop("transitions")
+    return {"transitions": first, "visits": LossNoise(family=_visits(H), source=counter), **found}
 
 
-def _tight_central(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
-    """The least noise of a curator: factorizations for delta > 0, trees for delta = 0."""
-    sources: list[Source]
-    once = feedback == "bandit"  # bandit losses are released in one episode only
-    if claim.delta > 0.0:
-        if once:
-            # Half of μ² for each: the counter over the stream, one Gaussian for the losses.
-            half = gaussian_mu(claim.epsilon, claim.delta) / math.sqrt(2.0) * (1 - 1e-12)
-            norm = BufferedToeplitz.for_steps(steps - 1, 1.0).sensitivity
-            shift = math.sqrt(families[0].l2_squared)
-            sources = [
-                BufferedToeplitz.for_steps(steps - 1, shift * norm / half),
-                Gaussian(sigma=math.sqrt(families[1].l2_squared) / half),
-            ]
-        else:
-            weights = [1.0] * len(families)
-            sources = list(
-                allocate_gaussian(families, weights, claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)
-            )
-    else:
+def _tight_central(families: list[Family], claim: PrivacyClaim, steps: int, once: bool, H: int) -> dict[str, LossNoise]:
+    """The least noise of a curator: factorizations for delta > 0, trees for delta = 0; `once`: of losses, one noise."""
+    alone = families[0].name == "losses"
+    if claim.delta == 0.0:
         levels = tree_levels(steps)
-        counts = [levels, 1 if once else levels][: len(families)]
-        scales = allocate_laplace(families, [1.0 / n for n in counts], claim.epsilon, counts)
-        sources = [LaplaceTree(steps=steps, release_final=False, scale=scales[0])]
-        if len(scales) > 1:
-            tree = LaplaceTree(steps=steps, release_final=False, scale=scales[1])
-            sources.append(Laplace(scale=scales[1], discrete=False) if once else tree)
-    names = ("transitions", "losses")
-    return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
+        single = [once and family.name == "losses" for family in families]
+        counts = [1 if one else levels for one in single]
+        weights = [1.0 if alone else 1.0 / n for n in counts]
+        scales = allocate_laplace(families, weights, claim.epsilon, counts)
+        return _covered(families, [
+            Laplace(scale=scale, discrete=False) if one else LaplaceTree(steps=steps, release_final=False, scale=scale)
+            for one, scale in zip(single, scales, strict=True)
+        ])  # fmt: skip
+    if not once:
+        weights = [1.0] * len(families)
+        counters = allocate_gaussian(families, weights, claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)
+        return _covered(families, counters)
+    mu, shifts = gaussian_mu(claim.epsilon, claim.delta), [math.sqrt(family.l2_squared) for family in families]
+    if alone:
+        # μ = ‖shift‖₂/σ
+        return _covered(families, [Gaussian(sigma=shifts[0] / mu * (1.0 + _ROUNDING))])
+    # Half of μ² for each: the counter over the stream, one Gaussian for the losses.
+    half = mu / math.sqrt(2.0) * (1.0 - _ROUNDING)
+    norm = BufferedToeplitz.for_steps(steps - 1, 1.0).sensitivity
+    counter = BufferedToeplitz.for_steps(steps - 1, shifts[0] * norm / half)
+    return _covered(families, [counter, Gaussian(sigma=shifts[1] / half)])
 
 
-def _tight_local(
-    families: list[Family], claim: PrivacyClaim, steps: int, feedback: Feedback, H: int
-) -> dict[str, LossNoise]:
+def _tight_local(families: list[Family], claim: PrivacyClaim, steps: int, once: bool, H: int) -> dict[str, LossNoise]:
     """The least noise of single messages: Laplace for delta = 0; else Laplace or Gaussian, whatever varies least."""
-    if feedback == "bandit":
-        # (l, 1-l) on the visited pairs costs as much as l alone: two shifts of Laplace noise tell no more than one of
-        # their sum, l² + (1-l)² ≤ 1 for Gaussian noise. So 2H in all, and N(x,a) is their sum.
-        together = Family(name="losses and complements", up=H, down=H, shift=1.0)
-        pure = (4.0 * H / claim.epsilon * (1.0 + _ROUNDING),) * 2
-        noise, same = _least_local([families[0], together], claim, pure)
-        return {
-            "transitions": LossNoise(family=families[0], source=noise),
-            "losses": LossNoise(family=together, source=same),
-            "complements": LossNoise(family=None, source=same),
-        }
-    scales = allocate_laplace(families, [1.0] * len(families), claim.epsilon, [1] * len(families))
-    sources = _least_local(families, claim, scales)
-    names = ("transitions", "losses")
-    return {n: LossNoise(family=f, source=s) for n, f, s in zip(names, families, sources, strict=False)}
-
-
-def _printed_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
-    """The losses' noise as printed, whatever else is released."""
-    return cast("Source", _paper_parts([loss, loss], claim, steps, feedback, H)["losses"].source)
-
-
-def _central_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
-    """The least noise of a curator who releases losses only: a counter, or one noise per user with bandit feedback."""
-    once = feedback == "bandit"
-    if claim.delta > 0.0:
-        if once:
-            # μ = ‖shift‖₂/σ
-            return Gaussian(
-                sigma=math.sqrt(loss.l2_squared) / gaussian_mu(claim.epsilon, claim.delta) * (1.0 + _ROUNDING)
-            )
-        return allocate_gaussian([loss], [1.0], claim.epsilon, claim.delta, steps - 1, BufferedToeplitz)[0]
-    levels = 1 if once else tree_levels(steps)
-    (scale,) = allocate_laplace([loss], [1.0], claim.epsilon, [levels])
-    return Laplace(scale=scale, discrete=False) if once else LaplaceTree(steps=steps, release_final=False, scale=scale)
-
-
-def _local_losses(loss: Family, claim: PrivacyClaim, steps: int, feedback: Feedback, H: int) -> Source:
-    """The least noise of messages that hold losses only."""
-    return _least_local([loss], claim, allocate_laplace([loss], [1.0], claim.epsilon, [1]))[0]
+    if not once or len(families) == 1:
+        scales = allocate_laplace(families, [1.0] * len(families), claim.epsilon, [1] * len(families))
+        return _covered(families, _least_local(families, claim, scales))
+    # (l, 1-l) on the visited pairs costs as much as l alone: two shifts of Laplace noise tell no more than one of
+    # their sum, l² + (1-l)² ≤ 1 for Gaussian noise. So 2H in all, and N(x,a) is their sum.
+    together = Family(name="losses and complements", up=H, down=H, shift=1.0)
+    pure = (4.0 * H / claim.epsilon * (1.0 + _ROUNDING),) * 2
+    noise, same = _least_local([families[0], together], claim, pure)
+    return {
+        "transitions": LossNoise(family=families[0], source=noise),
+        "losses": LossNoise(family=together, source=same),
+        "complements": LossNoise(family=None, source=same),
+    }
 
 
 def _least_local(families: list[Family], claim: PrivacyClaim, pure: tuple[float, ...]) -> list[Source]:
@@ -246,38 +246,6 @@ PARTS: Final[Mapping[tuple[Calibration, Trust], Callable[..., dict[str, LossNois
     ("paper", "local"): _paper_parts,
 }
 """What covers each statistic, by calibration and trust model."""
-
-LOSSES_ALONE: Final[Mapping[tuple[Calibration, Trust], Callable[..., Source]]] = {
-    ("tight", "central"): _central_losses,
-    ("paper", "central"): _printed_losses,
-    ("tight", "local"): _local_losses,
-    ("paper", "local"): _printed_losses,
-}
-"""What covers the losses where nothing else is released, by calibration and trust model."""
-
-
-def source_events(source: Source, family: Family, reports: int) -> Events:
-    """What a person with so many reports is exposed to: steps of a counter, or that many single noises."""
-    if isinstance(source, Laplace | Gaussian):
-        return in_stages(source.events(family), reports)
-    return person_events(source, (family,), reports)
-
-
-def source_std(source: Source | None) -> float:
-    """The deviation of the largest prefix, or of one release or message."""
-    if source is None:
-        return 0.0
-    return source.std if isinstance(source, Laplace | Gaussian) else source.max_std
-
-
-def source_scale(source: Source | None) -> float:
-    """The sub-gamma scale that the source states; 0 for none."""
-    return 0.0 if source is None else source.subgamma
-
-
-def source_name(source: Source | None) -> str:
-    """For tables."""
-    return "none" if source is None else str(getattr(source, "NAME", type(source).__name__.lower()))
 
 
 class NoiseParams(NamedTuple):

@@ -51,13 +51,9 @@ from tacit.release.loss_noise import (
     Stream,
     loss_parts,
     noise_step,
-    source_events,
-    source_name,
-    source_scale,
-    source_std,
     stream_of,
 )
-from tacit.released.losses import LayeredShape, LossQuery, LossStatistics
+from tacit.released.losses import LayeredShape, LossQuery, LossStatistics, empty_losses
 from tacit.released.precision import CountPrecision
 
 __all__ = ["AdversarialPrivatizer", "LossState", "make_adversarial", "release_losses"]
@@ -196,7 +192,7 @@ class AdversarialPrivatizer:
         """Trust model and mechanisms, for tables."""
         if self.claim.trust == "none":
             return "none"
-        used = dict.fromkeys(source_name(part.source) for part in self.parts.values() if part.source is not None)
+        used = dict.fromkeys(part.name for part in self.parts.values() if part.source is not None)
         return f"{self.claim.trust}/{'+'.join(used)}"
 
     def families(self) -> tuple[Family, ...]:
@@ -207,28 +203,28 @@ class AdversarialPrivatizer:
         """Everything one person is exposed to: Lemma C10 (several reports), Lemma P14 (several stages)."""
         if self.claim.trust == "none":
             return ((UnprotectedEvent(), 1),)
-        exposed: Events = ()
-        for part in self.parts.values():
-            if part.family is not None and part.source is not None:
-                exposed += source_events(part.source, part.family, self.claim.unit.reports)
-        return exposed
+        return tuple(pair for part in self.parts.values() for pair in part.events(self.claim.unit.reports))
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each statistic: of the largest prefix, or of one release or message."""
-        std = {name: source_std(part.source) for name, part in self.parts.items() if name != "complements"}
+        std = {name: part.std for name, part in self.parts.items() if name != "complements"}
         if "visits" not in std:
             if "complements" in self.parts:
-                std["visits"] = math.hypot(std["losses"], source_std(self.parts["complements"].source))
+                std["visits"] = math.hypot(std["losses"], self.parts["complements"].std)
             else:
-                fan = max(np.bincount(self.shape.pair_of))
-                std["visits"] = std["transitions"] * math.sqrt(fan)
+                std["visits"] = std["transitions"] * math.sqrt(max(np.bincount(self.shape.pair_of)))
         return std
 
     def precision(self) -> CountPrecision:
         """The sub-gamma scales of the noise in transitions, visits and losses; variances come with each release."""
-        scale = {name: source_scale(part.source) for name, part in self.parts.items()}
+        scale = {name: part.scale for name, part in self.parts.items()}
         visits = max(scale["losses"], scale["complements"]) if "complements" in scale else scale["transitions"]
         return CountPrecision(scale=np.array([scale["transitions"], scale.get("visits", visits), scale["losses"]]))
+
+    def largest_variance(self) -> Floats:
+        """[3]: the variance of the noise in transitions, visits and losses, before the last user."""
+        layout = self.parameters.layout
+        return np.asarray(layout.variance * (1.0 + layout.growth * (self.episodes - 2)))
 
     def loss_radius(self, failure_prob: float) -> float:
         """E': how far the noise of one released bandit loss goes, but for this probability."""
@@ -252,7 +248,7 @@ class AdversarialPrivatizer:
         """The families of the certificate, without its accounting."""
         std = self.noise_std()
         return tuple(
-            CertifiedFamily.of(part.family, noise=source_name(part.source), std=std.get(name, std["losses"]))
+            CertifiedFamily.of(part.family, noise=part.name, std=std.get(name, std["losses"]))
             for name, part in self.parts.items()
             if part.family is not None
         )
@@ -276,7 +272,7 @@ class AdversarialPrivatizer:
             visits=visits,
             losses=losses,
             complements=complements,
-            released=LossStatistics(np.zeros(T), np.zeros(P), np.zeros(P), np.zeros(3), np.zeros(1, dtype=np.int64)),
+            released=empty_losses(self.shape),
         )
 
     def release(

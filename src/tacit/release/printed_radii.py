@@ -27,10 +27,10 @@ def printed_radii(privatizer: object) -> PrintedRadii:
             "constants 'printed' are printed for the printed noise of local trust only; use trust 'local' with "
             "calibration 'paper', or constants 'theory'"
         )
-    rule = _RULES.get(type(privatizer.mechanism))
+    rule = _RULES.get(type(privatizer.outcome))
     if rule is None:
-        raise NotSupported(f"no paper prints radii for {privatizer.mechanism.NAME} noise; use constants 'theory'")
-    return rule(privatizer.mechanism, privatizer.transition_mechanism, privatizer.shape)
+        raise NotSupported(f"no paper prints radii for {privatizer.outcome.NAME} noise; use constants 'theory'")
+    return rule(privatizer.outcome, privatizer.transition, privatizer.shape)
 
 
 def _laplace(outcome: Laplace, moved: Laplace, shape: CountShape) -> PrintedRadii:

@@ -43,6 +43,8 @@ class PrivacyRequest:
     """Whom the claim protects: a person with so many reports, at most one per batch (or, without batches, per user)."""
     asks: type[Query] = Totals
     """The queries that are to be answered."""
+    whole: bool = False
+    """Totals, local trust: whether the noise is whole numbers, which devices draw exactly: the stages of studies."""
     squares: bool = False
     """Totals: whether the learner needs squares of rewards (LDP-PSRL); only local trust charges for them."""
     variant: PaperVariant = "2025"

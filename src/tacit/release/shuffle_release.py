@@ -1,11 +1,18 @@
-"""The shuffle channel: every device sends labels of ones, data and noise mixed, and the collector counts them.
+"""Shuffle trust: every device sends labels of ones, data and noise mixed, and whoever counts them learns noisy sums.
 
     device      body = labels of the ones of one trajectory, of m noise bits per counter, and dummies; sorted
+    shuffler    all labels of a stage in random order
     collector   histogram = how often each label came, over all bodies
-    anybody     N(c) = histogram(c) - n m q                  [bai2024shuffle] Alg. 4, lines 12-16
+    anybody     N(c) = histogram(c) - n m q                  [bai2024shuffle] Alg. 4, lines 12-16, message by message
 
-G1  A payload is the vector of sums, exact + Binomial(n m, q): what a shuffler that only permutes would show, too (Lemma
-    M1 (sum view)). Whoever counts needs no permutation; the sums are all that leaves.
+`ShufflePlan` knows how noisy stages of any size would be; `ShuffleRelease` is one stage, of a simulation or of a study.
+It releases running totals (stages add up, which is post-processing) or single batches, each with the least noise for
+its own statistics: a batch of one layer needs a third of the noise of one that releases everything.
+
+Guarantees (each has a test of its name):
+G1  A payload is the vector of sums, exact + Binomial(n m, q), where bits are mirrored plus Binomial(n m, 1 - q): what
+    a shuffler that only permutes would show, too (Lemma M1 (sum view), Lemma M11 (mirrored bits)). Whoever counts needs
+    no permutation; the sums are all that leaves. `simulate` draws them at once, from the same law.
 G2  Noise per device is calibrated for `least` people: any n from `least` to `target` is released and costs at most what
     `events` says (Lemma M8 (more people than needed)). Fewer are never released.
 G3  A body has one length, whatever the person did; data have slots of their own and noise ones a block. A block that
@@ -13,63 +20,90 @@ G3  A body has one length, whatever the person did; data have slots of their own
     noise alone and is paid for as if everybody saw it (Lemma M6 (overflowing blocks)).
 G4  A cover report has noise and dummies only: it adds noise to the sums, and nothing else.
 G5  Labels are sorted within a body: the collector sees no order of steps, and a label at most m + 1 times.
+G6  A transcript of stages over disjoint people has the guarantee of its worst stage (B-batch SDP, Lemma P7 (parallel
+    composition)). A person who is in several stages, at most once in each, meets the noise of each of them.
+
+A person with g reports meets g independent stages. With the noise of one kind of stage that is one release with g times
+as many counters up and down: so the noise of a stage is calibrated for that, exactly.
+
+    one report     families up, down         (epsilon, delta - slack),     slack = (1 + e^epsilon)·overflow
+    g reports      families g·up, g·down     (epsilon, delta - g·slack)
+
+Stages of different sizes have noise of different kinds. Each is calibrated as if all were of its kind, with a part in a
+thousand to spare, and `exposure` compares every choice of g stages. As in Lemma P14 (several stages), the stages in
+which a person reports are fixed beforehand there; where all stages are alike, it does not matter who chooses them.
+
+`tight` sends the one-hot encoding (4H - 2 differing counters) with the least noise of the exact accountant; `paper`
+sends three families with the noise as printed. As printed, integers y + noise are shuffled, which leaks (a message of
+m + 1 proves y = 1); here every bit travels alone, which is what the printed proof is about. If the shuffler hands on
+reports with their senders, nobody is protected: this is what shuffle trust means.
+
+References: [bai2024shuffle]; [bai2025secure], Definition 3 and Section V.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Final
+from math import sqrt
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.claims import PrivacyClaim, Trust
+from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events, Slack
 from tacit.accounting.families import Family
+from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
-from tacit.errors import require, require_count
-from tacit.protocol import Noise, Private, Query, Totals
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+from tacit.noise.binomial import Binomial
+from tacit.noise.mirrored import Mirrored
+from tacit.noise.protocol import require_simulation
+from tacit.protocol import TOTALS, Calibration, Noise, Private, Query, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import ChargedAt
+from tacit.release.contract import Channel, ChargedAt, StageSize
 from tacit.release.counts_contract import Batch, require_shape
-from tacit.release.documents import (
-    claim_from_plain,
-    count_query_from_plain,
-    count_query_to_plain,
-    fraction_from_plain,
-    fraction_to_plain,
-    require_entries,
-    shape_from_plain,
-    shape_to_plain,
+from tacit.release.request import PrivacyRequest, make_claim
+from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
+from tacit.release.shuffle.messages import Transport, overflow_slack
+from tacit.release.shuffle.noise import (
+    BIT_KINDS,
+    MOST_BITS,
+    BitKind,
+    BitNoise,
+    PaperVariant,
+    least_bit_noise,
+    paper_bit_noise,
 )
-from tacit.release.shuffle.batches import added_totals, batch_spec, batch_statistics, statistic_std, total_std
-from tacit.release.shuffle.messages import Transport
-from tacit.release.shuffle.noise import BitNoise
-from tacit.release.shuffle.protocol import Shuffle
-from tacit.release.shuffle.roles import encode, noise_coins, pack
-from tacit.release.stage import CountMemory, NoSecret, require_people
-from tacit.released.batches import BatchQuery
+from tacit.release.shuffle.roles import data_labels, noise_coins, pack, permuted
+from tacit.release.stage import CountMemory, NoSecret, StagePlan, StageRelease, reports_of, require_people
+from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.statistics.count_spec import ReleaseSpec
+from tacit.released.precision import CountPrecision, Sampling, everything_sent
+from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
-__all__ = ["CountMemory", "NoSecret", "ShuffleChannel", "require_people"]
+__all__ = ["LEAST_PEOPLE", "OVERFLOW", "ShufflePlan", "ShuffleRelease"]
 
-MESSAGES: Final = "ones"
-ENTRIES: Final = (
-    *("kind", "claim", "shape", "query", "target", "least", "honest"),
-    *("messages", "bits_per_user", "probability", "block", "overflow"),
-)
-MIRRORED: Final = "mirrored"
-"""The entry of a channel whose bits are mirrored; it is true, or it is not there."""
+STATISTICS: Final = ("transitions", "visits", "rewards")
+LEAST_PEOPLE: Final = 2
+"""A shuffler with a single person hides nobody."""
+OVERFLOW: Final = 1e-10
+"""The probability that a block of some device of a stage overflows, where delta has room for it."""
+ROOM: Final = 100.0
+"""What overflowing blocks may take of delta, at most: one part in so many."""
+KINDS: Final = 1e-3
+"""The share of epsilon left for stages of several kinds, each calibrated as if all were of its own kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffleChannel:
-    """One stage through the shuffler; make it with `ShuffleBasis`."""
+class ShuffleRelease(StageRelease):
+    """One stage through the shuffler; make it with `ShufflePlan`."""
 
     claim: PrivacyClaim
     shape: CountShape
@@ -83,41 +117,43 @@ class ShuffleChannel:
     """m: noise bits of one device per counter."""
     probability: Fraction
     """q: of each of them; a double, exactly."""
-    mirrored: bool = False
-    """Whether as many bits of probability 1 - q are added."""
     block: int
     """B: room for noise ones in a body."""
     overflow: Fraction
     """The probability that the block of some device of the stage is too small, from above."""
+    mirrored: bool = False
+    """Whether as many bits of probability 1 - q are added."""
+    printed: bool = False
+    """Whether the counters are the three families of the papers."""
 
     KIND: ClassVar[str] = "shuffle"
     TRUST: ClassVar[Trust] = "shuffle"
     CHARGED_AT: ClassVar[ChargedAt] = "release"
-    questions: ClassVar[int] = 1
+    FIXED: ClassVar[dict[str, Any]] = {"messages": "ones"}
+    OMITTED: ClassVar[tuple[str, ...]] = ("mirrored", "printed")
 
     def __post_init__(self) -> None:
-        require(self.claim.trust == "shuffle", "a shuffle channel claims trust 'shuffle'", self.claim.trust)
-        least = require_count("least", self.least, least=2)  # a shuffler with a single person hides nobody
-        require(least <= require_count("target", self.target), f"least must be at most the target {self.target}", least)
-        require(
-            require_count("honest", self.honest) <= least, f"honest must be at most the {least} needed", self.honest
-        )
+        require(self.claim.trust == "shuffle", "a shuffled stage claims trust 'shuffle'", self.claim.trust)
+        self.require_sizes(LEAST_PEOPLE)
+        honest = require_count("honest", self.honest)
+        require(honest <= self.least, f"honest must be at most the {self.least} needed", honest)
         require(isinstance(self.query, Totals) or self.shape.staged, "single batches keep the steps apart", "pooled")
         for name in ("probability", "overflow"):
             value = getattr(self, name)
             require(Fraction(float(value)) == value, f"{name} must be a double", value)
-        require(isinstance(self.mirrored, bool), "mirrored must be true or false", type(self.mirrored).__name__)
-        _ = self.transport, self.bit_noise(least)  # their checks are ours
+        for name in self.OMITTED:
+            require(isinstance(getattr(self, name), bool), f"{name} must be true or false", "another")
+        _ = self.transport, self.bit_noise(self.least)  # their checks are ours
 
     @property
     def name(self) -> str:
         """Trust model and mechanism."""
-        return f"shuffle/{self.bit_noise(self.least).total.NAME}"
+        return f"shuffle/{self.law(self.least).NAME}"
 
     @property
     def spec(self) -> ReleaseSpec:
-        """Which counters there are: as few as the query needs."""
-        return _spec(self.shape, None if isinstance(self.query, Totals) else self.query.layer)
+        """Which counters there are: as few as the query needs, or those that are printed."""
+        return _spec(self.shape, isinstance(self.query, Totals), _layer(self.query), self.printed)
 
     @property
     def transport(self) -> Transport:
@@ -127,23 +163,16 @@ class ShuffleChannel:
     def bit_noise(self, people: int) -> BitNoise:
         """The noise of one counter when so many report; honest devices are the same share of any number."""
         honest = self.honest * people // self.least
-        q = float(self.probability)
-        return BitNoise(
-            users=people,
-            honest_users=honest,
-            bits_per_user=self.bits_per_user,
-            probability=q,
-            mirrored=self.mirrored,
-        )
+        return _bit_noise(people, honest, self.bits_per_user, float(self.probability), self.mirrored)
+
+    def law(self, people: int) -> Binomial | Mirrored:
+        """The noise in one counter when so many report."""
+        return _total(self.bit_noise(people))
 
     @property
     def _most_bits(self) -> int:
         """Noise bits of one device per counter, of both biases."""
         return self.bits_per_user * (2 if self.mirrored else 1)
-
-    def protocol(self, people: int) -> Shuffle:
-        """The batch as the privatizer of simulations describes it."""
-        return Shuffle(spec=self.spec, bit_noise=self.bit_noise(people))
 
     @property
     def labels(self) -> np.dtype[Any]:
@@ -155,52 +184,36 @@ class ShuffleChannel:
         """The length of a body in bytes, extra blocks aside."""
         return self.labels.itemsize * self.transport.report_size
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {
-            "kind": self.KIND,
-            "claim": self.claim.to_dict(),
-            "shape": shape_to_plain(self.shape),
-            "query": count_query_to_plain(self.query),
-            "target": self.target,
-            "least": self.least,
-            "honest": self.honest,
-            "messages": MESSAGES,
-            "bits_per_user": self.bits_per_user,
-            "probability": fraction_to_plain(self.probability),
-            "block": self.block,
-            "overflow": fraction_to_plain(self.overflow),
-            **({MIRRORED: True} if self.mirrored else {}),
-        }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> ShuffleChannel:
-        """The channel that `to_dict` wrote; anything missing, unknown or out of range is `InvalidInput`."""
-        mirrored = isinstance(plain, Mapping) and MIRRORED in plain
-        given = require_entries("a shuffle channel", plain, (*ENTRIES, MIRRORED) if mirrored else ENTRIES)
-        require(not mirrored or given[MIRRORED] is True, "mirrored must be true, or left out", "another")
-        require(given["kind"] == cls.KIND, f"the kind of this channel is '{cls.KIND}'", given["kind"])
-        require(given["messages"] == MESSAGES, f"messages of this channel are '{MESSAGES}'", given["messages"])
-        whole = {name: require_count(name, given[name]) for name in ("target", "least", "honest", "bits_per_user")}
-        return cls(
-            claim=claim_from_plain(given["claim"], cls.TRUST),
-            shape=shape_from_plain(given["shape"]),
-            query=count_query_from_plain(given["query"]),
-            probability=fraction_from_plain("probability", given["probability"]),
-            mirrored=mirrored,
-            block=require_count("block", given["block"]),
-            overflow=fraction_from_plain("overflow", given["overflow"]),
-            **whole,
-        )
-
     def families(self) -> tuple[Family, ...]:
         """What one report can change."""
         return self.spec.families()
 
     def noise_std(self) -> dict[str, float]:
-        """The deviation of the noise in each statistic when `target` people report."""
-        full = self.protocol(self.target)
-        return total_std(full, self.shape) if isinstance(self.query, Totals) else statistic_std(full)
+        """The deviation of the noise in each statistic when `target` people report; 0 where it is not released."""
+        return self.std_of(self.target)
+
+    def std_of(self, people: int) -> dict[str, float]:
+        """The same when so many report: of one batch, or of what a stage adds to running totals."""
+        each, shape = self.law(people).std, self.shape
+        totals = isinstance(self.query, Totals)
+        if totals and shape.support is not None and not shape.staged:
+            return {name: each * n**0.5 for name, n in zip(STATISTICS, total_terms(shape.support), strict=True)}
+        terms = self.spec.noisy_terms()
+        std = {name: each * sqrt(terms.get(name, 0)) for name in STATISTICS}
+        if not totals:
+            return std
+        # How many layers add up; transitions of the last one are never part of the totals.
+        H = shape.horizon
+        layers = (min(1, H - 1), 1, 1) if shape.staged else (H - 1, H, H)
+        return {name: std[name] * n**0.5 for name, n in zip(STATISTICS, layers, strict=True)}
+
+    def precision(self, people: int, failure_prob: float) -> float:
+        """E: with probability 1 − failure_prob every entry of every statistic is within E/4 of its exact count.
+
+        A union bound over the entries, exact quantiles for each; for several batches divide `failure_prob` by their
+        number. Rewards are counted after rounding.
+        """
+        return _precision(self.spec, self.law(people), failure_prob)
 
     def events(self) -> Events:
         """What one report costs when `least` people report (G2), extra blocks included (G3)."""
@@ -209,19 +222,17 @@ class ShuffleChannel:
     def events_at(self, people: int) -> Events:
         """The same when so many report."""
         require_people(people, self.least, self.target)
-        covered = self.bit_noise(people).events(self.families())
+        covered = _covered(self.bit_noise(people), self.spec)
         if self.overflow == 0:
             return covered
         return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
 
     def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
         """The device: labels of data and noise, sorted, dummies last; None is a cover report (G4)."""
-        transport = self.transport
-        if trajectory is None:
-            sent = pack(transport, np.zeros(0, dtype=np.uint32), noise_coins(transport, noise))
-        else:
-            sent = encode(self.spec, transport, trajectory, noise)
-        return np.sort(sent.counters).astype(self.labels).tobytes()
+        none = np.zeros(0, dtype=np.uint32)
+        ones = none if trajectory is None else data_labels(self.spec, trajectory, noise)
+        sent = pack(self.transport, ones, noise_coins(self.transport, noise))
+        return np.sort(sent).astype(self.labels).tobytes()
 
     def check(self, body: bytes) -> None:
         """Raise unless a body has a length, labels and an order that some device could have sent (G3, G5)."""
@@ -239,14 +250,15 @@ class ShuffleChannel:
         often = len(real) > m + 1 and bool((real[m + 1 :] == real[: -m - 1]).any())
         require(not often, f"a label must come at most {m + 1} times in a body", "more")
 
-    def begin_secret(self) -> NoSecret:
-        """Nothing."""
-        return NoSecret()
+    def shuffle(self, bodies: Sequence[bytes], noise: Noise) -> NDArray[np.uint32]:
+        """The shuffler: all labels of a stage in random order; nothing, where reports are missing."""
+        require_people(len(bodies), self.least, self.target)
+        return permuted([np.frombuffer(body, dtype=self.labels).astype(np.uint32) for body in bodies], noise)
 
     def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
         """Count the labels of all bodies; nothing is drawn, all noise is the devices' (G1)."""
         require_people(len(bodies), self.least, self.target)
-        require(type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query}", query)
+        self.require_query(query, self.query)
         for body in bodies:
             self.check(body)
         C = self.spec.num_counters
@@ -259,31 +271,37 @@ class ShuffleChannel:
 
     def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
         """Running totals with this stage added, or the statistics of this stage alone."""
-        require_people(people, self.least, self.target)
-        sums, protocol = self._sums(payload, people), self.protocol(people)
-        noisy = self.spec.arrays(sums - protocol.bit_noise.total.mean)
-        if isinstance(self.query, Totals):
-            released = added_totals(memory.released, noisy, protocol, self.shape)
-        else:
+        noisy = self.noisy(payload, people)
+        variance = np.square([*self.std_of(people).values()])
+        if isinstance(self.query, BatchQuery):
             p = self.query.failure_prob
-            E = 0.0 if p is None else _precision(protocol, p)
-            variance = np.square([*statistic_std(protocol).values()])
+            E = 0.0 if p is None else self.precision(people, p)
             released = batch_statistics(noisy, variance, people, self.query, self.spec, E)
+            return CountMemory(released=released), Private(released, self.claim)
+        noisy.transitions[-1] = 0.0  # as printed, the successors of the last step are sent, too, which nobody uses
+        before = memory.released
+        parts = noisy if self.shape.staged else [part.sum(axis=0, keepdims=True) for part in noisy]
+        released = CountStatistics(
+            transitions=before.transitions + parts[0],
+            visits=before.visits + parts[1],
+            rewards=before.rewards + parts[2],
+            squares=before.squares + parts[2],
+            variance=before.variance + variance,
+            users=before.users + people,
+        )
         return CountMemory(released=released), Private(released, self.claim)
 
-    def _sums(self, payload: bytes, people: int) -> NDArray[np.float64]:
-        """The histogram, if so many people can have sent it."""
+    def noisy(self, payload: bytes, people: int) -> NoisyCounts:
+        """Unbiased counts: the histogram, if so many people can have sent it, less the mean of their noise."""
+        require_people(people, self.least, self.target)
         C = self.spec.num_counters
         require(len(payload) == 8 * C, f"a payload must have {8 * C} bytes", len(payload))
         sums = np.frombuffer(payload, dtype="<i8")
         most = people * (self._most_bits + 1)
         fits = bool((sums >= 0).all() and (sums <= most).all())
         require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
-        return sums.astype(np.float64)
-
-    def skip(self, memory: CountMemory, payload: bytes, people: int) -> CountMemory:
-        """Nothing is missed: a stage that is not added up leaves the others as they are."""
-        return memory
+        # N(c) = #{ones labelled c} − n·m·q
+        return self.spec.arrays(sums.astype(np.float64) - self.law(people).mean)
 
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, report by report, or from exact counts, at once."""
@@ -292,34 +310,300 @@ class ShuffleChannel:
             return self.release(secret, [self.encode(Trajectory(*row), noise) for row in rows], query, noise)
         counts: ExactCounts = require_shape(users, self.shape)
         require_people(counts.users, self.least, self.target)
-        require(type(query) is type(self.query) and query == self.query, f"this stage asks for {self.query}", query)
-        protocol = self.protocol(counts.users)
-        exact = protocol.exact_sums(counts, noise, constant_rewards=not counts.binary)
-        law = protocol.bit_noise.total
+        self.require_query(query, self.query)
+        exact, law = self._exact_sums(counts, noise), self.law(counts.users)
         drawn = np.rint(law.sample(len(exact), noise) + law.mean)
         return secret, (exact + drawn).astype("<i8").tobytes()
 
+    def _exact_sums(self, counts: ExactCounts, noise: SimulationNoise) -> Ints:
+        """What the data bits add up to, each reward rounded to a bit as a device does it."""
+        generator = require_simulation(noise)
+        rewards = np.rint(counts.rewards).astype(np.int64)
+        if not counts.binary:
+            # Every visit of a cell earned the same R/N: the exact law of its bits is Binomial(N, R/N).
+            mean = np.clip(counts.rewards / np.maximum(counts.visits, 1), 0.0, 1.0)
+            rewards = generator.binomial(counts.visits, mean)
+        elif not np.array_equal(rewards, counts.rewards):
+            raise InvalidInput("binary rewards must be counts of ones, got fractions; round each user's rewards first")
+        return self.spec.counters(counts.transitions, counts.visits, rewards)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShufflePlan(StagePlan):
+    """The noise of shuffled stages, calibrated to a claim; every field is public.
+
+    >>> shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
+    >>> request = PrivacyRequest(trust="shuffle", shape=shape, episodes=10_000, epsilon=1.0, delta=1e-6,
+    ...                          calibration=None, mechanism=None, users_per_batch=1000, asks=BatchQuery)
+    >>> plan = ShufflePlan.of(request, least=Fraction(9, 10))
+    >>> everything, layer = (BatchQuery(layer=h, failure_prob=None) for h in (None, 2))
+    >>> round(plan.batch_std(1000, everything), 1), round(plan.batch_std(1000, layer), 1), plan.least_of(1000)
+    (20.9, 6.8, 900)
+    """
+
+    claim: PrivacyClaim
+    shape: CountShape
+    least: Fraction = Fraction(1)
+    """The share of the people wanted without whom a stage is not released."""
+    honest: float = 1.0
+    """The share of devices whose noise is counted on."""
+    kind: BitKind | None = None
+    """Which noise bits; None: the least noise."""
+    users_per_batch: int | None = None
+    """Running totals: the people wanted in every stage; None: single batches of any size."""
+    overflow: float | None = None
+    """The probability of an overflowing block in a stage; 0: blocks hold everything; None: as delta allows."""
+    calibration: Calibration = "tight"
+    variant: PaperVariant = "2025"
+    """Whose printed noise the calibration `paper` means."""
+    most_bits: int | None = MOST_BITS
+    """What a device is asked to add to one counter, at most; None: whatever a simulated stage needs."""
+
+    LEAST_PEOPLE: ClassVar[int] = LEAST_PEOPLE
+
+    def __post_init__(self) -> None:
+        require(self.claim.trust == "shuffle", "a plan of shuffled stages claims trust 'shuffle'", self.claim.trust)
+        share = isinstance(self.least, Fraction) and 0 < self.least <= 1
+        require(share, "least must be a fraction above 0 and at most 1", self.least)
+        require_real("honest", self.honest, low=0.0, high=1.0, open_low=True)
+        require(self.calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", self.calibration)
+        staged = self.shape.staged or self.users_per_batch is not None
+        require(staged, "batches of their own keep the steps apart (staged)", self.shape.staged)
+        if self.claim.delta == 0.0:
+            raise NotSupported("noise bits never give pure differential privacy (delta 0); give a delta such as 1e-6")
+
+    @classmethod
+    def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
+        """The plan of a study's request; `claim` says another unit than one report, if that is wanted."""
+        if request.calibrated != "tight":
+            raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+        if request.mechanism not in (None, *BIT_KINDS):
+            raise UnknownName("noise of shuffled stages", str(request.mechanism), BIT_KINDS)
+        if request.asks not in (Totals, BatchQuery):
+            raise InvalidInput(f"shuffled stages answer running totals or single batches, not {request.asks.words()}")
+        return cls(
+            claim=make_claim(request) if claim is None else claim,
+            shape=request.shape,
+            least=least,
+            honest=request.honest_fraction,
+            kind=request.mechanism,  # one of BIT_KINDS
+            users_per_batch=request.users_per_batch if request.asks is Totals else None,
+        )
+
+    @property
+    def answers(self) -> type[Query]:
+        """Running totals, or single batches."""
+        return BatchQuery if self.users_per_batch is None else Totals
+
+    @property
+    def name(self) -> str:
+        """Trust model and mechanism, before there are stages."""
+        return f"shuffle/{self.kind or Binomial.NAME} batches"
+
+    @property
+    def paper_says(self) -> str | None:
+        """The guarantee that the papers print."""
+        if self.calibration != "paper":
+            return None
+        return f"({self.claim.epsilon:g}, {self.claim.delta:g})-SDP by tau = 96 ln(2/beta')/eps'^2 noise bits"
+
+    def release_of(self, stage: StageSize) -> ShuffleRelease:
+        """One stage, calibrated at its least number of people."""
+        query = stage.query
+        if not isinstance(query, Totals | BatchQuery):
+            raise InvalidInput(f"a shuffled stage is asked for counts, got a {type(query).__name__}")
+        return _release(self, stage.target, stage.least, query)
+
+    def law(self, users: int, query: Totals | BatchQuery) -> Binomial | Mirrored:
+        """The noise in one counter of a stage when all that are wanted report."""
+        least = self.least_of(users)
+        noise = _noise(self, least, _layer(query))
+        honest = noise.honest_users * users // least
+        return _total(noise if users == least else replace(noise, users=users, honest_users=honest))
+
+    def batch_std(self, users: int, query: BatchQuery) -> float:
+        """The deviation of the noise in one counter when all that are wanted report."""
+        require(self.shape.staged, "single batches keep the steps apart", "pooled")
+        return self.law(users, query).std
+
+    def batch_precision(self, users: int, query: BatchQuery) -> float:
+        """E of the consistent counts of such a stage; 0 if the query asks for unbiased ones."""
+        require(self.shape.staged, "single batches keep the steps apart", "pooled")
+        if query.failure_prob is None:
+            return 0.0
+        spec = _spec(self.shape, False, query.layer, self.calibration == "paper")
+        return _precision(spec, self.law(users, query), query.failure_prob)
+
+    def precision(self) -> None:
+        """Noise is added to stages, not to the messages of single people."""
+
+    def count_precision(self) -> CountPrecision:
+        """Shuffled bits: a centred bit is bounded by 1, its scale is 1/3."""
+        return CountPrecision(scale=np.full(3, 1.0 / 3.0))
+
+    def sampling(self) -> Sampling:
+        """Everything is sent."""
+        return everything_sent()
+
+    def noise_std(self) -> dict[str, float]:
+        """The deviation that one stage of running totals adds to each statistic."""
+        users = self.users_per_batch
+        if users is None:
+            raise InvalidInput("single batches have noise of their own; ask for batch_std")
+        return _release(self, users, self.least_of(users), TOTALS).noise_std()
+
+    def reports(self, stages: Sequence[Channel]) -> tuple[BatchReport, ...]:
+        """Certificate and message cost of every kind of stage of single batches, in their order."""
+        kinds = Counter((stage.target, self._kind(stage)) for stage in stages)
+        named = {(stage.target, self._kind(stage)): stage for stage in reversed(stages)}
+        return tuple(self._report(kind, named[users, kind], count) for (users, kind), count in kinds.items())
+
+    def _kind(self, stage: Channel) -> str:
+        require(isinstance(stage.query, BatchQuery), "only single batches are of several kinds", "others")
+        return batch_kind(self.shape, stage.query)  # type: ignore[arg-type]
+
+    def _report(self, kind: str, stage: Channel, count: int) -> BatchReport:
+        if not isinstance(stage, ShuffleRelease):
+            raise InvalidInput(f"a plan of shuffled stages reports on them, got a {type(stage).__name__}")
+        noise, cost = stage.bit_noise(stage.target), stage.transport.cost()
+        return BatchReport(
+            users=stage.target,
+            statistic=kind,
+            batches=count,
+            epsilon=epsilon_of(stage.events(), self.claim.delta),
+            delta=self.claim.delta,
+            noise=noise.total.NAME,
+            std=noise.total.std,
+            bits_per_user=noise.bits_per_user,
+            messages_per_user=cost.messages_per_user,
+            bytes_per_user=cost.bytes_per_user,
+        )
+
+
+def _layer(query: Totals | BatchQuery) -> int | None:
+    return query.layer if isinstance(query, BatchQuery) else None
+
 
 @cache
-def _spec(shape: CountShape, layer: int | None) -> ReleaseSpec:
-    return batch_spec(shape, "tight", layer)
+def _spec(shape: CountShape, totals: bool, layer: int | None, printed: bool) -> ReleaseSpec:
+    found = batch_spec(shape, "paper" if printed else "tight", layer)
+    # [bai2024shuffle] releases the successors of the last step, too.
+    return replace(found, transitions=tuple(range(shape.horizon))) if printed and totals else found
 
 
-@lru_cache(maxsize=256)  # every device of a stage asks
-def _transport(channel: ShuffleChannel) -> Transport:
-    return Transport(
-        kind=MESSAGES,
-        num_counters=channel.spec.num_counters,
-        slots=channel.spec.slots,
-        users=channel.target,
-        bits_per_user=channel.bits_per_user,
-        probability=float(channel.probability),
-        mirrored=channel.mirrored,
-        overflow_prob=float(channel.overflow),
-        fixed_block=channel.block,
+@lru_cache(maxsize=4096)
+def _bit_noise(users: int, honest: int, bits_per_user: int, probability: float, mirrored: bool) -> BitNoise:
+    return BitNoise(
+        users=users,
+        honest_users=honest,
+        bits_per_user=bits_per_user,
+        probability=probability,
+        mirrored=mirrored,
     )
 
 
-@lru_cache(maxsize=1024)
-def _precision(protocol: Shuffle, failure_prob: float) -> float:
-    return protocol.precision(failure_prob)
+@lru_cache(maxsize=4096)
+def _covered(noise: BitNoise, spec: ReleaseSpec) -> Events:
+    return noise.events(spec.families())
+
+
+@lru_cache(maxsize=4096)
+def _total(noise: BitNoise) -> Binomial | Mirrored:
+    return noise.total
+
+
+@lru_cache(maxsize=256)  # every device of a stage asks
+def _transport(release: ShuffleRelease) -> Transport:
+    return Transport(
+        num_counters=release.spec.num_counters,
+        slots=release.spec.slots,
+        users=release.target,
+        bits_per_user=release.bits_per_user,
+        probability=float(release.probability),
+        mirrored=release.mirrored,
+        overflow_prob=float(release.overflow),
+        fixed_block=release.block,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _precision(spec: ReleaseSpec, law: Binomial | Mirrored, failure_prob: float) -> float:
+    cells = spec.num_states * spec.num_actions
+    entries = {"transitions": cells * spec.num_states * len(spec.transitions)}
+    layers = set(spec.transitions) | set(spec.visits) | set(spec.outcomes)
+    entries |= {"visits": cells * len(layers), "rewards": cells * len(spec.rewards + spec.outcomes)}
+    each = failure_prob / sum(entries.values())
+    return 4 * max(law.radius(each, terms) for terms in spec.noisy_terms().values())
+
+
+def _overflow(plan: ShufflePlan) -> float:
+    """What was asked for, or 1e-10, or as much less as delta needs; nothing as printed."""
+    if plan.calibration == "paper":
+        return 0.0
+    if plan.overflow is not None:
+        return require_real("overflow", plan.overflow, low=0.0, high=0.5)
+    return min(OVERFLOW, plan.claim.delta / (ROOM * reports_of(plan.claim) * overflow_slack(plan.claim.epsilon, 1.0)))
+
+
+@lru_cache(maxsize=4096)  # calibrations are remembered
+def _noise(plan: ShufflePlan, least: int, layer: int | None) -> BitNoise:
+    """The noise of a stage in which so many people are needed."""
+    shape, claim = plan.shape, plan.claim
+    if plan.calibration == "paper":
+        return paper_bit_noise(
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            users=least,
+            horizon=shape.horizon,
+            num_states=shape.num_states,
+            num_actions=shape.num_actions,
+            variant=plan.variant,
+            honest_fraction=plan.honest,
+        )
+    if shape.support is None and layer is not None and 0 < layer < shape.horizon - 1:
+        return _noise(plan, least, 0)  # every layer but the last one needs the same noise: calibrate once
+    overflow, g = _overflow(plan), reports_of(claim)
+    # Running totals have stages of one kind.
+    one_kind = g == 1 or plan.users_per_batch is not None
+    # Lemma M6 (overflowing blocks), once for every stage that a person reports in.
+    room = claim.delta - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)  # the event rounds up
+    require(room > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
+    families = batch_spec(shape, "tight", layer).families()
+    return least_bit_noise(
+        [replace(family, up=g * family.up, down=g * family.down) for family in families],
+        epsilon=claim.epsilon if one_kind else claim.epsilon * (1.0 - KINDS),
+        delta=room,
+        users=least,
+        honest_fraction=plan.honest,
+        max_bits_per_user=plan.most_bits,
+        kind=plan.kind,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _release(plan: ShufflePlan, target: int, least: int, query: Totals | BatchQuery) -> ShuffleRelease:
+    noise, overflow, printed = _noise(plan, least, _layer(query)), _overflow(plan), plan.calibration == "paper"
+    spec = _spec(plan.shape, isinstance(query, Totals), _layer(query), printed)
+    transport = Transport(
+        num_counters=spec.num_counters,
+        slots=spec.slots,
+        users=target,
+        bits_per_user=noise.bits_per_user,
+        probability=noise.probability,
+        mirrored=noise.mirrored,
+        overflow_prob=overflow,
+    )
+    return ShuffleRelease(
+        claim=plan.claim,
+        shape=plan.shape,
+        query=query,
+        target=target,
+        least=least,
+        honest=noise.honest_users,
+        bits_per_user=noise.bits_per_user,
+        probability=Fraction(noise.probability),
+        block=transport.block,
+        overflow=Fraction(overflow),
+        mirrored=noise.mirrored,
+        printed=printed,
+    )

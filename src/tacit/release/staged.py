@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -22,20 +23,21 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.accounting.units import other_exposures
+from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.data.trajectories import LossUser, Trajectories, Trajectory
 from tacit.errors import BudgetSpent, InvalidInput, require
 from tacit.protocol import Calibration, Noise, Private, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.counts_contract import require_answer
-from tacit.release.return_release import ReturnChannel, groups_of
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.returns import ReturnRelease
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import reports_of
-from tacit.released.batches import PlannedBatch
+from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.returns import BitNoise, ReturnQuery
+from tacit.released.returns import BitNoise
 
 __all__ = ["Staged", "StagedState"]
 
@@ -62,22 +64,29 @@ class Staged:
     """One for every stage; empty until the schedule is `planned`."""
     basis: Basis
 
-    calibration: ClassVar[Calibration] = "tight"
+    batches: tuple[PlannedBatch, ...] | None = None
+    """A simulation whose learner plans batches: its schedule, empty until it is `planned`."""
+    repeated: bool = False
+    """A simulation of running totals: every stage, however many come, is like the one there is."""
+
     kernel: ClassVar[None] = None
     parameters: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        if not self.channels:
+        require(not self.repeated or len(self.channels) == 1, "one stage is repeated", len(self.channels))
+        if len(self.channels) < 2:
             return
         first = self.channels[0]
-        alike = {(channel.KIND, channel.name, channel.claim, type(channel.query)) for channel in self.channels}
+        # Batches of several sizes may have several kinds of noise bits, each the least for its size.
+        named = self.batches is None
+        alike = {(c.KIND, named and c.name, c.claim, type(c.query)) for c in self.channels}
         require(len(alike) == 1, f"all stages must be of one kind, as the first one ({first.name})", len(alike))
 
     def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
         """The same with the schedule of a run: everyone who is planned for reports."""
         del following
         stages = [StageSize(target=batch.users, least=batch.users, query=batch.query) for batch in batches]
-        return replace(self, channels=self.basis.channels(stages))
+        return replace(self, channels=self.basis.channels(stages), batches=tuple(batches))
 
     @property
     def first(self) -> Channel:
@@ -88,12 +97,19 @@ class Staged:
     @property
     def name(self) -> str:
         """Trust model and mechanism."""
-        return self.first.name
+        if self.batches is None:
+            return self.first.name
+        return f"{self._worst().name} batches" if self.channels else _said(self.basis, "name")
 
     @property
     def claim(self) -> PrivacyClaim:
         """What is promised to a person."""
-        return self.first.claim
+        return self.first.claim if self.channels else _said(self.basis, "claim")
+
+    @property
+    def calibration(self) -> Calibration:
+        """Where the noise comes from: studies have the least noise, simulations what their plan says."""
+        return getattr(self.basis, "calibration", "tight")
 
     @property
     def shape(self) -> Any:
@@ -103,14 +119,22 @@ class Staged:
     @property
     def honest_fraction(self) -> float:
         """Trust shuffle: the least share of a stage's devices whose noise is counted on."""
-        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleChannel)]
+        if self.batches is not None:
+            share: float = _said(self.basis, "honest")
+            return share
+        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleRelease)]
         require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
         return min(channel.honest / channel.least for channel in shuffled)
 
     @property
+    def users_per_batch(self) -> int | None:
+        """How many people every stage of running totals must have; None: as the schedule says."""
+        return self.first.target if self.repeated else None
+
+    @property
     def answers(self) -> type[Query]:
         """The queries of the channels."""
-        return type(self.first.query)
+        return type(self.first.query) if self.channels else _said(self.basis, "answers")
 
     def families(self) -> tuple[Family, ...]:
         """What one report can change, in the worst stage."""
@@ -118,12 +142,35 @@ class Staged:
 
     def events(self) -> Events:
         """Everything that a person is exposed to, at the worst."""
-        return self.basis.exposure(self.channels, reports_of(self.first.claim))
+        reports = reports_of(self.first.claim)
+        if reports == 1 and (self.repeated or self.batches is not None):
+            return self._worst().events()
+        return self.basis.exposure(self.channels * reports if self.repeated else self.channels, reports)
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in each family, at its largest."""
         stds = [channel.noise_std() for channel in self.channels]
         return {name: max(std[name] for std in stds) for name in stds[0]}
+
+    def batch_std(self, users: int, query: BatchQuery) -> float:
+        """What the basis states about the noise in one counter of such a batch."""
+        found: float = _said(self.basis, "batch_std")(users, query)
+        return found
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        """What the basis states about the noise in one counter over a schedule."""
+        found: Floats = _said(self.basis, "batch_covariance")(sizes, following)
+        return found
+
+    def batch_precision(self, users: int, query: BatchQuery) -> float:
+        """What the basis states about consistent counts of such a batch."""
+        found: float = _said(self.basis, "batch_precision")(users, query)
+        return found
+
+    def reports(self) -> tuple[BatchReport, ...]:
+        """Claim and cost of every kind of batch of a schedule, where its messages are counted."""
+        stated = getattr(self.basis, "reports", None)
+        return stated(self.channels) if self.batches is not None and stated is not None else ()
 
     def precision(self) -> SumPrecision | None:
         """What the basis states about sums over people."""
@@ -143,14 +190,26 @@ class Staged:
 
     def certificate(self) -> Certificate:
         """What the exact accountant finds for a person with all reports of the claim's unit."""
-        std = self.noise_std()
-        largest = max(std.values())
-        noise = self.name.partition("/")[2]
-        families = [
+        return certify(
+            self.events(),
+            self.certified_families(),
+            self.claim,
+            calibration=self.calibration,
+            paper_says=getattr(self.basis, "paper_says", None),
+            others=self._others(),
+            by=self,
+        )
+
+    def certified_families(self) -> tuple[CertifiedFamily, ...]:
+        """The families of the certificate, of the worst stage; nothing is accounted where all stages are alike."""
+        worst = self._worst()
+        # A study states the largest noise of any stage, a schedule that of its worst one.
+        std = self.noise_std() if self.batches is None else worst.noise_std()
+        largest, noise = max(std.values()), worst.name.partition("/")[2]
+        return tuple(
             CertifiedFamily.of(family, noise=noise, std=std.get(family.name, std.get("rewards", largest)))
-            for family in self.families()
-        ]
-        return certify(self.events(), families, self.claim, calibration=self.calibration, others=self._others())
+            for family in worst.families()
+        )
 
     def _others(self) -> tuple[Events, ...]:
         """What people in stages of other kinds are exposed to, where that costs more at some delta of a curve."""
@@ -185,8 +244,14 @@ class Staged:
         after = StagedState(secret=secret, memory=memory, released=private.statistics, done=state.done + 1, bodies=kept)
         return after, private
 
+    def stage(self, state: StagedState) -> Channel:
+        """The release whose turn it is."""
+        return self._turn(state.done)[0]
+
     def _turn(self, done: int) -> tuple[Channel, int]:
         """The channel whose turn it is after so many releases, and which of its questions."""
+        if self.repeated:
+            return self.first, done % self.first.questions
         for channel in self.channels:
             if done < channel.questions:
                 return channel, done
@@ -194,9 +259,19 @@ class Staged:
         raise BudgetSpent(f"all {len(self.channels)} stages of the study are released; plan a longer one")
 
     def _worst(self) -> Channel:
+        """The stage that tells most."""
+        kinds: dict[Events, Channel] = {}
+        for channel in self.channels:
+            kinds.setdefault(channel.events(), channel)
+        if len(kinds) < 2:
+            return self.first
         delta = self.claim.delta
-        costs = {id(channel): epsilon_of(channel.events(), delta) for channel in self.channels}
-        return max(self.channels, key=lambda channel: costs[id(channel)])
+        return max(kinds.values(), key=lambda channel: _epsilon(channel.events(), delta))
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(events: Events, delta: float) -> float:
+    return epsilon_of(events, delta)
 
 
 def _released(memory: Any) -> Any:
@@ -208,15 +283,12 @@ def _released(memory: Any) -> Any:
 
 def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
     """What the devices of a batch send; bits about returns come one group after the other."""
-    if not isinstance(channel, ReturnChannel) or not isinstance(query, ReturnQuery):
-        yield from (channel.encode(one, noise) for one in _people(users))
-        return
-    require(len(users) == query.users, f"the groups of the query have {query.users} users", len(users))
-    for group, one in zip(groups_of(query), _people(users), strict=True):
-        yield channel.told(query, group).encode(one, noise)
+    if isinstance(channel, ReturnRelease):
+        return channel.answers_of(users, query, noise)
+    return (channel.encode(one, noise) for one in _people(users))
 
 
-def _people(users: Any) -> Iterator[Trajectory]:
+def _people(users: Any) -> Iterator[Any]:
     """One person after the other."""
     if isinstance(users, Trajectories):
         rows: Sequence[Any] = tuple(zip(users.states, users.actions, users.rewards, strict=True))
@@ -225,8 +297,17 @@ def _people(users: Any) -> Iterator[Trajectory]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    elif isinstance(users, LossUser):
+        yield users
     else:
         raise TypeError(f"a channel takes trajectories or counts, got {type(users).__name__}")
+
+
+def _said(basis: Any, member: str) -> Any:
+    found = getattr(basis, member, None)
+    if found is None:
+        raise InvalidInput(f"a plan of batches must have {member}, got a {type(basis).__name__} without it")
+    return found
 
 
 def _stated(basis: Any, member: str) -> Any:

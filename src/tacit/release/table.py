@@ -19,38 +19,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
-from tacit.accounting.claims import PrivacyClaim, Trust, no_privacy
+from tacit.accounting.claims import Output, PrivacyClaim, Trust, no_privacy
+from tacit.accounting.composition import epsilon_of
+from tacit.accounting.families import Family
 from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.noise.continual.counter import ContinualCounter
 from tacit.noise.continual.tree import LaplaceTree, tree_levels
+from tacit.noise.one_slot import OneSlot, calibrated_slot
+from tacit.noise.protocol import Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.table import MECHANISMS as TABLE
 from tacit.noise.table import counter_named, mechanism_row, names_of, randomizer_named, read_mechanism
+from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.plugins import named
-from tacit.protocol import Calibration, Privatizer, Query, Totals
+from tacit.protocol import TOTALS, Calibration, Privatizer, Query, Totals
 from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
-from tacit.release.gradient import DoseGradients, SoftmaxGradients, make_gradients
+from tacit.release.contract import StageSize
+from tacit.release.gradient import GradientPrivatizer, make_gradients
 from tacit.release.local import Local
+from tacit.release.local_release import RANDOMIZERS
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle.noise import BitKind
-from tacit.release.shuffle.privatizer import Shuffled
-from tacit.release.shuffle.protocol import Shuffle
+from tacit.release.shuffle.noise import MOST_BITS, BitKind
+from tacit.release.shuffle_release import ShufflePlan
+from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
-from tacit.statistics.count_spec import ReleaseSpec
 from tacit.statistics.count_vectors import Encoding, count_families
 
 __all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
@@ -68,9 +73,6 @@ NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
 
 FIRST_BATCH: Final = 64
 """Counters over batches: the users of the first batch of the public schedule."""
-
-MOST_NOISE_BITS: Final = 4096
-"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +222,10 @@ def _quietest(request: PrivacyRequest, candidates: list[str]) -> str:
 
     def noise(name: str) -> tuple[float, float]:
         made = _randomized(request, claim, "tight", name)
-        moved = made.transition_mechanism.typical_variance(pairs, max(1, steps - 1))
+        moved = made.transition.typical_variance(pairs, max(1, steps - 1))
         # A single step has no transitions; who sends one slot of several must not gain by that.
-        alone = shape.horizon == 1 and made.transition_mechanism.weight == 1.0
-        return 0.0 if alone else moved, made.mechanism.typical_variance(pairs, steps)
+        alone = shape.horizon == 1 and made.transition.weight == 1.0
+        return 0.0 if alone else moved, made.outcome.typical_variance(pairs, steps)
 
     return min((name for name in candidates if encoding in randomizer_named(name).ENCODINGS), key=noise)
 
@@ -277,36 +279,35 @@ def _central(request: PrivacyRequest) -> Central:
     return _for_unit(claim, made)
 
 
-def _shuffled(request: PrivacyRequest) -> Shuffled:
-    shape, claim, calibration, _ = _claimed(request)
-    H, S, A, users = shape.horizon, shape.num_states, shape.num_actions, request.users_per_batch
+def _shuffled(request: PrivacyRequest) -> Staged:
+    """Running totals: every batch is a stage of one size."""
+    users = request.users_per_batch
     require(users > 1, "shuffling needs batches of more than one user", users, "set a batch size such as 1000")
     require(users <= request.episodes, "a batch cannot be larger than the number of episodes", users)
-    protocol: Callable[..., Shuffle]
-    if calibration == "paper":
-        spec = ReleaseSpec.fine(num_states=S, num_actions=A, horizon=H, last_transition=True)
-        protocol = partial(Shuffle.paper, spec, variant=request.variant)
-    else:
-        spec = batch_spec(shape, calibration, None)
-        protocol = partial(Shuffle.tight, spec, max_bits_per_user=MOST_NOISE_BITS, kind=_bit_kind(request))
-
-    def made(epsilon: float) -> Shuffled:
-        honest = request.honest_fraction
-        batch = protocol(epsilon=epsilon, delta=claim.delta, users=users, honest_fraction=honest)
-        return Shuffled(shape=shape, claim=claim, calibration=calibration, protocol=batch)
-
-    return _for_unit(claim, made)
+    plan = _shuffle_plan(request, users)
+    return Staged(
+        channels=(plan.release_of(StageSize(target=users, least=users, query=TOTALS)),), basis=plan, repeated=True
+    )
 
 
-def _shuffled_batches(request: PrivacyRequest) -> Shuffled:
+def _shuffled_batches(request: PrivacyRequest) -> Staged:
+    """Batches of any size, until the learner has planned them."""
+    return Staged(channels=(), basis=_shuffle_plan(request, None), batches=())
+
+
+def _shuffle_plan(request: PrivacyRequest, users_per_batch: int | None) -> ShufflePlan:
+    """Everybody who is planned for reports, so blocks hold everything: nothing is taken off delta."""
     shape, claim, calibration, _ = _claimed(request)
-    return Shuffled(
-        shape=shape,
+    return ShufflePlan(
         claim=claim,
+        shape=shape,
+        honest=request.honest_fraction,
+        kind=_bit_kind(request),
+        users_per_batch=users_per_batch,
+        overflow=0.0,
         calibration=calibration,
         variant=request.variant,
-        kind=_bit_kind(request),
-        honest=request.honest_fraction,
+        most_bits=None if users_per_batch is None else MOST_BITS,
     )
 
 
@@ -333,7 +334,12 @@ def _central_batches(request: PrivacyRequest) -> CentralBatches:
 
 
 def _local(request: PrivacyRequest) -> Local:
-    _, claim, calibration, mechanism = _claimed(request)
+    if request.whole and request.calibrated != "tight":
+        raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+    # The mechanism is the quietest one of simulations, whatever the noise on the integers is.
+    _, claim, calibration, mechanism = _claimed(replace(request, whole=False))
+    if request.whole and mechanism not in RANDOMIZERS:
+        raise UnknownName("local mechanism with an exact integer form", mechanism, RANDOMIZERS)
     return _randomized(request, claim, calibration, mechanism)
 
 
@@ -346,23 +352,51 @@ def _randomized(request: PrivacyRequest, claim: PrivacyClaim, calibration: Calib
         require(calibration == "paper", f"'{mechanism}' chooses among printed noises", calibration, "use 'paper'")
         require(not request.squares, f"{name} is not printed for squares of rewards", request.squares)
 
-    def made(epsilon: float) -> Local:
-        if chosen is not None and choice is not None:
-            outcome, transition = choice.build(shape, epsilon, delta, chosen)
-        elif calibration == "paper":
-            outcome, transition = kind.paper(shape, epsilon, delta, squares=request.squares)
-        else:
-            outcome, transition = kind.tight(shape, count_families(shape, encoding), epsilon, delta)
+    def made(outcome: Randomizer, transition: Randomizer) -> Local:
         return Local(
             shape=shape,
             claim=claim,
             calibration=calibration,
             encoding=encoding,
-            mechanism=outcome,
-            transition_mechanism=transition,
+            outcome=outcome,
+            transition=transition,
         )
 
-    return _for_unit(claim, made)
+    if chosen is not None and choice is not None:
+        return made(*choice.build(shape, claim.epsilon, delta, chosen))
+    if calibration == "paper":
+        return made(*kind.paper(shape, claim.epsilon, delta, squares=request.squares))
+    families, g = count_families(shape, encoding), claim.unit.reports
+    found = made(*_for_reports(kind, shape, families, claim, request.whole))
+    if g > 1 and not request.whole and epsilon_of(found.events(), delta) > claim.epsilon:
+        # Noise of another package that does not cover g times the counters: so much of epsilon for every report.
+        return _for_unit(claim, lambda epsilon: made(*kind.tight(shape, families, epsilon, delta)))
+    return found
+
+
+def _for_reports(
+    kind: Any, shape: CountShape, families: tuple[Family, ...], claim: PrivacyClaim, whole: bool
+) -> tuple[Randomizer, Randomizer]:
+    """The least noise under which all messages of one person together keep the claim; `whole`: on the integers.
+
+    g messages     g times the counters under the same noise; one slot: the largest ε₁ with g pure ε₁ within the claim
+    """
+    epsilon, delta, g = claim.epsilon, claim.delta, claim.unit.reports
+    if issubclass(kind, OneSlot):
+        vectors = Family(name="slots", up=g, down=g, shift=1.0)
+        each = epsilon if g == 1 else calibrated_slot(_one_vector, (vectors,), epsilon, delta).epsilon
+        outcome, transition = kind.tight(shape, families, each, delta)
+        return outcome, transition
+    many = tuple(replace(family, up=g * family.up, down=g * family.down) for family in families)
+    if whole and "discrete" in kind.__dataclass_fields__:
+        outcome = transition = kind.calibrate(many, epsilon, delta, discrete=True)
+    else:
+        outcome, transition = kind.tight(shape, many, epsilon, delta)
+    return outcome, transition
+
+
+def _one_vector(epsilon: float) -> UnaryEncoding:
+    return UnaryEncoding(epsilon=epsilon, slots=1, feeding=1)
 
 
 def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:
@@ -372,15 +406,13 @@ def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:
     return largest_report_epsilon(made, lambda found: found.events(), claim.epsilon, claim.delta)
 
 
+def _promised(request: PrivacyRequest, output: Output | None = None) -> PrivacyClaim:
+    """The claim of a request, or that of whoever protects nobody."""
+    return _open(request) if request.trust == "none" else make_claim(request, output=output)
+
+
 def _losses(request: PrivacyRequest) -> AdversarialPrivatizer:
-    return _with_losses(request, make_claim(request))
-
-
-def _open_losses(request: PrivacyRequest) -> AdversarialPrivatizer:
-    return _with_losses(request, _open(request))
-
-
-def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPrivatizer:
+    claim = _promised(request)
     if request.mechanism is not None:
         raise NotSupported(f"counts and losses have one mechanism per trust model; leave {request.mechanism} out")
     if request.users_per_batch != 1:
@@ -398,22 +430,18 @@ def _with_losses(request: PrivacyRequest, claim: PrivacyClaim) -> AdversarialPri
     )
 
 
-def _gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
-    if request.mechanism not in (None, "gaussian"):
+def _gradients(request: PrivacyRequest) -> GradientPrivatizer:
+    private = request.trust != "none"
+    if private and request.mechanism not in (None, "gaussian"):
         raise NotSupported(f"gradients are released with gaussian noise, not with {request.mechanism}")
     if request.gradient is None:
         raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
-    if request.epsilon is None or not request.delta:
+    if private and (request.epsilon is None or not request.delta):
         raise InvalidInput("a private gradient needs an epsilon and a delta above 0 (Gaussian noise is never pure)")
     # DP of the final policy, which comes with joint DP of the online run.
-    claim = make_claim(request, output="final-policy")
-    return make_gradients(request.shape, claim, request.calibrated, request.users_per_batch, request.gradient)
-
-
-def _open_gradients(request: PrivacyRequest) -> SoftmaxGradients | DoseGradients:
-    if request.gradient is None:
-        raise InvalidInput("a request for gradients must say what they are made of (gradient=GradientSpec(...))")
-    return make_gradients(request.shape, _open(request), "none", request.users_per_batch, request.gradient)
+    claim = _promised(request, output="final-policy")
+    calibration: Calibration = request.calibrated if private else "none"
+    return make_gradients(request.shape, claim, calibration, request.users_per_batch, request.gradient)
 
 
 def _returns(request: PrivacyRequest) -> OneBitReturns:
@@ -440,12 +468,12 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (BatchQuery, "none"): _unprotected,
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffled_batches,
-    (LossQuery, "none"): _open_losses,
+    (LossQuery, "none"): _losses,
     (LossQuery, "central"): _losses,
     (LossQuery, "local"): _losses,
-    (SoftmaxQuery, "none"): _open_gradients,
+    (SoftmaxQuery, "none"): _gradients,
     (SoftmaxQuery, "central"): _gradients,
-    (DoseQuery, "none"): _open_gradients,
+    (DoseQuery, "none"): _gradients,
     (DoseQuery, "central"): _gradients,
     (ReturnQuery, "none"): _open_returns,
     (ReturnQuery, "local"): _returns,

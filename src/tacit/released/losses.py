@@ -6,12 +6,15 @@ A layered world is described by its pairs (x,a), X'A of them, and its triples (x
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["LayeredShape", "LossQuery", "LossStatistics"]
+__all__ = ["LayeredShape", "LossQuery", "LossStatistics", "empty_losses", "unrolled"]
 
 
 class LossQuery(NamedTuple):
@@ -68,3 +71,30 @@ class LayeredShape:
     def triples(self) -> int:
         """How many (x,a,x') there are."""
         return len(self.pair_of)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """Steps, states and actions of the world that this one is `unrolled` from."""
+        states, steps = self.pair_of.count(0), self.horizon - 1
+        actions = self.pairs // (1 + states * steps)
+        own = min(steps, states - 1, actions) > 0 and self == unrolled(steps, states, actions)
+        require(own, "a world of steps has all states at every step, and two at least", (self.horizon, self.pairs))
+        return steps, states, actions
+
+
+@lru_cache(maxsize=64)
+def unrolled(horizon: int, num_states: int, num_actions: int) -> LayeredShape:
+    """The layered world of so many steps: a first state that leads to where people start, every state at every step.
+
+    >>> unrolled(1, 2, 1), unrolled(3, 4, 2).steps
+    (LayeredShape(horizon=2, pairs=3, pair_of=(0, 0, 1, 2)), (3, 4, 2))
+    """
+    fans = [num_states] * (num_actions * (1 + num_states * (horizon - 1))) + [1] * (num_states * num_actions)
+    pair_of = np.repeat(np.arange(len(fans)), fans).tolist()
+    return LayeredShape(horizon=horizon + 1, pairs=len(fans), pair_of=tuple(pair_of))
+
+
+def empty_losses(shape: LayeredShape) -> LossStatistics:
+    """Before anybody came."""
+    T, P = shape.triples, shape.pairs
+    return LossStatistics(np.zeros(T), np.zeros(P), np.zeros(P), np.zeros(3), np.zeros(1, dtype=np.int64))

@@ -32,8 +32,6 @@ from tacit.runs.kind import Chosen, Countable, privacy_request, refuse_losses, t
 
 __all__ = ["GradientKind"]
 
-Gradients = GradientPrivatizer[Any, Any]
-
 REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
 
@@ -80,7 +78,7 @@ class GradientKind:
         return replace(request, trust=trust, users_per_batch=m, gradient=spec)
 
     def learner(
-        self, chosen: Chosen, environment: Countable | DoseBandit, privatizer: Gradients
+        self, chosen: Chosen, environment: Countable | DoseBandit, privatizer: GradientPrivatizer
     ) -> Learner[Any, Any, Any]:
         """Its step is as large as theory, or the noise, allows."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
@@ -105,8 +103,8 @@ class GradientKind:
             step=float(step),
             barrier=float(barrier),
             damping=float(settings.damping),
-            low=float(privatizer.bounds.low),
-            high=float(privatizer.bounds.high),
+            low=float(privatizer.spec.low),
+            high=float(privatizer.spec.high),
             baseline=0.5 if baseline == "released" else float(baseline),
             kl=float(kl),
         )
@@ -124,7 +122,7 @@ class GradientKind:
         doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
         return chosen.row.build(replace(made, doses=doses))
 
-    def fitted(self, privatizer: Gradients, learner: Any) -> Gradients:
+    def fitted(self, privatizer: GradientPrivatizer, learner: Any) -> GradientPrivatizer:
         """Batches are of one size, fixed beforehand."""
         return privatizer
 
@@ -179,7 +177,7 @@ def _clip(settings: GradientSettings, world: Countable | DoseBandit) -> float | 
     return 1.0
 
 
-def _radius(settings: GradientSettings, privatizer: Gradients, episodes: int) -> float:
+def _radius(settings: GradientSettings, privatizer: GradientPrivatizer, episodes: int) -> float:
     """The user's radius ρ; else as large as the noise allows.
 
     Every update uses up its radius, also one that is all noise. Independent steps of KL ρ add up to T ρ (½‖·‖² in the
@@ -196,7 +194,7 @@ def _theory_step(
     shape: GradientShape,
     features: Floats,
     world: Countable | DoseBandit,
-    privatizer: Gradients,
+    privatizer: GradientPrivatizer,
     episodes: int,
     barrier: float,
 ) -> float:
@@ -216,7 +214,7 @@ def _theory_step(
     largest, states = float(H), shape.stages * shape.num_states
     L = theory_smoothness(largest, H * score, H * curvature, barrier=barrier, states=states)
     C = noise_term(largest, score, m, shape.dimension, privatizer.sigma, barrier=barrier, states=states)
-    steps = max(1, episodes // m) * privatizer.epochs
+    steps = max(1, episodes // m) * privatizer.spec.epochs
     return theory_step(L, C, steps, width=float(H))
 
 
@@ -225,12 +223,12 @@ def _practical_step(
     shape: GradientShape,
     features: Floats,
     world: Countable | DoseBandit,
-    privatizer: Gradients,
+    privatizer: GradientPrivatizer,
     episodes: int,
     barrier: float,
 ) -> float:
     """As large as the noise allows: η σ √T is how far noise alone carries a parameter over the whole run."""
-    steps = max(1, episodes // privatizer.users_per_batch) * privatizer.epochs
+    steps = max(1, episodes // privatizer.users_per_batch) * privatizer.spec.epochs
     if settings.name == "dp-npg":
         most, drift = 1.0, 3.0 * settings.damping
     elif settings.policy == "softmax":

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tacit.environments.adversaries import make_adversary
+from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame, loss_world
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_layered
@@ -15,7 +16,9 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.loss_contract import Estimator, LossLearner, LossRequest
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.protocol import Privatizer
+from tacit.release.loss_release import LossPlan
 from tacit.release.losses import AdversarialPrivatizer
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.losses import LossQuery
 from tacit.runs.kind import Chosen, privacy_request
@@ -44,6 +47,10 @@ class LossKind:
 
     def privatizer(self, chosen: Chosen, environment: LossGame) -> Privatizer[Any, Any, Any]:
         """Of what the learner is shown."""
+        return make_privatizer(self.request(chosen, environment.world.mdp))
+
+    def request(self, chosen: Chosen, mdp: LayeredMDP) -> PrivacyRequest:
+        """The privacy that is asked for, of counts and losses in such a world."""
         config, name = chosen.config, chosen.name
         facts = chosen.row.losses
         if facts is None:
@@ -55,21 +62,25 @@ class LossKind:
             raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
         if known and (config.z is not None or {"cb", "ce"} & chosen.options.keys()):
             raise InvalidInput(f"{name} knows the transitions and has no widths to choose; leave z, cb and ce out")
-        mdp = environment.world.mdp
         request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
-        return make_privatizer(
-            replace(
-                request,
-                feedback=facts.feedback,
-                public_losses=config.public_losses,
-                # Without privacy nothing is paid for: everything is released, whoever looks at it.
-                known_transitions=known and config.trust != "none",
-            )
+        return replace(
+            request,
+            feedback=facts.feedback,
+            public_losses=config.public_losses,
+            # Without privacy nothing is paid for: everything is released, whoever looks at it.
+            known_transitions=known and config.trust != "none",
         )
 
     def learner(self, chosen: Chosen, environment: LossGame, privatizer: AdversarialPrivatizer) -> LossLearner:
+        """Told what is public about the noise; the effective support is for who reads the result."""
+        mdp = environment.world.mdp
+        learner = self.told(chosen, mdp, privatizer)
+        learner.settings["effective_support"] = mdp.effective_support
+        return learner
+
+    def told(self, chosen: Chosen, mdp: LayeredMDP, privatizer: AdversarialPrivatizer | LossPlan) -> LossLearner:
         """Told the precision of counts and losses, and how far the noise of one loss goes."""
-        config, mdp, layout = chosen.config, environment.world.mdp, privatizer.parameters.layout
+        config = chosen.config
         draft = LossRequest(
             name=chosen.name,
             geometry=layered_geometry(mdp.widths, mdp.num_actions),
@@ -78,7 +89,7 @@ class LossKind:
             z=config.z,
             options=chosen.options,
             precision=privatizer.precision(),
-            variance=layout.variance * (1.0 + layout.growth * max(0, config.episodes - 2)),
+            variance=privatizer.largest_variance(),
             loss_radius=0.0,
             estimator=config.estimator or get_args(Estimator)[0],
             known=np.array(mdp.flat_transitions) if _known(chosen) else None,
@@ -86,9 +97,7 @@ class LossKind:
         # E' holds for every loss of every episode at once, but for the probability δ.
         each = draft.failure_prob / (privatizer.shape.pairs * draft.episodes)
         radius = privatizer.loss_radius(each) if privatizer.feedback == "bandit" else 0.0
-        learner: LossLearner = chosen.row.build(replace(draft, loss_radius=radius))  # type: ignore[assignment]
-        learner.settings["effective_support"] = mdp.effective_support
-        return learner
+        return chosen.row.build(replace(draft, loss_radius=radius))  # type: ignore[return-value]
 
     def fitted(self, privatizer: AdversarialPrivatizer, learner: Any) -> AdversarialPrivatizer:
         """One release per user, fixed beforehand."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tacit.release.contract import Channel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.service.sealing.envelope import envelope_size
 from tacit.study.sealed import message_size
 from tacit.study.wire import Report
@@ -24,7 +24,7 @@ def largest_envelope(channels: Sequence[Channel], layers: int) -> int:
 
 
 def _largest_body(channel: Channel, layers: int) -> int:
-    if not isinstance(channel, ShuffleChannel):
+    if not isinstance(channel, ShuffleRelease):
         return channel.body_size
     transport = channel.transport
     size = message_size(channel, layers) if layers else channel.labels.itemsize

@@ -2,6 +2,9 @@
 
     H pairs | H triples | losses in units of 1/levels: of all X'A pairs (full information), or of the H visited (bandit)
 
+A trajectory through a world of steps is reported as one through that world `unrolled`: its losses are 1 - r, and the
+action in the added first state, where all actions are alike, is a coin that nothing else depends on.
+
 16-bit labels, little endian; all 0xFFFF: a cover report. Losses are rounded stochastically and exactly, as rewards are
 (`tacit.statistics.trajectory_body`). Whoever reports a pair or a triple twice counts once.
 """
@@ -15,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.arrays import Ints
-from tacit.data.trajectories import LossUser
+from tacit.data.trajectories import LossUser, TrajectoryLike
 from tacit.errors import InvalidInput, require
+from tacit.noise.exact import uniform_integers
 from tacit.protocol import Noise
+from tacit.randomness import SimulationNoise
 from tacit.released.losses import LayeredShape
 from tacit.statistics.trajectory_body import COVER, TrajectoryBody
 
@@ -69,10 +74,11 @@ class LossBody:
     def _losses(self) -> int:
         return self.shape.pairs if self.full else self.shape.horizon
 
-    def encode(self, user: LossUser | None, noise: Noise) -> bytes:
+    def encode(self, person: LossUser | TrajectoryLike | None, noise: Noise) -> bytes:
         """One report's body: clipped into the public sizes, NaN is 0; None is a cover report."""
-        if user is None:
+        if person is None:
             return b"\xff" * self.size
+        user = person if isinstance(person, LossUser) else self.walked(person, noise)
         H = self.shape.horizon
         pairs, triples = np.asarray(user.pairs), np.asarray(user.triples)
         losses = np.asarray(user.losses, dtype=np.float64)
@@ -85,6 +91,22 @@ class LossBody:
         body[H : 2 * H] = np.clip(triples, 0, self.shape.triples - 1)
         body[2 * H :] = self._grid.rounded(losses, noise)
         return body.tobytes()
+
+    def walked(self, life: TrajectoryLike, noise: Noise) -> LossUser:
+        """What a person met who went through so many steps; it knows the losses of what was done, not of all pairs."""
+        require(not self.full, "a trajectory has the losses that were met", "full information")
+        (H, S, A), last = self.shape.steps, np.asarray(life.states)
+        states, actions = np.clip(last, 0, S - 1), np.clip(np.asarray(life.actions), 0, A - 1)
+        fits = actions.shape == np.shape(life.rewards) == (H,) and states.shape in ((H,), (H + 1,))
+        require(fits, f"a trajectory must have {H} actions and rewards, and {H} or {H + 1} states", "another length")
+        first = coin(A, noise)
+        # Pair x A + a of the state x = 1 + h S + s; a pair before the last step has S triples, one there has one.
+        pairs = (1 + np.arange(H) * S + states[:H]) * A + actions
+        end = A * (1 + (H - 1) * S)
+        triples = np.append(pairs[:-1] * S + states[1:H], end * S + pairs[-1] - end)
+        rewards = np.asarray(life.rewards, dtype=np.float64)
+        losses = 1.0 - np.where(rewards > 0.0, np.minimum(rewards, 1.0), 0.0)
+        return LossUser(np.append(first, pairs), np.append(first * S + states[0], triples), np.append(0.0, losses))
 
     def check(self, body: bytes) -> None:
         """Raise unless a device could have sent this."""
@@ -115,3 +137,10 @@ class LossBody:
         H = self.shape.horizon
         sizes = [self.shape.pairs] * H + [self.shape.triples] * H + [self.levels + 1] * self._losses
         return np.array(sizes, dtype=np.int64)
+
+
+def coin(sides: int, noise: Noise) -> int:
+    """A uniform number below `sides`."""
+    if isinstance(noise, SimulationNoise):
+        return int(noise.generator.integers(sides))
+    return int(uniform_integers(1, noise, below=sides)[0])

@@ -21,8 +21,9 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events import Events
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
+from tacit.environments.layered import LayeredMDP
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.rarely import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
@@ -30,21 +31,25 @@ from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Basis, Channel, StageSize
-from tacit.release.gradient_plan import GradientBasis
-from tacit.release.local_plan import LocalBasis
+from tacit.release.gradient_release import GradientPlan
+from tacit.release.local import Local
+from tacit.release.local_release import RANDOMIZERS
+from tacit.release.loss_release import LossPlan
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.return_plan import ReturnBasis
-from tacit.release.shuffle_plan import ShuffleBasis
+from tacit.release.returns import OneBitReturns
+from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
-from tacit.release.table import OVER_SUPPORT
+from tacit.release.table import OVER_SUPPORT, make_privatizer
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_kind import GradientKind
 from tacit.runs.kind import Chosen, count_shape, privacy_request
+from tacit.runs.loss_kind import LossKind
 from tacit.study import lots
 from tacit.study.declared import Features, declared_words, seen_support
 from tacit.support import Support
@@ -151,6 +156,8 @@ def study_parts(choices: Choices) -> StudyParts:
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
+    if asks is LossQuery:
+        told |= {"losses": "private", "first states": "private: part of the trajectory"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     return StudyParts(
         learner=learner,
@@ -265,6 +272,8 @@ def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: Choices) ->
         plain = choices.constants is None and choices.z is None and choices.baseline is None
         require(plain, f"{lots.NAME} only compares: it takes no constants, z or baseline", "some")
         return lots.FairLots(shape=basis.shape, noise=basis.bit_noise(), stages=choices.stages, users=choices.target)
+    if chosen.row.asks is LossQuery:
+        return LossKind().told(chosen, LayeredMDP.from_tabular(world), basis)
     if chosen.row.asks is not BatchQuery:
         return KINDS[chosen.row.asks].learner(chosen, world, basis)
     config = chosen.config
@@ -309,6 +318,8 @@ def _request(chosen: Chosen, world: TabularMDP, asks: type[Query]) -> PrivacyReq
     """The privacy that the study asks for, as a simulation would ask for it."""
     if asks is SoftmaxQuery:
         return GradientKind().request(chosen, world)
+    if asks is LossQuery:
+        return LossKind().request(chosen, LayeredMDP.from_tabular(world))
     request = privacy_request(chosen, asks, count_shape(chosen, world))
     return replace(request, squares=chosen.row.squares(chosen.options), users_per_batch=chosen.config.users_per_batch)
 
@@ -320,12 +331,15 @@ def _claim(chosen: Chosen, world: TabularMDP, choices: Choices) -> tuple[Privacy
 
 def _shuffle(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return ShuffleBasis.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
+    return ShufflePlan.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
 
 
 def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
-    request, claim = _claim(chosen, world, choices)
-    return LocalBasis.of(request, claim=claim)
+    request = replace(_request(chosen, world, chosen.row.asks), unit=choices.unit, whole=True)
+    plan: object = make_privatizer(request)
+    if not isinstance(plan, Local | OneBitReturns):
+        raise UnknownName("local mechanism with an exact integer form", str(request.mechanism), RANDOMIZERS)
+    return plan
 
 
 def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
@@ -340,12 +354,17 @@ def _central_batches(chosen: Chosen, world: TabularMDP, choices: Choices) -> Bas
 
 def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return GradientBasis.of(request, least=choices.share, claim=claim)
+    return GradientPlan.of(request, least=choices.share, claim=claim)
 
 
-def _returns(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _losses(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     request, claim = _claim(chosen, world, choices)
-    return ReturnBasis.of(request, claim=claim)
+    if request.feedback == "full" or request.known_transitions:
+        raise NotSupported(
+            "a person of a study knows the losses of what was done, and transitions are not known; use uob-lbps"
+        )
+    _ = request.shape.steps  # where it is no unrolled world of the study's sizes, devices have no losses of it
+    return LossPlan.of(request, claim=claim, releases=choices.stages)
 
 
 BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Choices], Basis]]] = {
@@ -354,8 +373,9 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Ch
     (Totals, "local"): _local,
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffle,
+    (LossQuery, "central"): _losses,
     (SoftmaxQuery, "central"): _gradient,
-    (ReturnQuery, "local"): _returns,
+    (ReturnQuery, "local"): _local,
 }
 """Which noise answers which query in a study."""
 
@@ -371,4 +391,6 @@ OWN: Final[Mapping[str, LearnerRow]] = {
 
 
 def _fits(row: LearnerRow, trust: Trust) -> bool:
-    return (row.asks, trust) in BASES and not row.reference
+    facts = row.losses
+    met = facts is None or (facts.feedback == "bandit" and facts.private is None)
+    return (row.asks, trust) in BASES and met and not row.reference

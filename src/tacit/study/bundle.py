@@ -39,6 +39,7 @@ from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.release.contract import Channel
 from tacit.release.kinds import channel_from_dict
 from tacit.released.counts import CountShape
+from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import Signed, canonical, digest, examine, sign
 from tacit.study.declared import Features, declared_features
@@ -203,7 +204,11 @@ def _require_shape(channel: Channel, sizes: tuple[int, int, int]) -> None:
     shape = getattr(channel, "shape", None)
     if isinstance(shape, CountShape):
         found = (shape.horizon, shape.num_states, shape.num_actions)
-        require(found == sizes, f"the shape of a channel must be that of its bundle, {list(sizes)}", list(found))
+    elif isinstance(shape, LayeredShape):
+        found = shape.steps
+    else:
+        return
+    require(found == sizes, f"the shape of a channel must be that of its bundle, {list(sizes)}", list(found))
 
 
 def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int]) -> AnyPolicy:

@@ -40,7 +40,7 @@ from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.runs.places import check_writable, locked
 from tacit.study.bundle import Bundle
 from tacit.study.device_state import DRAWN, DeviceState, keep, recall
@@ -197,8 +197,11 @@ class Device:
             if kept.plain is not None:
                 return kept
             # A bit about a return is about the stage's question and the policy that was drawn.
-            told = channel.told(bundle.query, kept.arm) if isinstance(channel, ReturnChannel) else channel
-            body = told.encode(trajectory, self.noise)
+            body = (
+                channel.answer(bundle.query, kept.arm, trajectory, self.noise)
+                if isinstance(channel, ReturnRelease)
+                else channel.encode(trajectory, self.noise)
+            )
             made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
             left = (*self._others(bundle), (bundle["slot"], channel.events()))
             return replace(kept, plain=made, drawn=kept.drawn + 1, left=left)

@@ -7,13 +7,13 @@ from typing import Any
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
-from tacit.policies import policy_to_dict
+from tacit.policies import AnyPolicy, LayeredPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.study.bundle import Bundle
 from tacit.study.parts import NOWHERE, Design, Head
 from tacit.study.wire import Release
 
-__all__ = ["issue", "kept_bundle", "last_head", "weighted"]
+__all__ = ["handed", "issue", "kept_bundle", "last_head", "weighted"]
 
 
 def issue(
@@ -55,11 +55,16 @@ def issue(
     return data
 
 
-def weighted(plan: Plan[Any]) -> list[Any]:
+def handed(policy: AnyPolicy, horizon: int) -> dict[str, Any]:
+    """A policy as devices take it: one of a layered world as the table of the steps that it was unrolled from."""
+    return policy_to_dict(policy.over_steps(horizon) if isinstance(policy, LayeredPolicy) else policy)
+
+
+def weighted(plan: Plan[Any], horizon: int) -> list[Any]:
     """The policies of a plan with their exact weights."""
     users = plan.users or 1
     arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
-    return [[policy_to_dict(policy), [int(count), int(users)]] for policy, count in arms if count > 0]
+    return [[handed(policy, horizon), [int(count), int(users)]] for policy, count in arms if count > 0]
 
 
 def kept_bundle(connection: Connection, stage: int, question: int) -> bytes:

@@ -25,8 +25,8 @@ from tacit.errors import InvalidInput
 from tacit.noise.places import places_of
 from tacit.protocol import Totals
 from tacit.release.batch_release import BatchRelease
-from tacit.release.local_release import LocalChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.local_release import LocalRelease
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
@@ -126,14 +126,14 @@ def return_of(
     if not isinstance(statistics, CountStatistics):
         return None, NOT_HELD
     H = design.horizon
-    if isinstance(channel, LocalChannel):
+    if isinstance(channel, LocalRelease):
         mean, half = _of_messages(channel, payload)
         return _scaled(design, mean, half, None), ""
-    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleChannel | BatchRelease):
+    if isinstance(channel.query, BatchQuery) and isinstance(channel, ShuffleRelease | BatchRelease):
         if channel.query.layer is not None:
             return None, "this stage asks about one step"
         total, variance = float(statistics.rewards.sum()), float(statistics.variance[2])
-    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleChannel | TotalsRelease):
+    elif isinstance(channel.query, Totals) and isinstance(channel, ShuffleRelease | TotalsRelease):
         last = empty_counts(channel.shape) if before is None else before
         total = float(statistics.rewards.sum() - last.rewards.sum())
         variance = _added(channel, memory, last, statistics)
@@ -155,7 +155,7 @@ def _added(channel: Any, memory: Any, last: CountStatistics, now: CountStatistic
     return channel.noise.step_variance(int(memory.releases[0]) + 1)
 
 
-def _of_messages(channel: LocalChannel, payload: bytes) -> tuple[float, float]:
+def _of_messages(channel: LocalRelease, payload: bytes) -> tuple[float, float]:
     """Mean and half width of an interval from the messages of a local stage, in groups of a public random order."""
     size = channel.body_size
     bodies = [payload[start : start + size] for start in range(0, len(payload), size)]
@@ -171,7 +171,7 @@ def _of_messages(channel: LocalChannel, payload: bytes) -> tuple[float, float]:
     return mean, float(stdtrit(len(groups) - 1, 0.975)) * math.sqrt(spread) / float(sizes.sum())
 
 
-def _rewards(channel: LocalChannel, bodies: Sequence[bytes]) -> float:
+def _rewards(channel: LocalRelease, bodies: Sequence[bytes]) -> float:
     counts = empty_counts(channel.shape)
     channel.add(counts, channel.wire.total(bodies))
     return float(counts.rewards.sum())

@@ -28,7 +28,7 @@ from typing import Final
 
 from tacit.errors import NotSupported, require
 from tacit.release.contract import Channel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.shuffle_release import ShuffleRelease
 
 __all__ = [
     "LAYER",
@@ -53,9 +53,9 @@ MANIFEST: Final = b"TCM1"
 MANIFEST_FORM: Final = struct.Struct("<4s32sQH32s")
 
 
-def sealable(channel: Channel) -> ShuffleChannel:
+def sealable(channel: Channel) -> ShuffleRelease:
     """The channel, if its release is a sum of labels (L1); any other is `NotSupported`."""
-    if not isinstance(channel, ShuffleChannel):
+    if not isinstance(channel, ShuffleRelease):
         raise NotSupported(
             f"messages can be sealed to the learner under shuffle trust only, not by a channel '{channel.KIND}'; "
             "under central and local trust a report travels in the outer envelope alone"
@@ -75,7 +75,7 @@ def require_layers(channels: Sequence[Channel], layers: int) -> int:
 
 def require_seals(channels: Sequence[Channel], sealed: bool) -> None:
     """Refuse services whose shuffler would read every report with its sender although messages can be sealed."""
-    read = not sealed and any(isinstance(channel, ShuffleChannel) for channel in channels)
+    read = not sealed and any(isinstance(channel, ShuffleRelease) for channel in channels)
     hint = "set sealed = true"
     require(not read, "messages under shuffle trust must be sealed to the learner", "sealed = false", hint)
 

@@ -30,18 +30,18 @@ from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
-from tacit.policies import AnyPolicy, policy_to_dict
+from tacit.policies import AnyPolicy, LayeredPolicy
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Channel
-from tacit.release.return_release import ReturnChannel
+from tacit.release.returns import ReturnRelease
 from tacit.runs.signature import canonical
 from tacit.study import parts as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.databases import database_at
 from tacit.study.declared import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
-from tacit.study.issuing import issue, kept_bundle, last_head, weighted
+from tacit.study.issuing import handed, issue, kept_bundle, last_head, weighted
 from tacit.study.mind import Mind, keep
 from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.queries import query_to_dict
@@ -273,7 +273,8 @@ class Study:
             mind = self._mind(connection)
         require(mind.plan is not None, "a study must have planned a stage to have a policy", "none", "plan first")
         planned = None if mind.plan is None else mind.plan.policy
-        return self.parts.learner.policy(mind.belief, planned)
+        found = self.parts.learner.policy(mind.belief, planned)
+        return found.over_steps(self.design.horizon) if isinstance(found, LayeredPolicy) else found
 
     def standing(self) -> Standing | None:
         """What the releases prove against the baseline; None without a loss budget."""
@@ -367,7 +368,7 @@ class Study:
     def _fits_all(self, plan: Plan[Any], channel: Channel) -> bool:
         """Bits about returns cost the same among any number of people: a slot after one that was skipped may differ."""
         fewer = plan.users is not None and plan.users >= channel.target
-        return isinstance(channel, ReturnChannel) and (fewer or self.design.budget is None)
+        return isinstance(channel, ReturnRelease) and (fewer or self.design.budget is None)
 
     def _ask(
         self, connection: Connection, parts: Parts, number: int, slot: int, question: int, keys: Mapping[str, bytes]
@@ -389,7 +390,7 @@ class Study:
             "least": channel.least,
             **({"keys": {party: json.loads(document) for party, document in keys.items()}} if keys else {}),
         }
-        data = self._write(connection, number, weighted(mind.plan), content)
+        data = self._write(connection, number, weighted(mind.plan, self.design.horizon), content)
         Bundle.parse(data).require_keys(self.layers)
         return data
 
@@ -402,7 +403,11 @@ class Study:
         keep(connection, "plan", number, None, mind)
         connection.execute("INSERT INTO stage VALUES (?, NULL, 1, 'served', NULL)", (number,))
         learned = parts.learner.policy(mind.belief, mind.plan.policy)
-        policies = weighted(mind.plan) if mind.plan.groups else [[policy_to_dict(learned), [1, 1]]]
+        policies = (
+            weighted(mind.plan, self.design.horizon)
+            if mind.plan.groups
+            else [[handed(learned, self.design.horizon), [1, 1]]]
+        )
         return self._write(connection, number, policies, {})
 
     def _end(self, connection: Connection, number: int) -> bytes:

@@ -30,8 +30,8 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Channel
 from tacit.release.fixed_point import total_variation
-from tacit.release.return_release import ReturnChannel
-from tacit.release.shuffle_release import ShuffleChannel
+from tacit.release.returns import ReturnRelease
+from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
@@ -192,7 +192,7 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
 
 def _of_bits(channel: Channel, statistics: ReturnStatistics, alpha: float) -> tuple[ArmInterval, ArmStatistics]:
     """The difference of two arms whose people are known, from flipped bits."""
-    if not isinstance(channel, ReturnChannel):
+    if not isinstance(channel, ReturnRelease):
         raise NotSupported(f"bits about returns come from their own channel, not from {channel.name}")
     found = statistics.first(2)
     both = bool((found.groups > 0).all())
@@ -200,7 +200,7 @@ def _of_bits(channel: Channel, statistics: ReturnStatistics, alpha: float) -> tu
     released = ArmStatistics(
         sums=(float(found.ones[0]), float(found.ones[1])),
         users=(int(found.groups[0]), int(found.groups[1])),
-        noise=FlippedBits(flip=channel.privatizer.bit_noise().flip),
+        noise=FlippedBits(flip=channel.bit_noise().flip),
     )
     return interval_of(released, alpha), released
 
@@ -245,7 +245,7 @@ def _noise(channel: Channel, people: int) -> ArmNoise:
     if plain and isinstance(channel, BatchRelease):
         distance = total_variation(4, channel.variance)
         return GaussianSum(std=channel.std, rounding=1.0 / channel.unit, distance=distance)
-    if plain and isinstance(channel, ShuffleChannel):
+    if plain and isinstance(channel, ShuffleRelease):
         total = channel.bit_noise(people).total
         # (B₁ + B₄ − B₂ − B₃)/2, each Binomial(N, q), or where bits are mirrored the difference of two of these
         return BitNoiseSum(bits=2 * total.biases * total.bits, probability=total.probability)

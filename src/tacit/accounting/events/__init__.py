@@ -16,6 +16,7 @@ from tacit.accounting.events.binomial import BinomialEvent
 from tacit.accounting.events.bounded import BoundedEvent
 from tacit.accounting.events.gaussian import GaussianEvent
 from tacit.accounting.events.laplace import LaplaceEvent
+from tacit.accounting.events.lattice import LatticeEvent
 from tacit.accounting.events.mirrored import MirroredEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
 from tacit.accounting.events.pure import PureEvent
@@ -33,6 +34,7 @@ __all__ = [
     "Events",
     "GaussianEvent",
     "LaplaceEvent",
+    "LatticeEvent",
     "MirroredEvent",
     "PureEvent",
     "SampledGaussianEvent",
@@ -49,6 +51,7 @@ EVENTS: Final[Mapping[str, type[Event]]] = {
     "bounded": BoundedEvent,
     "gaussian": GaussianEvent,
     "laplace": LaplaceEvent,
+    "lattice": LatticeEvent,
     "mirrored-binomial": MirroredEvent,
     "pure": PureEvent,
     "sampled-gaussian": SampledGaussianEvent,

@@ -6,10 +6,7 @@ Binomial(N, p) + 1: at k ones
 
     ℓ(k) = ln P(k)/Q(k) = ln [(N − k + 1) p / (k (1 − p))],   P[ℓ = ∞] = (1 − p)^N,   Q[−ℓ = ∞] = p^N.
 
-More bits are never less private (Lemma M4 (more bits)), so calibration is a search.
-
-`hoeffding_bits` is the closed formula for one counter (Lemma M3 (enough bits)), to be used with basic composition;
-`least_bits` is exact and about fifty times smaller for the counters of a whole trajectory.
+The fewest bits that are private are found in `tacit.accounting.bits`.
 Reference: [bai2024shuffle] Alg. 4 and its repair.
 """
 
@@ -22,22 +19,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.events.protocol import Event
 from tacit.accounting.pld import PLD, compose
-from tacit.accounting.privacy_loss import LEAST_DELTA, Floats
-from tacit.accounting.search import least_integer, least_real
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.accounting.privacy_loss import Floats
+from tacit.errors import NotSupported, require, require_count, require_real
 
 __all__ = [
     "BinomialEvent",
     "binomial_delta",
     "binomial_epsilon",
     "binomial_pld",
-    "gaussian_bits",
-    "hoeffding_bits",
-    "least_bits",
-    "least_probability",
 ]
 
 MOST_BITS = 2**63 - 1
@@ -118,77 +109,6 @@ def binomial_epsilon(bits: int, probability: float, up: int, down: int, delta: f
     0.0628
     """
     return binomial_pld(bits, probability, up, down).epsilon(delta)
-
-
-def hoeffding_bits(epsilon: float, delta: float) -> int:
-    """N_H: the fewest fair bits for which Hoeffding's inequality proves one counter (epsilon, delta)-private.
-
-    >>> hoeffding_bits(1 / 4, 2.5e-7)
-    2070
-    """
-    require_real("epsilon", epsilon, low=0.0, open_low=True)
-    require_real("delta", delta, low=0.0, high=1.0, open_low=True)
-
-    def excess(bits: int) -> float:
-        # P[|k − N/2| > t] ≤ 2 exp(−2t²/N) = δ, and otherwise |ℓ| ≤ ln((N/2 + t + 1)/(N/2 − t)).
-        t = math.sqrt(bits * math.log(2.0 / delta) / 2.0)
-        return math.log((bits / 2 + t + 1) / (bits / 2 - t)) - epsilon if bits / 2 > t else math.inf
-
-    return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)
-
-
-@lru_cache(maxsize=16384)
-def least_bits(epsilon: float, delta: float, up: int, down: int, users: int = 1) -> int:
-    """The fewest fair noise bits per counter, over all users together, that are (epsilon, delta)-private.
-
-    Every user adds as many as every other: only multiples of `users` are tried, which takes fewer trials.
-
-    >>> least_bits(1.0, 1e-6, 1, 1), least_bits(1.0, 1e-6, 1, 1, users=100)
-    (148, 200)
-    """
-    n = require_count("users", users)
-    guess = gaussian_bits(epsilon, delta, up, down)
-
-    def excess(each: int) -> float:
-        return _excess(binomial_pld.__wrapped__(each * n, 0.5, up, down), epsilon, delta)
-
-    return n * least_integer(excess, guess / n)
-
-
-def gaussian_bits(epsilon: float, delta: float, up: int, down: int) -> float:
-    """About how many fair bits are needed: Binomial(N, 1/2) is nearly a Gaussian of variance N/4, so 4 · differing/μ².
-
-    >>> round(gaussian_bits(1.0, 1e-6, 1, 1))
-    143
-    """
-    mu = _checked_mu(epsilon, delta)
-    differing = require_count("up", up, least=0) + require_count("down", down, least=0)
-    return 4.0 * require_count("up + down", differing) / mu**2
-
-
-@lru_cache(maxsize=16384)
-def least_probability(epsilon: float, delta: float, up: int, down: int, users: int) -> float:
-    """The least probability of one noise bit per user and counter that is (epsilon, delta)-private, rounded up.
-
-    >>> round(least_probability(1.0, 1e-6, 2, 2, 1000), 4)
-    0.0807
-    """
-    mu = _checked_mu(epsilon, delta)
-    require_count("users", users)
-    differing = require_count("up", up, least=0) + require_count("down", down, least=0)
-    require_count("up + down", differing)
-
-    def excess(probability: float) -> float:
-        return _excess(binomial_pld.__wrapped__(users, min(probability, 0.5), up, down), epsilon, delta)
-
-    if excess(0.5) > 0.0:
-        raise InvalidInput(
-            f"one noise bit per user is not private with {users} users; "
-            f"at least {least_bits(epsilon, delta, up, down)} fair bits are needed in all: let each user send several"
-        )
-    # n q (1 − q) ≈ differing / μ²
-    variance = min(differing / mu**2, users / 4.0)
-    return least_real(excess, 0.5 * (1.0 - math.sqrt(1.0 - 4.0 * variance / users)))
 
 
 @lru_cache(maxsize=16)
@@ -283,15 +203,3 @@ def _normalised(log_ratios: Floats) -> Floats:
     logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
     mass = np.exp(logs - logs.max())
     return np.asarray(mass / mass.sum())
-
-
-def _excess(pld: PLD, epsilon: float, delta: float) -> float:
-    found = pld.delta(epsilon)
-    return math.log(found / delta) if found > 0.0 else -math.inf
-
-
-def _checked_mu(epsilon: float, delta: float) -> float:
-    require_real("epsilon", epsilon, low=0.0, open_low=True)
-    hint = "binomial noise is bounded and cannot give delta = 0; use Laplace"
-    require_real("delta", delta, low=LEAST_DELTA, high=1.0, hint=hint)
-    return gaussian_mu(epsilon, delta)

@@ -154,6 +154,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     require_real("epsilon", epsilon, low=0.0)
     require_real("delta", delta, low=0.0, high=1.0)
+    return _largest_mu(float(epsilon), float(delta))
+
+
+@lru_cache(maxsize=1024)
+def _largest_mu(epsilon: float, delta: float) -> float:
     if delta == 0.0:
         return 0.0
     high = 1.0

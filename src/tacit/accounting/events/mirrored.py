@@ -20,14 +20,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.events.protocol import Event
 from tacit.accounting.pld import PLD, compose
 from tacit.accounting.privacy_loss import Floats
-from tacit.accounting.search import least_real
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = ["BEYOND", "MirroredEvent", "least_mirrored_probability", "mirrored_law", "mirrored_pld"]
+__all__ = ["BEYOND", "MirroredEvent", "mirrored_law", "mirrored_pld"]
 
 DEVIATIONS, MARGIN = 36.0, 160  # of X, left and right of its mean; D is kept up to half of that
 BEYOND: Final = 1e-34
@@ -121,28 +119,3 @@ def mirrored_law(bits: int, probability: float) -> tuple[int, Floats]:
     kept = np.flatnonzero((mass > 1e-290) & (np.abs(d) <= reach / 2.0))
     mass = mass[kept]
     return int(d[kept[0]]), np.asarray(mass / mass.sum())
-
-
-@lru_cache(maxsize=16384)
-def least_mirrored_probability(epsilon: float, delta: float, differing: int, bits: int) -> float:
-    """The least probability of `bits` noise bits of either bias that is (epsilon, delta)-private, rounded up.
-
-    >>> round(least_mirrored_probability(10.0, 1e-6, 22, 1000), 5)
-    0.00311
-    """
-    # 2 N q (1 − q) ≈ differing / μ²
-    spread = min(require_count("differing", differing) / gaussian_mu(epsilon, delta) ** 2 / bits, 0.5)
-    guess = max(0.5 * (1.0 - math.sqrt(1.0 - 2.0 * spread)), 1e-12)
-
-    def excess(probability: float) -> float:
-        found = mirrored_pld.__wrapped__(bits, min(probability, 0.5), differing).delta(epsilon)
-        return math.log(found / delta) if found > 0.0 else -math.inf
-
-    most = min(0.5, 16.0 * guess)
-    require(
-        excess(most) <= 0.0,
-        f"so few mirrored noise bits cannot give epsilon {epsilon:g}, delta {delta:g} to {differing} counters",
-        bits,
-        "let each user send several",
-    )
-    return min(0.5, least_real(excess, guess))

@@ -1,1 +1,1 @@
-"""Shuffle trust: which counters, how many noise bits, three roles, single batches and running totals."""
+"""Shuffle trust: which counters a stage has, how many noise bits, and what travels."""

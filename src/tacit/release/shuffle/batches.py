@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 from tacit.data.counts import ExactCounts
 from tacit.errors import BudgetSpent, NotSupported, require
 from tacit.protocol import Calibration
-from tacit.release.shuffle.protocol import Shuffle
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.consistency import consistent_counts, repair_visits
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
+from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
 
 __all__ = [
     "BatchState",
-    "added_totals",
     "batch_kind",
     "batch_spec",
     "batch_statistics",
     "exact_statistics",
     "next_users",
-    "statistic_std",
-    "total_std",
 ]
-
-STATISTICS = ("transitions", "visits", "rewards")
 
 
 class BatchState(NamedTuple):
@@ -111,37 +105,4 @@ def batch_statistics(
         squares=rewards.copy(),
         variance=np.asarray(variance, dtype=np.float64),
         users=np.array([users], dtype=np.int64),
-    )
-
-
-def statistic_std(protocol: Shuffle) -> dict[str, float]:
-    """The deviation of the noise in one entry of each statistic of a batch; 0 where it is not released."""
-    std = protocol.noise_std()
-    return {name: std.get(name, 0.0) for name in STATISTICS}
-
-
-def total_std(protocol: Shuffle, shape: CountShape) -> dict[str, float]:
-    """The deviation of the noise that one batch adds to running totals."""
-    std, H = statistic_std(protocol), shape.horizon
-    if shape.support is not None and not shape.staged:
-        each = protocol.bit_noise.total.std
-        return {name: each * terms**0.5 for name, terms in zip(STATISTICS, total_terms(shape.support), strict=True)}
-    # How many layers add up; transitions of the last one are never part of the totals.
-    layers = (min(1, H - 1), 1, 1) if shape.staged else (H - 1, H, H)
-    return {name: std[name] * count**0.5 for name, count in zip(STATISTICS, layers, strict=True)}
-
-
-def added_totals(totals: CountStatistics, noisy: NoisyCounts, protocol: Shuffle, shape: CountShape) -> CountStatistics:
-    """New totals with one batch added."""
-    noisy.transitions[-1] = 0.0  # `paper` also sends the successors of the last step, which nobody uses
-    transitions, visits, rewards = noisy
-    if not shape.staged:
-        transitions, visits, rewards = (part.sum(axis=0, keepdims=True) for part in noisy)
-    return CountStatistics(
-        transitions=totals.transitions + transitions,
-        visits=totals.visits + visits,
-        rewards=totals.rewards + rewards,
-        squares=totals.squares + rewards,
-        variance=totals.variance + np.square([*total_std(protocol, shape).values()]),
-        users=totals.users + protocol.bit_noise.users,
     )

@@ -1,17 +1,14 @@
-"""What travels: single-bit messages, how many of them each user sends, and what that costs.
+"""What travels: labels of ones, how many of them each user sends, and what that costs.
 
-A message is a counter's label and one bit. It travels alone: nothing ties two messages of one user together. Two ways
-to send the same bits, with the same released numbers:
+A message is a counter's label: one of its bits is one. It travels alone: nothing ties two messages of one user
+together. Zeros stay at home. A user sends the labels of its ones, and dummies (label C) up to a constant number:
+F slots for data (F = number of (family, layer) pairs) and a block of B slots for noise ones.
 
-`every-bit`  a user sends, for every counter, its data bit and its m noise bits: (1 + m)·C messages.
-`ones`       zeros stay at home. A user sends the labels of its ones, and dummies (label C) up to a constant number:
-             F slots for data (F = number of (family, layer) pairs) and a block of B slots for noise ones.
+Why nothing more is seen than if every bit were a message: the analyzer sees the number of messages per label; the
+dummies are n·(F + B) minus all others, a function of the sums. So its view is equivalent to the vector of sums (Lemma
+M1 (sum view)).
 
-Why nothing more is seen. Under `every-bit` the analyzer sees, per counter, how many of a fixed number of messages are
-one: the sum. Under `ones` it sees the number of messages per label; the dummies are n·(F + B) minus all others, a
-function of the sums. So both views are equivalent to the vector of sums (Lemma M1 (sum view)).
-
-The block. With `overflow_prob = 0` a block holds all C·m noise bits: it never overflows and both claims are exact.
+The block. With `overflow_prob = 0` a block holds all C·m noise bits: it never overflows and the claim is exact.
 Otherwise B is the least number with n · P(Bin(C·m, q) > B) ≤ overflow_prob, and a device with more noise ones than
 that opens another block: the released numbers keep exactly their distribution, but an extra block is visible. Its
 presence depends on noise alone, and is paid for (Lemma M6 (overflowing blocks)): with delta(eps)
@@ -26,43 +23,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tacit.errors import UnknownName, require, require_count, require_real
+from tacit.errors import require, require_count, require_real
 from tacit.noise.binomial import binomial_tail
 
-__all__ = ["MESSAGE_KINDS", "MessageCost", "MessageKind", "Messages", "Transport", "overflow_slack"]
-
-MessageKind = Literal["every-bit", "ones"]
-MESSAGE_KINDS: tuple[MessageKind, ...] = ("every-bit", "ones")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Messages:
-    """Single-bit messages: `counters[j]` is the label and `bits[j]` the bit of the j-th."""
-
-    counters: NDArray[np.uint32]
-    bits: NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        require(
-            self.counters.ndim == 1 and self.counters.shape == self.bits.shape,
-            "messages must be two vectors of one length",
-            (self.counters.shape, self.bits.shape),
-        )
-
-    def __len__(self) -> int:
-        return len(self.counters)
-
-    def __repr__(self) -> str:
-        return f"Messages({len(self)})"  # never their contents
+__all__ = ["MessageCost", "Transport", "overflow_slack"]
 
 
 class MessageCost(NamedTuple):
-    """Communication of one user; bytes are those of label and bit, before encryption and transport."""
+    """Communication of one user; bytes are those of labels, before encryption and transport."""
 
     messages_per_user: int
     bytes_per_message: int
@@ -77,13 +47,10 @@ class MessageCost(NamedTuple):
 class Transport:
     """How the bits of one batch travel; everything in here is public.
 
-    >>> every = Transport(kind="every-bit", num_counters=256, slots=17, users=1000, bits_per_user=3,
-    ...                   probability=0.28, overflow_prob=0.0)
-    >>> every.cost()
-    MessageCost(messages_per_user=1024, bytes_per_message=2)
+    >>> Transport(num_counters=256, slots=17, users=1000, bits_per_user=3, probability=0.28, overflow_prob=0.0).cost()
+    MessageCost(messages_per_user=785, bytes_per_message=2)
     """
 
-    kind: MessageKind
     num_counters: int
     slots: int
     users: int
@@ -96,16 +63,9 @@ class Transport:
     """B where it is written down; it must hold all noise ones of all users but for `overflow_prob`. None: the least."""
 
     def __post_init__(self) -> None:
-        if self.kind not in MESSAGE_KINDS:
-            raise UnknownName("kind of messages", self.kind, MESSAGE_KINDS)
         for name in ("num_counters", "slots", "users", "bits_per_user"):
             require_count(name, getattr(self, name))
         require_real("overflow_prob", self.overflow_prob, low=0.0, high=0.5)
-        require(
-            self.kind == "ones" or self.overflow_prob == 0.0,
-            "overflow_prob must be 0 when every bit travels",
-            self.overflow_prob,
-        )
         if self.fixed_block is not None:
             block = require_count("block", self.fixed_block)
             require(block <= self.noise_bits, f"a block holds at most all {self.noise_bits} noise bits", block)
@@ -146,19 +106,11 @@ class Transport:
     @property
     def report_size(self) -> int:
         """Messages per user, extra blocks aside."""
-        if self.kind == "every-bit":
-            return self.num_counters + self.noise_bits
         return self.slots + self.block
 
-    def fits(self, messages: int, reports: int) -> bool:
-        """Whether so many messages can be `reports` complete reports (with whole extra blocks)."""
-        extra = messages - reports * self.report_size
-        return extra == 0 or (self.overflow_prob > 0.0 and extra > 0 and extra % self.block == 0)
-
     def cost(self) -> MessageCost:
-        """Messages and bytes of one user: a label of `every-bit` also carries the bit, one of `ones` may be a dummy."""
-        names = 2 * self.num_counters if self.kind == "every-bit" else self.num_counters + 1
-        return MessageCost(self.report_size, max(1, math.ceil((names - 1).bit_length() / 8)))
+        """Messages and bytes of one user; a label may be that of a dummy."""
+        return MessageCost(self.report_size, max(1, math.ceil(self.num_counters.bit_length() / 8)))
 
 
 def overflow_slack(epsilon: float, overflow_prob: float) -> float:

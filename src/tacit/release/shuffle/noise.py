@@ -24,15 +24,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NoReturn
 
+from tacit.accounting.bits import gaussian_bits, least_mirrored_probability, least_probability
 from tacit.accounting.events import Events
-from tacit.accounting.events.binomial import gaussian_bits, least_probability
-from tacit.accounting.events.mirrored import least_mirrored_probability
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.noise.binomial import Binomial, paper_binomial
 from tacit.noise.mirrored import Mirrored
 
-__all__ = ["BIT_KINDS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "minimum_users", "paper_bit_noise"]
+__all__ = ["BIT_KINDS", "MOST_BITS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "paper_bit_noise"]
 
 PaperVariant = Literal["2024", "2025"]
 
@@ -44,6 +43,8 @@ WORTHWHILE: Final = 0.98
 """Mirrored bits, which are twice as many messages, are used below this share of the deviation of bits of one bias."""
 LARGE: Final = 4.0
 """Up to this epsilon bits of one bias are used: there mirrored ones save at most 2.4 % of a release of all layers."""
+MOST_BITS: Final = 4096
+"""What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
 HOPELESS = 2.0**32
 """Bits beyond which the smallest batch of a refused request is not computed exactly: that would take a minute."""
 
@@ -124,7 +125,7 @@ def least_bit_noise(
     if kind == "binomial" or (kind is None and epsilon <= LARGE):
         return found
     # As many bits of either bias as there are of one, each as likely to be odd as it must be.
-    odd = least_mirrored_probability(epsilon, delta, up + down, found.honest.bits)
+    odd = least_mirrored_probability(epsilon, delta, up, down, found.honest.bits)
     other = replace(found, probability=odd, mirrored=True)
     return other if kind is not None or other.total.std < WORTHWHILE * found.total.std else found
 
@@ -154,19 +155,6 @@ def paper_bit_noise(
     return BitNoise(
         users=users, honest_users=honest, bits_per_user=printed.bits // users, probability=printed.probability
     )
-
-
-def minimum_users(
-    families: Sequence[Family],
-    *,
-    epsilon: float,
-    delta: float,
-    max_bits_per_user: int,
-    honest_fraction: float = 1.0,
-) -> int:
-    """The smallest batch for which no device has to add more than `max_bits_per_user` bits to a counter."""
-    needed = Binomial.calibrate(families, epsilon, delta).bits
-    return _smallest_batch(needed, honest_fraction, require_count("max_bits_per_user", max_bits_per_user))
 
 
 def _refuse(least: str, max_bits_per_user: int, users: int) -> NoReturn:
