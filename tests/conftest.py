@@ -117,11 +117,8 @@ def _long_runs_stay_in_their_process() -> Iterator[None]:
         yield
 
 
-INTERPRETED_BELOW = 10_000
-"""Users of a run that was not asked to be compiled: two seconds of work, where to compile its loop takes four to ten.
-
-Fused loops that tests ask for by name: three with every change (`tests/GUARDS.md`), all with `make test-slow`.
-"""
+INTERPRETED_BELOW = 4_000
+"""Users of a run that nobody asked to be compiled: a second or two of work, where to compile its loop takes ten."""
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -62,7 +62,7 @@ def trial_size(
     Effect and `mean` (that of the baseline; the middle, which is the worst, by default) are in the unit of `bounds`,
     the declared range of a return.
 
-    >>> trial_size(effect=0.4, trust="none").users < trial_size(effect=0.4, trust="local", epsilon=1, delta=0).users
+    >>> trial_size(effect=0.1, trust="none").users < trial_size(effect=0.1, trust="local", epsilon=1, delta=0).users
     True
     """
     low, high = require_bounds(bounds)
