@@ -197,7 +197,8 @@ class Tapped(Parties):
     def shown(self) -> Iterator[tuple[str, bytes]]:
         """Every page of the dashboard."""
         ready = self.home("dashboard") / "ready.json"
-        until(ready.is_file, 60.0)
+        until(lambda: ready.is_file() or not self.alive("dashboard"), 60.0)
+        assert ready.is_file(), self.last_words("dashboard")
         token = Tokens.at(self.home("dashboard") / "tokens").reader.decode()
         with contextlib.closing(
             Wire(json.loads(ready.read_bytes())["public"], {"authorization": f"Bearer {token}"})

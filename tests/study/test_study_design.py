@@ -249,7 +249,7 @@ def test_a_study_equals_its_simulation_bit_for_bit(learner, trust, tmp_path):
 def reports_of(users, bundle, source, number):
     """What the devices of these people send."""
     for i in range(len(users)):
-        device = Hooked(noise=source, **REHEARSAL)
+        device = Hooked(None, noise=source, **REHEARSAL)
         device.accept(bundle)
         lived = {name: getattr(users, name)[i].tolist() for name in ("states", "actions", "rewards")}
         yield device.report(lived), f"person {number}-{i}"

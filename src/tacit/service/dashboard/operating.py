@@ -199,7 +199,9 @@ def disks(places: Sequence[Place]) -> list[dict[str, Any]]:
     """What the parties' files take, what is free, and what a stage takes at the most; in MiB."""
     found = []
     for place in places:
-        free = shutil.disk_usage(place.directory).free
+        # A party whose tables are in PostgreSQL may have no directory yet.
+        there = next(path for path in (place.directory, *place.directory.absolute().parents) if path.exists())
+        free = shutil.disk_usage(there).free
         taken = sum(path.stat().st_size for path in _files(place.directory))
         needed = stage_room(place.party) if isinstance(place.party, Collector) else None
         found.append(
