@@ -45,7 +45,7 @@ ASKED: Final = (
     ("tacit.noise.binomial", "least_bits"),
     ("tacit.release.shuffle.noise", "least_probability"),
     ("tacit.release.shuffle.noise", "least_mirrored_probability"),
-    ("tacit.release.staged", "epsilon_of"),
+    ("tacit.release.stage", "epsilon_of"),
     ("tacit.release.gradient_noise", "epsilon_of"),
     ("tacit.release.loss_noise", "epsilon_of"),
     ("tacit.accounting.calibrate", "epsilon_of"),
@@ -59,7 +59,7 @@ ABOVE: Final = (
     ("tacit.release.table", "_randomized"),
     ("tacit.release.shuffle_release", "_noise"),
     ("tacit.release.shuffle_release", "_release"),
-    ("tacit.release.staged", "_epsilon"),
+    ("tacit.release.stage", "stage_epsilon"),
     ("tacit.accounting.calibrate", "_calibrated"),
 )
 """What remembers things that are made of answers."""

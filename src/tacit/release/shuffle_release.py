@@ -55,7 +55,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.claims import PrivacyClaim, Trust
-from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events, Slack
 from tacit.accounting.families import Family
 from tacit.arrays import Ints
@@ -82,7 +81,15 @@ from tacit.release.shuffle.noise import (
     paper_bit_noise,
 )
 from tacit.release.shuffle.roles import data_labels, noise_coins, pack, permuted
-from tacit.release.stage import CountMemory, NoSecret, StagePlan, StageRelease, reports_of, require_people
+from tacit.release.stage import (
+    CountMemory,
+    NoSecret,
+    StagePlan,
+    StageRelease,
+    reports_of,
+    require_people,
+    stage_epsilon,
+)
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
@@ -470,7 +477,7 @@ class ShufflePlan(StagePlan):
             users=stage.target,
             statistic=kind,
             batches=count,
-            epsilon=epsilon_of(stage.events(), self.claim.delta),
+            epsilon=stage_epsilon(stage.events(), self.claim.delta),
             delta=self.claim.delta,
             noise=noise.total.NAME,
             std=noise.total.std,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.units import worst_exposure
 from tacit.arrays import Floats
@@ -24,7 +26,16 @@ from tacit.release.documents import Documented
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
-__all__ = ["EVERYTHING", "CountMemory", "NoSecret", "StagePlan", "StageRelease", "reports_of", "require_people"]
+__all__ = [
+    "EVERYTHING",
+    "CountMemory",
+    "NoSecret",
+    "StagePlan",
+    "StageRelease",
+    "reports_of",
+    "require_people",
+    "stage_epsilon",
+]
 
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 """All layers of a batch, unbiased."""
@@ -110,6 +121,12 @@ class StagePlan:
         """Fresh noise in every stage of all layers: the stages' variances, and no covariance."""
         del following
         return np.diag([self.batch_std(users, EVERYTHING) ** 2 for users in sizes])
+
+
+@lru_cache(maxsize=4096)
+def stage_epsilon(events: Events, delta: float) -> float:
+    """The epsilon of these events, remembered: runs of a sweep ask for the same stages."""
+    return epsilon_of(events, delta)
 
 
 def reports_of(claim: PrivacyClaim) -> int:

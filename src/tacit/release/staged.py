@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tacit.accounting.certificate import CURVE_DELTAS, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.accounting.units import other_exposures
@@ -34,7 +32,7 @@ from tacit.release.contract import Basis, Channel, StageSize
 from tacit.release.counts_contract import require_answer
 from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
-from tacit.release.stage import reports_of
+from tacit.release.stage import reports_of, stage_epsilon
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.returns import BitNoise
@@ -266,12 +264,7 @@ class Staged:
         if len(kinds) < 2:
             return self.first
         delta = self.claim.delta
-        return max(kinds.values(), key=lambda channel: _epsilon(channel.events(), delta))
-
-
-@lru_cache(maxsize=4096)
-def _epsilon(events: Events, delta: float) -> float:
-    return epsilon_of(events, delta)
+        return max(kinds.values(), key=lambda channel: stage_epsilon(channel.events(), delta))
 
 
 def _released(memory: Any) -> Any:
