@@ -46,9 +46,9 @@ QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, numbe
 
 
 STEPS: Final = 10
+"""Counts of an open stage are told in tenths of the least number that it needs."""
 LEAST_STEP: Final = 5
 """Counts of small stages are told in steps of so many."""
-"""Counts of an open stage are told in tenths of the least number that it needs."""
 
 
 def internal_app(made: Shuffler) -> ASGIApp:
