@@ -120,6 +120,8 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     require_count("episodes", request.episodes)
     require_count("users_per_batch", request.users_per_batch)
     _require_support(request)
+    if request.whole and (request.trust != "local" or is_foreign(request.mechanism)):
+        raise NotSupported("whole numbers are asked of built-in local noise; leave whole out, or use trust 'local'")
     if request.mechanism is not None and is_foreign(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
