@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 from guards import COLLECTED, Guard, guards
 
 TESTS = Path(__file__).parent
