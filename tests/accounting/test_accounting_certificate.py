@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from tacit._version import __version__
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
-from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
-from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, UnprotectedEvent
+from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, no_privacy
+from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, PureEvent, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
 from tacit.noise.binomial import Binomial, paper_binomial
 from tacit.noise.gaussian import Gaussian, paper_gaussian_sigma
+from tacit.runs.verify import check_certificate
 
 H = 6
 THREE = tuple(Family(name=name, up=H, down=H, shift=1.0) for name in ("transitions", "visits", "rewards"))
@@ -202,3 +204,26 @@ def test_bad_input() -> None:
         certify(events, (), claim(), calibration="tight", paper_says="x")
     with pytest.raises(InvalidInput, match="local_epsilon"):
         certify(events, (), claim(), calibration="tight", local_epsilon=-1.0)
+
+
+def test_what_earlier_versions_said_of_collusion_is_accepted_and_nothing_else():
+    """Up to 0.8.0 the line about shuffle trust did not speak of messages that are not sealed."""
+    claim = PrivacyClaim(
+        trust="shuffle",
+        epsilon=1.0,
+        delta=1e-6,
+        unit=PrivacyUnit(reports=1, per_stage=1),
+        neighbours="replace-one",
+        output=OUTPUTS["shuffle"][0],
+    )
+    made = certify(((PureEvent(epsilon=0.5), 1),), (), claim, calibration="tight")
+    plain = json.loads(json.dumps(made.to_dict()))
+    earlier = plain["collusion"].partition(" Where messages")[0]
+    assert earlier == "If learner and shuffler collude, nothing is protected: there is no local floor."
+    assert earlier != plain["collusion"]
+    said = {**plain, "collusion": earlier, "statement": plain["statement"].replace(plain["collusion"], earlier)}
+    assert Certificate.from_dict(said) == made
+    assert check_certificate(said, made, __version__) == []
+    for wrong in ("Collusion changes nothing.", earlier[:-1], ""):
+        with pytest.raises(InvalidInput, match="words must follow"):
+            Certificate.from_dict({**plain, "collusion": wrong})

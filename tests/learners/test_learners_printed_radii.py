@@ -129,7 +129,7 @@ def test_both_readings_of_the_gaussian_constant_differ_by_its_square():
     sigmas = {c: local(f"gaussian:c={c}", 2.0).outcome.sigma for c in ("proof", "statement")}
     c = sigmas["proof"] * 2.0 / H
     assert sigmas["statement"] * 2.0 / H == pytest.approx(c**2)
-    assert local("gaussian", 2.0).mechanism.sigma == sigmas["proof"]
+    assert local("gaussian", 2.0).outcome.sigma == sigmas["proof"]
 
 
 def run(**changed):

@@ -201,7 +201,7 @@ def test_the_curve_covers_the_batches_of_every_kind_at_every_delta(learner):
         )
     )
     made, certificate = parts.privatizer, parts.certificate
-    kinds = {made.protocol_of(batch.users, batch.query).events() for batch in made.batches}
+    kinds = {channel.events() for channel in made.channels}
     for delta, epsilon in certificate.curve:
         assert epsilon == max(epsilon_of(events, delta) for events in kinds)
     assert certificate.others

@@ -16,7 +16,7 @@ from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, 
 from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.accounting.ledger import Ledger
-from tacit.errors import BudgetSpent, NotSupported
+from tacit.errors import BudgetSpent, InvalidInput, NotSupported
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
@@ -93,6 +93,11 @@ def test_no_privatizer_certifies_a_person_who_contributes_several_trajectories(t
         )
     )
     group = replace(privatizer.claim, unit=PrivacyUnit(reports=3, per_stage=3))
+    if trust == "shuffle":  # a simulation runs the stages of studies: they, and their plan, state the claim
+        stages = tuple(replace(stage, claim=group) for stage in privatizer.channels)
+        with pytest.raises(InvalidInput, match="at most one report per person and stage"):
+            replace(privatizer, basis=replace(privatizer.basis, claim=group), channels=stages).certificate()
+        return
     with pytest.raises(NotSupported, match="group"):
         replace(privatizer, claim=group).certificate()
 

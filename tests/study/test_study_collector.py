@@ -301,7 +301,7 @@ def test_a_head_that_was_never_here_stops_a_collector_for_good(place):
     head = Release.parse(collector.release(NOWHERE)).head
     collector.open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
     assert collector.status()["stopped"] is None
-    with pytest.raises(InvalidInput, match=r"older copy .*put the newest copy back"):
+    with pytest.raises(InvalidInput, match=r"older copy .*put back the copy that holds it"):
         collector.release(Head(number=head.number, digest=bytes(32)))
     for step in STEPS:
         with pytest.raises(InvalidInput, match="stopped: its ledger must hold record 4"):

@@ -12,12 +12,15 @@ from central_tools import central_claim
 from channel_tools import bits_channel, local_channel, noises, people, rows
 
 from tacit.data.trajectories import Trajectory
+from tacit.noise.layout import slot_bits, slot_cells
+from tacit.noise.places import slots_of
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.kinds import channel_from_dict
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.counts import CountShape
+from tacit.statistics.count_vectors import dimension_of
 from tacit.support import Support
 
 SUPPORT = Support(
@@ -166,25 +169,27 @@ def test_a_wire_reads_what_the_privatizer_reads(mechanism, name):
     shape = SHAPES[name]
     channel = local_channel(mechanism, shape, delta=1e-6 if mechanism == "gaussian" else 0.0)
     assert channel_from_dict(channel.to_dict()) == channel
-    local, lengths = channel.local, set()
+    lengths, outcome, transition = set(), channel.outcome, channel.transition
     for number, one in enumerate([None, *rows(people(shape, 12, 3)), *trajectories(WALKS[:12])]):
         body = channel.encode(one, noises(number)[("secure", "simulation")[number % 2]])
         channel.check(body)
         lengths.add(len(body))
+        expected = np.zeros(dimension_of(shape))
         if mechanism in ("subset", "oue"):
-            bits = np.unpackbits(np.frombuffer(body[1:], dtype=np.uint8), bitorder="little").astype(np.int64)
-            places = channel.wire._cells[body[0] % 2]
-            sent = np.concatenate([[body[0]], bits[:places]]).astype(np.int64)
+            slot, bits = body[0], np.unpackbits(np.frombuffer(body[1:], dtype=np.uint8), bitorder="little")
+            [cells] = slot_cells(channel.encoding, shape, slot)
+            own = transition if slot % 2 else outcome
+            expected[cells] = own.debias(bits[: len(cells)].astype(np.int64), 1)
         elif mechanism == "rr":
-            bits = np.unpackbits(np.frombuffer(body, dtype=np.uint8), bitorder="little")
-            sent = bits[: channel.wire.bits].astype(np.int64)
+            bits, used = np.unpackbits(np.frombuffer(body, dtype=np.uint8), bitorder="little").astype(np.int64), 0
+            for slot in map(int, slots_of(shape)):
+                counts = slot_bits(channel.encoding, shape, slot)
+                for cells, count in zip(slot_cells(channel.encoding, shape, slot), counts, strict=True):
+                    own = transition if slot % 2 else outcome
+                    expected[cells] += own.debias(bits[used : used + len(cells)], 1)
+                    used += count
+            assert used == channel.wire.bits
         else:
-            sent = np.frombuffer(body, dtype=channel.wire._type).astype(np.int64)
-        np.testing.assert_allclose(channel.wire.total([body])[: local.dimension], _padded(local, local.read(sent)))
+            expected[:] = np.frombuffer(body, dtype=channel.wire._type)
+        np.testing.assert_allclose(channel.wire.total([body]), expected)
     assert lengths == {channel.body_size}
-
-
-def _padded(local, message):
-    whole = np.zeros(local.dimension)
-    whole[: len(message)] = message
-    return whole

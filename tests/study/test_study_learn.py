@@ -20,7 +20,7 @@ from tacit.errors import InvalidInput, Unsupportable
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release import totals_release as central
+from tacit.release import curator
 from tacit.study import learning
 from tacit.study.episodes import read_episodes
 from tacit.study.learned import save_learned, verify_learned
@@ -130,7 +130,7 @@ class NoNoise:
     """The channel's noise, hooked to be nothing, for black-box sensitivities."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(central, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
+        monkeypatch.setattr(curator, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
 
     @staticmethod
     def vector(found):
@@ -355,7 +355,7 @@ def test_a_refusal_changes_nothing_and_quotes_nobody(tmp_path, command, capsys, 
     def never(*args, **kwargs):
         raise AssertionError("noise was drawn before the refusal")
 
-    monkeypatch.setattr(central, "draw_noise", never)
+    monkeypatch.setattr(curator, "draw_noise", never)
     values = set(log.values_of(tmp_path / "log.csv")) | {"Qsecret", "Qseven", "3.5777"}
     for name, content in files.items():
         if content is None:

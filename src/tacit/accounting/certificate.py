@@ -17,7 +17,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
-from tacit.accounting.knowledge import collusion
+from tacit.accounting.knowledge import UNSEALED, collusion
 from tacit.accounting.provenance import unchecked
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
@@ -209,7 +209,11 @@ class Certificate:
             unchecked=tuple(str(package) for package in plain.get("unchecked", ())),
         )
         follows = found.to_dict()
-        said = all(plain[name] == follows[name] for name in FOLLOWING if name in plain)
+        # Certificates up to 0.8.0 say less about collusion.
+        line = found.collusion
+        before: dict[str, Any] = {**follows, "collusion": line.partition(UNSEALED)[0]}
+        before["statement"] = found.statement.replace(line, str(before["collusion"]))
+        said = all(plain[name] in (follows[name], before[name]) for name in FOLLOWING if name in plain)
         require(said, "a certificate's words must follow from its numbers", given="other words")
         return found
 

@@ -34,6 +34,7 @@ __all__ = [
     "REACHES",
     "SEES",
     "SURFACES",
+    "UNSEALED",
     "breaches",
     "collusion",
     "kind_of",
@@ -60,6 +61,9 @@ KINDS: Final[Mapping[Kind, tuple[Trust, Sealing]]] = {
     "mixed": ("shuffle", "mixed"),
 }
 """The combinations that exist."""
+UNSEALED: Final = " Where messages are not sealed, "
+"""What follows in the line about collusion was not said by certificates up to 0.8.0."""
+
 NOT: Final = "none: -"
 UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
 
@@ -279,8 +283,8 @@ def collusion(trust: Trust, local_epsilon: float | None) -> str:
         for found in (breaches("sealed", active=False), breaches("plain", active=False), breaches("sealed"))
     )
     return (
-        f"If {sealed} collude, {left} Where messages are not sealed, the {plain} alone is enough; a dishonest {lying} "
-        "can leave a person with the noise of one device."
+        f"If {sealed} collude, {left}{UNSEALED}the {plain} alone is enough; a dishonest {lying} can leave a person "
+        "with the noise of one device."
     )
 
 

@@ -168,9 +168,11 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
 
 
 def _respelled(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The certificate with its unit as it is spelled now; before 0.4 it was {"trajectories": g}."""
+    """The certificate as it is spelled now: its unit was {"trajectories": g} before 0.4, its words were fewer."""
     claim, terms = stated["claim"], stated.get("terms")
     found = {**stated, "claim": {**claim, "unit": PrivacyUnit.from_dict(claim["unit"]).to_dict()}}
+    read = Certificate.from_dict(stated).to_dict()  # which accepts what versions up to 0.8.0 say about collusion
+    found |= {name: read[name] for name in ("collusion", "statement") if name in found}
     return found if terms is None else {**found, "terms": Terms.from_dict(terms).to_dict()}
 
 
