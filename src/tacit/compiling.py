@@ -12,9 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from numba.core import event
-
-__all__ = ["PATIENCE", "announce", "processor_compiling", "seconds_compiling", "tell_of"]
+__all__ = ["PATIENCE", "announce", "processor_compiling", "seconds_compiling", "tell_of", "watch_compiler"]
 
 PATIENCE: Final = 0.5
 """Seconds of compilation that need no word."""
@@ -22,7 +20,7 @@ PATIENCE: Final = 0.5
 _log = logging.getLogger("tacit")
 
 
-class _Watch(event.Listener):  # type: ignore[misc]
+class _Watch:
     """Adds up the outermost compilations; numba holds a lock while it compiles, so they come one after the other."""
 
     def __init__(self) -> None:
@@ -35,6 +33,13 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self.processor_began = 0.0
         self.told = False
         self.tell: Callable[[str], None] = _log.info
+
+    def notify(self, event: Any) -> None:
+        """The listener's method that numba calls."""
+        if event.is_start:
+            self.on_start(event)
+        else:
+            self.on_end(event)
 
     def on_start(self, event: Any) -> None:
         """A kernel, or a part of one, is compiled from here on."""
@@ -75,7 +80,14 @@ class _Watch(event.Listener):  # type: ignore[misc]
 
 
 _WATCH: Final = _Watch()
-event.register("numba:compile", _WATCH)
+
+
+def watch_compiler() -> None:
+    """Register with numba; `tacit.kernels` does so when it imports numba, which commands without kernels never do."""
+    from numba.core import event
+
+    event.Listener.register(_Watch)
+    event.register("numba:compile", _WATCH)
 
 
 def seconds_compiling() -> float:

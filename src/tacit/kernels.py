@@ -31,12 +31,17 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import user_cache_dir
 
+from tacit.compiling import watch_compiler
+
 __all__ = ["cache_directory", "digest", "folded_kernel", "inlined", "is_lean", "kernel", "lean_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILER: Final = (numba.__version__, np.__version__, sys.implementation.cache_tag)
 """What compiled code depends on besides its source and the processor."""
+
+
+watch_compiler()
 
 
 def kernel(function: F) -> F:

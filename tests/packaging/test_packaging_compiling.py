@@ -103,3 +103,10 @@ def test_a_program_tells_on_stderr_and_leaves_stdout_alone(tmp_path):
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, env=cold)
     assert (done.returncode, done.stdout) == (0, '{"adversaries": [{"name": "42"}]}\n'), done.stderr
     assert done.stderr == "compiling for this machine, once: __main__.twice; later runs begin at once\n"
+
+
+def test_help_loads_neither_numba_nor_numpy():
+    heavy = "{'numba', 'numpy', 'scipy'}"
+    code = f"import sys; from tacit.cli import main; main(['--help']); print(sorted({heavy} & set(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "[]"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from tacit.errors import InvalidInput, require
-from tacit.runs.storage import check_writable, write_whole, writing_to
+from tacit.runs.places import check_writable, write_whole, writing_to
 
 __all__ = [
     "Key",
