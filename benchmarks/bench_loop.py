@@ -29,7 +29,7 @@ from tacit.policies import uniform_policy
 from tacit.randomness import seed_streams
 from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape
-from tacit.simulation.round import fused, kernels_of
+from tacit.simulation.loop import fused, kernels_of
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import TabularWorld
 

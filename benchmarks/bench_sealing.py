@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tacit.service.batches.engines import engine
-from tacit.service.batches.work import Task, count
-from tacit.service.sealing.envelope import open_envelope, seal_envelope
-from tacit.service.sealing.hpke import SecretKey, inner_info
-from tacit.study.permuted import write_permuted
+from tacit.service.batches.executors import engine
+from tacit.service.batches.tasks import Task, count
+from tacit.service.encryption.envelope import open_envelope, seal_envelope
+from tacit.service.encryption.hpke import SecretKey, inner_info
+from tacit.study.external_shuffle import write_permuted
 
 STUDY, STAGE = bytes(range(32)), 1
-MOST_SEAL, MOST_OPEN, MOST_ENVELOPE = 150e-6, 100e-6, 200e-6
-MOST_PERMUTE, MANY = 5.0, 10**6
+MAX_SEAL, MAX_OPEN, MAX_ENVELOPE = 150e-6, 100e-6, 200e-6
+MAX_PERMUTE, MANY = 5.0, 10**6
 MESSAGES, PIECE = 40_000, 50 * 1000
 MEMORY = 16 * 2**20
 
@@ -41,10 +41,10 @@ def _units() -> list[dict[str, object]]:
     envelope = seal_envelope(report, token, study=STUDY, key=key.public)
     keys = {key.id: key}
     return [
-        _unit("seal a message", MOST_SEAL, lambda: sealer(b"ab")),
-        _unit("open a message", MOST_OPEN, lambda: opener(sealed)),
-        _unit("seal an envelope", MOST_ENVELOPE, lambda: seal_envelope(report, token, study=STUDY, key=key.public)),
-        _unit("open an envelope", MOST_ENVELOPE, lambda: open_envelope(envelope, study=STUDY, keys=keys)),
+        _unit("seal a message", MAX_SEAL, lambda: sealer(b"ab")),
+        _unit("open a message", MAX_OPEN, lambda: opener(sealed)),
+        _unit("seal an envelope", MAX_ENVELOPE, lambda: seal_envelope(report, token, study=STUDY, key=key.public)),
+        _unit("open an envelope", MAX_ENVELOPE, lambda: open_envelope(envelope, study=STUDY, keys=keys)),
     ]
 
 
@@ -111,10 +111,10 @@ def _permutation() -> dict[str, object]:
             best = min(best, time.process_time() - start)
     return {
         "name": f"permute {MANY:,} messages on the disk",
-        "ratio": best / MOST_PERMUTE,
+        "ratio": best / MAX_PERMUTE,
         "target": 1.0,
         "better": "lower",
-        "detail": f"{best:.2f} s of {MOST_PERMUTE:g} s CPU, {50 * MANY >> 20} MB with {MEMORY >> 20} MB of memory",
+        "detail": f"{best:.2f} s of {MAX_PERMUTE:g} s CPU, {50 * MANY >> 20} MB with {MEMORY >> 20} MB of memory",
     }
 
 

@@ -21,7 +21,7 @@ from tacit.data.trajectories import Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
-from tacit.release.contract import Channel, StageSize
+from tacit.release.contract import Release, StageSize
 from tacit.release.gradient_release import GradientPlan
 from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle_release import ShufflePlan
@@ -35,10 +35,10 @@ from tacit.statistics.count_vectors import count_families
 SHAPE = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 TARGET, LEAST = 1000, 900
-MOST_SECONDS = 1e-3
-MOST_NOISE = 1.005
+MAX_SECONDS = 1e-3
+MAX_NOISE = 1.005
 STAGES = 16
-MANY, MOST_STAGE = 10_000, 5.0
+MANY, MAX_STAGE = 10_000, 5.0
 DELTAS = {"subset": 0.0, "oue": 0.0, "rr": 0.0, "laplace": 0.0, "gaussian": 1e-6}
 
 
@@ -47,9 +47,9 @@ def run() -> list[dict[str, object]]:
     return [*_encoding(), *_deviations(), *_curator()]
 
 
-def channels() -> dict[str, Channel]:
+def channels() -> dict[str, Release]:
     """Every channel of the reference instance, by name."""
-    found: dict[str, Channel] = {}
+    found: dict[str, Release] = {}
     for asks, query in ((BatchQuery, EVERYTHING), (Totals, TOTALS)):
         basis = ShufflePlan.of(_request("shuffle", 1e-6, asks=asks), least=Fraction(LEAST, TARGET))
         name = "shuffle, a batch" if asks is BatchQuery else "shuffle, totals"
@@ -60,9 +60,9 @@ def channels() -> dict[str, Channel]:
     return found | central_channels(TARGET)
 
 
-def central_channels(target: int) -> dict[str, Channel]:
+def central_channels(target: int) -> dict[str, Release]:
     """The channels of a curator: running totals over sixteen stages, a batch, gradients of a tabular policy."""
-    found: dict[str, Channel] = {}
+    found: dict[str, Release] = {}
     for mechanism in ("factorization", "batched"):
         request = _request("central", 1e-6, mechanism=mechanism)
         basis = TotalsPlan.of(request, least=Fraction(9, 10), releases=STAGES)
@@ -105,10 +105,10 @@ def _curator() -> list[dict[str, object]]:
         rows.append(
             {
                 "name": f"release of {MANY:,} reports, {name}",
-                "ratio": seconds / MOST_STAGE,
+                "ratio": seconds / MAX_STAGE,
                 "target": 1.0,
                 "better": "lower",
-                "detail": f"{seconds * 1e3:,.0f} ms of {MOST_STAGE:g} s CPU",
+                "detail": f"{seconds * 1e3:,.0f} ms of {MAX_STAGE:g} s CPU",
             }
         )
     return rows
@@ -140,7 +140,7 @@ def _encoding() -> list[dict[str, object]]:
         rows.append(
             {
                 "name": f"device encode, {name}",
-                "ratio": seconds / MOST_SECONDS,
+                "ratio": seconds / MAX_SECONDS,
                 "target": 1.0,
                 "better": "lower",
                 "detail": f"{seconds * 1e6:,.0f} us of 1 ms CPU, {len(body):,} bytes; check {check * 1e6:,.0f} us",
@@ -172,7 +172,7 @@ def _deviations() -> list[dict[str, object]]:
             {
                 "name": f"exact noise, {name}",
                 "ratio": ratio,
-                "target": MOST_NOISE,
+                "target": MAX_NOISE,
                 "better": "lower",
                 "detail": f"std {largest:.4g}, x{ratio:.5f} of the noise of simulations",
             }

@@ -19,8 +19,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import tacit.noise.dealt as dealt
-from tacit import tiers
+import tacit.noise.multinomial_split as dealt
+from tacit import lazy_jit
 from tacit.environments.registry import make
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
@@ -53,14 +53,14 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 def run() -> list[Row]:
     """Every row of the table."""
-    tiers.EAGER = True
+    lazy_jit.EAGER = True
     try:
         rows = [time_row(world, *case) for world in WORLDS for case in CASES]
         rows += [dealt_row(world, *case) for world in WORLDS for case in CASES if case[2] is BATCH]
         rows.append(time_row(TAXI, "bucb:pooled=true", "central", {}, repeats=2))
         rows.append(time_row(TAXI, "sdp-pe-plus", "shuffle", {}, repeats=2))
     finally:
-        tiers.EAGER = False
+        lazy_jit.EAGER = False
     return [*rows, *(bytes_row(world, trust) for world in WORLDS for trust in ("shuffle", "local"))]
 
 

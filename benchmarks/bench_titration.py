@@ -13,7 +13,7 @@ from benchmarks.bench_local import best_of
 from papers.glucose.patients import laid_out
 from papers.glucose.physiology import LANES, minute
 from papers.worlds import TITRATION_ID
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live import live
 

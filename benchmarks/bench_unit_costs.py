@@ -18,13 +18,13 @@ import numpy as np
 
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SecureNoise
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.hpke import SecretKey, inner_info
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.hpke import SecretKey, inner_info
 from tacit.service.tokens import blind_rsa
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import LENGTH, Token, message, verify
 from tacit.study.design import plan_study
-from tacit.study.permuted import write_permuted
+from tacit.study.external_shuffle import write_permuted
 
 PEOPLE, REPORTS, MESSAGES = 10**6, 2000, 200_000
 SECONDS = 5.0

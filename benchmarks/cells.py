@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tacit import tiers
+from tacit import lazy_jit
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS, LearnerRow
 from tacit.protocol import Totals
@@ -98,18 +98,18 @@ def _in_a_process(group: Sequence[Cell], limit: int) -> list[Cell]:
 
 def measure(cell: Cell) -> Cell:
     """One cell in this process; a pair that is refused says why."""
-    from tacit.compiling import seconds_compiling
+    from tacit.jit_progress import seconds_compiling
     from tacit.runs.assemble import assemble
     from tacit.runs.config import RunConfig
     from tacit.runs.estimate import estimate
-    from tacit.runs.sizes import sized
+    from tacit.runs.size_defaults import apply_size_defaults
 
     world = f"random-mdp:states={cell['S']},actions={cell['A']},horizon={cell['H']}"
     private = TRUSTS[cell["trust"]]
     try:
         asked = RunConfig(environment=world, learner=cell["learner"], episodes=cell["K"], seeds=(0,), **private)
         start = time.process_time()
-        config = sized(asked)
+        config = apply_size_defaults(asked)
         assemble(config)  # calibrates, which is remembered
         assembling = time.process_time() - start
         told = estimate(config, workers=1) if cell.get("estimate") else None
@@ -197,7 +197,7 @@ def memory(name: str) -> int:
 
 def main(text: str) -> None:
     """Measure some cells and print a line for each."""
-    tiers.EAGER = True
+    lazy_jit.EAGER = True
     limit = int(os.environ.get("CELL_LIMIT", "600"))
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     cells = json.loads(text)

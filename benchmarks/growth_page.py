@@ -56,7 +56,7 @@ def _large(rows: Rows) -> dict[str, Any]:
         [name, trust, f"{spent[name, trust, 200]:.3g} s", f"{peaks[name, trust]:.2f} GB"]
         for name, trust in peaks
     ]  # fmt: skip
-    from tacit.learners.rarely import rare_schedule
+    from tacit.learners.geometric_replanning import rare_schedule
 
     return {
         "fifty": _table(["learner", *TRUSTS], fifty),

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tacit.service.sealing.documents import KeysDocument
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.hpke import PublicKey
-from tacit.service.tokens.people import open_name
+from tacit.service.encryption.documents import KeysDocument
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.hpke import PublicKey
+from tacit.service.tokens.admission import open_name
 from tacit.study.wire import Report
 
 TIMEOUT = 30.0

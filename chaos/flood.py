@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from chaos.parties import warm
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.hpke import PublicKey
-from tacit.service.tokens.people import open_name
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.hpke import PublicKey
+from tacit.service.tokens.admission import open_name
 from tacit.study.wire import Report
 
 GRACE = 60.0

@@ -25,11 +25,11 @@ from chaos.clients import Reply, Wire, insist
 from chaos.oracle import NOTHING, Book, Sent, audit
 from chaos.parties import END_SECONDS, START_SECONDS, Parties, _toml, fast_directory
 from tacit.errors import InvalidInput
-from tacit.service.sealing.documents import KeysDocument
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.hpke import PublicKey
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.tokens.people import open_name
+from tacit.service.encryption.documents import KeysDocument
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.hpke import PublicKey
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.tokens.admission import open_name
 from tacit.study.wire import REPORT_HEAD, Report
 
 FAILURES = Path(__file__).parent / "failures"

@@ -12,14 +12,14 @@ import study_histories
 
 import tacit.service.shuffler
 import tacit.service.shuffler_internal
-import tacit.service.windows
+import tacit.service.stage_windows
 import tacit.study.batch_files
-import tacit.study.permuted
+import tacit.study.external_shuffle
 from chaos.preloaded import see
 from tacit.service.intake import Writer
 from tacit.study.collector import Collector
-from tacit.study.sealed import message_size
-from tacit.study.wire import Release
+from tacit.study.sealed_batches import message_size
+from tacit.study.wire import ReleasePayload
 
 MUTANTS = ("publish first", "person twice", "no minimum", "closed lets in", "acknowledge first")
 SHUFFLERS = ("forged manifest", "forged release", "duplicated message", "another stage's messages")
@@ -34,7 +34,7 @@ def become(mutant: str, views: Path) -> None:
         _dishonest(mutant, views)
         return
     if mutant == UNPERMUTED:
-        tacit.study.permuted.permuted = lambda data, size: bytes(data)[: len(data) // size * size]
+        tacit.study.external_shuffle.permuted = lambda data, size: bytes(data)[: len(data) // size * size]
         return
     if mutant == "acknowledge first":
         _hasty()
@@ -49,13 +49,13 @@ def become(mutant: str, views: Path) -> None:
     if mutant == "publish first":
         kind.show = staticmethod(lambda data: see(views, data))
     if mutant == "no minimum":
-        look = tacit.service.windows.look
+        look = tacit.service.stage_windows.look
 
         def careless(collector: Any) -> Any:
             found = look(collector)
             return None if found is None else replace(found, least=1)
 
-        for module in (tacit.service.windows, tacit.service.shuffler_internal):
+        for module in (tacit.service.stage_windows, tacit.service.shuffler_internal):
             module.look = careless  # type: ignore[attr-defined]
     tacit.service.shuffler.Collector = kind  # type: ignore[misc]
 
@@ -78,7 +78,7 @@ def _dishonest(mutant: str, views: Path) -> None:
         release = Collector.release
 
         def forged(self: Collector, head: Any) -> bytes:
-            given = Release.parse(release(self, head))
+            given = ReleasePayload.parse(release(self, head))
             if mutant == "forged release":
                 return replace(given, charge=replace(given.charge, number=given.charge.number + 1)).encode()
             return replace(given, payload=bytes([*given.payload[:-1], given.payload[-1] ^ 1])).encode()

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tacit.service.sealing.envelope import HEAD, INSIDE
-from tacit.service.sealing.hpke import PublicKey, outer_info
+from tacit.service.encryption.envelope import HEAD, INSIDE
+from tacit.service.encryption.hpke import PublicKey, outer_info
 
 EDGES = (0, 1, 2, 255, 256, 1023, 1024, 1025, 65_534, 65_535)
 NUMBERS = (0, 1, 2, 3, 2**16, 2**31 - 1, 2**31, 2**32 - 1)

@@ -23,7 +23,7 @@ from chaos.parties import Parties
 from tacit.errors import TacitError
 from tacit.study.collector import Collector
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 FINDINGS = (
     "acknowledged and lost",
@@ -133,7 +133,7 @@ def audit(parties: Parties, book: Book, *, limit: int = 1, least: int = 1, label
     found["two views"] += sum(len(seen) > 1 for seen in views.values())
     for place, seen in views.items():
         for data in seen:
-            release = Release.parse(data)
+            release = ReleasePayload.parse(data)
             found["unpaid"] += held.draws.get(release.charge.number) != release.charge.digest.hex()
             found["uncommitted"] += held.outbox.get(place) != data
             found["too few"] += release.people < least
@@ -152,14 +152,14 @@ def views_of(parties: Parties) -> dict[tuple[int, int], set[bytes]]:
     for path in parties.views.iterdir():
         if not path.name.startswith("."):
             data = path.read_bytes()
-            release = Release.parse(data)
+            release = ReleasePayload.parse(data)
             found.setdefault((release.stage, release.question), set()).add(data)
     return found
 
 
 def released_labels(data: bytes, labels: int) -> dict[int, int]:
     """Label -> how often a release of a fake study counts it, zeros left out."""
-    counts = np.frombuffer(Release.parse(data).payload[: 8 * labels], dtype="<i8")
+    counts = np.frombuffer(ReleasePayload.parse(data).payload[: 8 * labels], dtype="<i8")
     return {int(label): int(counts[label]) for label in np.flatnonzero(counts)}
 
 
@@ -183,7 +183,7 @@ def _reports(found: dict[str, int], book: Book, held: Held) -> None:
             found["acknowledged and lost"] += not there
     for stage, n in book.closed.items():
         data = held.outbox.get((stage, 0))
-        found["closed let in"] += data is not None and Release.parse(data).people != n
+        found["closed let in"] += data is not None and ReleasePayload.parse(data).people != n
 
 
 def _labels(found: dict[str, int], book: Book, views: Any, limit: int, labels: int) -> None:

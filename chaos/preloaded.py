@@ -12,24 +12,24 @@ from chaos import studies
 
 studies.register()  # before the services bind the names
 
-import tacit.service.batches.engines  # noqa: E402
-import tacit.service.dashboard.serving  # noqa: E402
+import tacit.service.batches.executors  # noqa: E402
+import tacit.service.dashboard.server  # noqa: E402
 import tacit.service.issuer  # noqa: E402
 import tacit.service.learner  # noqa: E402
 import tacit.service.loop  # noqa: E402
 import tacit.service.mixer  # noqa: E402
-import tacit.service.running  # noqa: E402
+import tacit.service.server  # noqa: E402
 import tacit.service.shuffler  # noqa: E402
 import tacit.service.shuffler_internal  # noqa: E402
 import tacit.service.web  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
 from tacit.service.database.leases import Lease  # noqa: E402
-from tacit.service.tokens.issuing import Issuer  # noqa: E402
+from tacit.service.tokens.token_issuer import Issuer  # noqa: E402
 from tacit.study.batch_files import BatchFiles  # noqa: E402
 from tacit.study.collector import Collector  # noqa: E402
 from tacit.study.store import Store  # noqa: E402
-from tacit.study.wire import Release  # noqa: E402
+from tacit.study.wire import ReleasePayload  # noqa: E402
 
 LEASE_SECONDS = 1
 """A killed learner's lease ends after this: chaos kills too often to wait for the usual ten seconds."""
@@ -77,7 +77,7 @@ def see(views: Path, data: bytes) -> None:
     """Keep what was handed over outside of every database; the name says what it is."""
     import hashlib
 
-    given = Release.parse(data)
+    given = ReleasePayload.parse(data)
     name = f"{given.stage}-{given.question}-{hashlib.sha256(data).hexdigest()}"
     temporary = views / f".{name}.{os.getpid()}"
     temporary.write_bytes(data)
@@ -142,7 +142,7 @@ def serve_party(
     if clock:
         keep_time(clock)
     module = __import__(f"tacit.service.{party}", fromlist=["party"])
-    code = tacit.service.running.serve(module.party(read_party(config, party)))
+    code = tacit.service.server.serve(module.party(read_party(config, party)))
     os._exit(code)
 
 
@@ -152,8 +152,8 @@ def serve_dashboard(places: list[str], secrets: str, ready: str, log: str, clock
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     keep_time(clock)
-    made = tacit.service.dashboard.serving.dashboard_party(places, secrets=secrets, ready=ready, tick=0.05)
-    os._exit(tacit.service.running.serve(made))
+    made = tacit.service.dashboard.server.dashboard_party(places, secrets=secrets, ready=ready, tick=0.05)
+    os._exit(tacit.service.server.serve(made))
 
 
 def serve_steps(config: str, log: str, trap: str, words: Any) -> None:

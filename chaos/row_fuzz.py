@@ -135,7 +135,7 @@ def _study(folder: Path, kind: str, honest: int) -> tuple[Any, list[Any], list[A
     import study_fakes
     from shuffler_world import Place
 
-    from tacit.service.tokens.people import open_name
+    from tacit.service.tokens.admission import open_name
 
     pairs_of, most = (TOKENS, TOKENS) if kind == "issuer" else (PAIRS, honest)
     count, body, document = pairs_of + min(honest, most), None, None
@@ -169,8 +169,8 @@ def _token(keys: Any, secret: Any) -> bytes:
     import base64
     import json
 
-    from tacit.service.tokens.asking import Asked
     from tacit.service.tokens.blind_rsa import blind_sign
+    from tacit.service.tokens.token_request import Asked
 
     asked = Asked.new(keys, 0)
     signature = blind_sign(secret, base64.b64decode(json.loads(asked.body)["blinded"]))
@@ -184,7 +184,7 @@ class SealedPlace:
     def __new__(cls, folder: Path, design: Any) -> Any:
         from shuffler_world import Place
 
-        from tacit.service.sealing.keyring import Keyring
+        from tacit.service.encryption.keyring import Keyring
         from tacit.study.study import Study
 
         place = Place(folder, design, config="sealed = true")
@@ -196,7 +196,7 @@ class SealedPlace:
 
 
 def _key(place: Any) -> Any:
-    from tacit.service.sealing.keyring import Keyring
+    from tacit.service.encryption.keyring import Keyring
 
     ring = Keyring(place.directory / "collector" / "sealing")
     return ring.secrets(time.time())[ring.active].public

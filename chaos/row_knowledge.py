@@ -36,10 +36,10 @@ from tacit.accounting.knowledge import KINDS, PARTIES, SURFACES, Kind, reach, re
 from tacit.audit.bounds import Errors, event_epsilon
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
-from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info, mixer_info
-from tacit.study.sealed import message_size
-from tacit.study.wire import Release, Report
+from tacit.service.encryption.envelope import open_envelope
+from tacit.service.encryption.hpke import inner_info, mixer_info
+from tacit.study.sealed_batches import message_size
+from tacit.study.wire import ReleasePayload, Report
 
 PEOPLE = 4
 SCALES: dict[str, dict[str, Any]] = {
@@ -555,7 +555,7 @@ def sums_in_order(look: Look) -> bool:
     """Whether a release of messages, which is sorted, holds them as they came."""
     bodies = look.run.plain
     for value in look.having(r"tables/release/0/bytes$").values():
-        payload = Release.parse(value).payload
+        payload = ReleasePayload.parse(value).payload
         pieces = _cut(payload, len(bodies[0]))
         if sorted(pieces) == sorted(bodies) and pieces != sorted(pieces):
             return True

@@ -14,7 +14,7 @@ from chaos import studies
 from chaos.clients import Sender, insist
 from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import bad, row, until, world
-from tacit.study.sealed import body_size
+from tacit.study.sealed_batches import body_size
 
 TARGET, LEAST, WINDOW = 8, 4, 1000
 EDGES = ("", "void:begun", "void:before commit", "void:after commit", "void:after scrub")

@@ -15,8 +15,8 @@ from chaos.oracle import Sent
 from chaos.parties import Parties, status
 from chaos.sealed_worlds import sealed_world
 from chaos.worlds import World, bad, row, until, world
-from tacit.service.sealing.keyring import Keyring
-from tacit.study.parts import NOWHERE
+from tacit.service.encryption.keyring import Keyring
+from tacit.study.contract import GENESIS_HEAD
 from tacit.study.store import SCHEMA_VERSION
 
 TARGET, LEAST = 6, 3
@@ -98,7 +98,7 @@ def _restored(it: World, kind: str, copy: Any, keep: Any, swap: Any) -> dict[str
     said = {}
     with contextlib.closing(it.parties.internally("shuffler")) as wire:
         wire.ask("POST", "/v1/stages/1/close")
-        for name, given in (("the learner's head", head), ("the head of a stage before", NOWHERE.text)):
+        for name, given in (("the learner's head", head), ("the head of a stage before", GENESIS_HEAD.text)):
             reply = wire.ask("POST", "/v1/stages/1/questions/0/release", given.encode())
             said[name] = "none" if reply is None else f"{reply.status} {reply.slug}"
     early = len(sorted(path.name for path in it.parties.views.iterdir())) - len(seen)

@@ -29,8 +29,8 @@ from chaos.worlds import row, until
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.service.device import RemoteDevice
-from tacit.service.exchange import client
-from tacit.service.sending import Backoff
+from tacit.service.http_client import client
+from tacit.service.retry import Backoff
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.wire import ID, Report
 
@@ -276,10 +276,10 @@ def too_many(stages: int) -> int:
 def collected_orders(folder: Path, repeats: int, memory: int | None) -> list[Any]:
     """The orders in which a collector writes the messages of one stage, again and again."""
     from tacit.runs.signature import new_keys
-    from tacit.service.sealing.keyring import Keyring
+    from tacit.service.encryption.keyring import Keyring
     from tacit.study.batch_files import BatchFiles
     from tacit.study.collector import Collector
-    from tacit.study.sealed import body_size, message_size
+    from tacit.study.sealed_batches import body_size, message_size
     from tacit.study.study import Study
 
     made = studies.sealed(1, 8)

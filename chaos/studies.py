@@ -11,10 +11,10 @@ import chaos  # noqa: F401 - makes the fakes importable
 
 import study_fakes  # isort: skip
 
-from tacit.release.kinds import CHANNELS
-from tacit.study import parts
+from tacit.release.registry import CHANNELS
+from tacit.study import contract
 
-REAL = parts.read_design
+REAL = contract.read_design
 
 
 def read_design(plain: Any) -> Any:
@@ -25,18 +25,18 @@ def read_design(plain: Any) -> Any:
 def register() -> None:
     """Let this process know the fakes, for good."""
     study_fakes.register()
-    parts.read_design = read_design  # type: ignore[assignment]
+    contract.read_design = read_design  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
 def registered() -> Iterator[None]:
     """Let this process know the fakes for a while."""
-    known, before = dict(CHANNELS), parts.read_design
+    known, before = dict(CHANNELS), contract.read_design
     register()
     try:
         yield
     finally:
-        parts.read_design = before
+        contract.read_design = before
         for kind in set(CHANNELS) - set(known):
             del CHANNELS[kind]  # type: ignore[attr-defined]
 

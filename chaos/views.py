@@ -35,8 +35,8 @@ from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import until
 from tacit.service.dashboard.access import Tokens
 from tacit.service.device import RemoteDevice
-from tacit.service.exchange import client
-from tacit.service.sending import Backoff
+from tacit.service.http_client import client
+from tacit.service.retry import Backoff
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.collector import Collector
 from tacit.study.device import Device
@@ -586,7 +586,7 @@ def _finish(run: Run, it: Tapped, folder: Path, url: str | None) -> None:
 
 
 def _rings(run: Run, it: Tapped) -> None:
-    from tacit.service.sealing.keyring import Keyring
+    from tacit.service.encryption.keyring import Keyring
 
     for party in it.parties:
         for path in it.home(party).rglob("keyring.json"):

@@ -36,8 +36,8 @@ from tacit.cli.common import (
     tell,
 )
 from tacit.cli.failures import Failed
-from tacit.engines import check_engine
 from tacit.errors import UnknownName, require
+from tacit.executors import check_engine
 
 __all__ = ["app", "main"]
 
@@ -62,11 +62,11 @@ def _reproduce(
 ) -> None:
     """Repeat an experiment by name, resumable run by run."""
     from papers.catalogue import Scale, default_directory, experiment_named, reproduce
-    from tacit.runs.places import place_of
+    from tacit.runs.storage_paths import resolve_location
 
     check_engine(engine, address=address)
     experiment = experiment_named(name)
-    directory = default_directory(name, scale) if out is None else place_of(out)
+    directory = default_directory(name, scale) if out is None else resolve_location(out)
     with resumable(directory):
         comparison = reproduce(
             name,

@@ -9,7 +9,7 @@ the accountant itself has changed. So `results/answers.json` keeps them:
 Kept answers are refused together once a source has changed; what was never asked before is computed. A fiftieth of
 them, another one with every change of the sources, is computed again whenever they are read and has to be the same to a
 thousandth; a slow test computes them all. Nothing that runs, calibrates or certifies ever reads them: `remembering` is
-for `papers.currency`, which only compares, and leaves no trace in the caches of the accountant.
+for `papers.staleness`, which only compares, and leaves no trace in the caches of the accountant.
 
     python -m papers.index    writes the pages, and the answers that are new or have changed
 """

@@ -40,8 +40,8 @@ from tacit.errors import UnknownName
 from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import FigureSpec
-from tacit.runs.places import is_local, place_of
 from tacit.runs.runner import Notify, silent
+from tacit.runs.storage_paths import is_local, resolve_location
 
 __all__ = [
     "EXPERIMENTS",
@@ -385,7 +385,7 @@ def reproduce(
     """
     experiment = experiment_named(name)
     _require_scale(scale)
-    directory = default_directory(name, scale) if out is None else place_of(out)
+    directory = default_directory(name, scale) if out is None else resolve_location(out)
     comparison = run_comparison(
         experiment.runs(scale),
         name=name,

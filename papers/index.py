@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
-from papers.currency import Currency, currencies
+from papers.staleness import Staleness, staleness_of_all
 from papers.statements import STATEMENTS, Status
 
 __all__ = ["BEGIN", "END", "card_block", "main", "pages", "render_index", "with_block"]
@@ -45,7 +45,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Which results stand on which card: a paper's folder, or one result."""
 
 
-def pages(root: Path, states: Mapping[str, Currency]) -> dict[Path, str]:
+def pages(root: Path, states: Mapping[str, Staleness]) -> dict[Path, str]:
     """Every generated page and every card with its generated block, as they should be."""
     found = {root / "docs/papers/index.md": render_index(states)}
     for card in CARDS:
@@ -54,14 +54,14 @@ def pages(root: Path, states: Mapping[str, Currency]) -> dict[Path, str]:
     return found
 
 
-def render_index(states: Mapping[str, Currency]) -> str:
+def render_index(states: Mapping[str, Staleness]) -> str:
     """The page, as Markdown."""
     counted = Counter(statement.status for statement in STATEMENTS)
     summary = ", ".join(f"{counted[status]} {status}" for status in get_args(Status) if counted[status])
     return _PAGE.format(command=COMMAND, total=len(STATEMENTS), summary=summary) + "\n".join(_sections(states)) + "\n"
 
 
-def _sections(states: Mapping[str, Currency]) -> Iterator[str]:
+def _sections(states: Mapping[str, Staleness]) -> Iterator[str]:
     for paper in dict.fromkeys(statement.paper for statement in STATEMENTS):
         yield f"## [{paper}]({paper}.md)\n"
         yield "| | what it says | status | why | shown by |\n|---|---|---|---|---|"
@@ -82,7 +82,7 @@ def _sections(states: Mapping[str, Currency]) -> Iterator[str]:
         yield f"| `{name}` | {', '.join(state.versions)} | {state.words} |"
 
 
-def card_block(card: str, states: Mapping[str, Currency]) -> str:
+def card_block(card: str, states: Mapping[str, Staleness]) -> str:
     """The state of the results of a card, one line each; why some are stale."""
     lines = []
     for name, state in states.items():
@@ -133,7 +133,7 @@ statements: {summary}.
 def main(arguments: list[str]) -> int:
     """Write the pages, or say which are not as generated."""
     root, wrong = Path(), []
-    states, answers = currencies(root / "results", kept="--afresh" not in arguments)
+    states, answers = staleness_of_all(root / "results", kept="--afresh" not in arguments)
     if "--check" not in arguments:
         answers.write(root / "results")
     for path, text in pages(root, states).items():

@@ -21,8 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from papers.catalogue import experiment_named
-from papers.currency import PLACES
 from papers.fingerprint import BEFORE, fingerprint_of
+from papers.staleness import PLACES
 from papers.thinning import environment_of, named_today
 from tacit._version import __version__
 from tacit.errors import InvalidInput, require_count, require_real

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 
 from papers.catalogue import experiment_named, title_of
-from papers.currency import PLACES, committed
 from papers.panels import Painted
+from papers.staleness import PLACES, committed
 from papers.thinning import environment_of, named_today
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
-from tacit.runs.places import read_json
 from tacit.runs.result import Result, resolve
+from tacit.runs.storage_paths import read_json
 from tacit.simulation.judges.live import Estimate, ReturnMeasures
 
 __all__ = ["committed_results", "live_returns", "main", "redraw"]

@@ -2,7 +2,7 @@
 
 A revision is one more than the number of changes that are listed. Whoever changes a number that the same configuration
 and seed give (another noise, another draw, another constant) adds a line here; then every committed result that used
-the part is known to be stale (`papers.currency`). Refactorings that leave the goldens as they are add nothing.
+the part is known to be stale (`papers.staleness`). Refactorings that leave the goldens as they are add nothing.
 The book begins with version 0.4.0; what changed before is told by the changelog and by `results/README.md`.
 """
 

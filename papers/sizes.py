@@ -20,8 +20,8 @@ from papers.fitting import fit_exponent
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
-from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

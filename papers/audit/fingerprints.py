@@ -6,7 +6,7 @@ The rules of the attack, the revisions of what is attacked (`papers.revisions`),
 object that is attacked (shape, claim, calibrated noise, schedule), and the settings of the audit. Two equal
 fingerprints give equal findings, whichever version made them, except where noise comes from the operating system.
 A change of code that changes findings adds a line to a book: to that of the part, or to `ATTACKS` here; goldens guard
-the former, a pinned sample of findings (`tests/audit/test_checks_currency.py`) the latter.
+the former, a pinned sample of findings (`tests/audit/test_checks_staleness.py`) the latter.
 """
 
 from __future__ import annotations

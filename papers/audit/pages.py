@@ -35,7 +35,7 @@ def render_page(record: AuditRecord) -> str:
     flagged = [name for name, caught in record.originals.items() if caught.by]
     return _PAGE.format(
         version=_versions(record),
-        currency=_currency(record),
+        staleness=_currency(record),
         words=words_of(record),
         command=record.command,
         page=COMMAND,
@@ -129,7 +129,7 @@ A claim that nobody attacked is a hope. This page is generated, not written, fro
     {command}
     {page}
 
-and compared with that run by a test. {currency}
+and compared with that run by a test. {staleness}
 Claims: {claims}. {trials} trials of
 every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
 {false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).

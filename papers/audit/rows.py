@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tacit.audit.attack import Finding, Kind, trials_of
-from tacit.engines import TaskFailed, check_engine, scatter
-from tacit.errors import TacitError, naming, require
+from tacit.errors import TacitError, error_context, require
+from tacit.executors import TaskFailed, check_engine, parallel_map
 
 __all__ = ["Row", "RowFailed", "Subject", "done_rows"]
 
@@ -70,13 +70,13 @@ def done_rows(
         return
     items = [(name, work, arguments) for name, arguments in todo.items()]
     try:
-        with contextlib.closing(scatter(_remote_row, items, address=address, workers=workers)) as outcomes:
+        with contextlib.closing(parallel_map(_remote_row, items, address=address, workers=workers)) as outcomes:
             for (name, _, _), found in outcomes:
                 yield name, found
     except TaskFailed as error:
         name = error.item[0]
         if isinstance(error.__cause__, TacitError):
-            with naming(f"row '{name}'"):
+            with error_context(f"row '{name}'"):
                 raise error.__cause__ from None
         raise RowFailed(f"row '{name}' failed: {error}") from error.__cause__
 
@@ -84,7 +84,7 @@ def done_rows(
 def _here(work: Callable[..., Found], todo: Mapping[str, tuple[Any, ...]]) -> Iterator[tuple[str, Found]]:
     for name, arguments in todo.items():
         try:
-            with naming(f"row '{name}'"):
+            with error_context(f"row '{name}'"):
                 found = work(*arguments)
         except TacitError:
             raise

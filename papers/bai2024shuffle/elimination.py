@@ -30,8 +30,8 @@ from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
-from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

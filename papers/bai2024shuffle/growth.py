@@ -15,8 +15,8 @@ from papers.fitting import finite, fit_exponent
 from papers.panels import save_titled
 from tacit.arrays import Floats
 from tacit.runs.figures import GREY, WIDTH, style_of
-from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from tacit.runs.against import Interval
+from tacit.runs.baseline_comparison import Interval
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import FigureSpec

@@ -20,7 +20,7 @@ import numpy as np
 from papers.cases.recommender import BASELINE, EVALUATION
 from papers.worlds import WATCHING_ID
 from tacit.arrays import Floats
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live import LiveWorld, live
 from tacit.errors import InvalidInput

@@ -22,8 +22,8 @@ from papers.glucose.titration import TEXTBOOK, Ward
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require
 from tacit.policies import Policy, tabular
-from tacit.runs.against import Interval, interval_over
 from tacit.runs.archive import read_result
+from tacit.runs.baseline_comparison import Interval, interval_over
 from tacit.runs.comparison import INDEX
 from tacit.runs.storage import RunDirectory, read_json, write_json
 

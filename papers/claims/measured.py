@@ -11,7 +11,7 @@ import numpy as np
 
 from papers.thinning import environment_of
 from tacit.arrays import Floats
-from tacit.runs.places import read_json
+from tacit.runs.storage_paths import read_json
 
 __all__ = ["Committed", "Results", "committed"]
 

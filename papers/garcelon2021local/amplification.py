@@ -29,8 +29,8 @@ from tacit.released.counts import CountShape
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, WIDTH, save_figure, slope_guide, style_of
-from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,8 +25,8 @@ import numpy as np
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
-from tacit.runs.places import write_json
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -54,7 +54,7 @@ TALLY: Final = FREE + 7
 ZERO, ONE, THIRD = (np.float32(number) for number in (0.0, 1.0, 1.0 / 3.0))
 AGAIN: Final = np.float32(5.0)
 """Readings, fifteen minutes, after which a low is treated again."""
-SHOWS_LEAST, SHOWS_MOST, PER_ENTRY = np.float32(LEAST), np.float32(MOST), np.float32(GRID)
+MIN_SHOWN, MAX_SHOWN, PER_ENTRY = np.float32(LEAST), np.float32(MOST), np.float32(GRID)
 VERY_LOW, LOW, HIGH = (np.float32(number) for number in (54.0, 70.0, 180.0))
 
 
@@ -189,8 +189,8 @@ def _read(lanes: Singles) -> None:
     for j in range(LANES):
         glucose, held = lanes[(STATES - 1) * LANES + j] / lanes[VOLUME * LANES + j], lanes[SHOWN * LANES + j]
         new = glucose + lanes[NOISE * LANES + j]
-        new = new if new > SHOWS_LEAST else SHOWS_LEAST
-        new = new if new < SHOWS_MOST else SHOWS_MOST
+        new = new if new > MIN_SHOWN else MIN_SHOWN
+        new = new if new < MAX_SHOWN else MAX_SHOWN
         seen = (held + held + new) * THIRD
         lanes[SHOWN * LANES + j], lanes[(SHOWN + 1) * LANES + j] = new, seen
         lanes[TALLY * LANES + j] += ONE if seen < LOW else ZERO
@@ -204,7 +204,7 @@ def _read(lanes: Singles) -> None:
 def _risk(lanes: Singles, risks: Singles) -> None:
     """What the last reading adds to the risk of the day."""
     for j in range(LANES):
-        at = (lanes[(SHOWN + 1) * LANES + j] - SHOWS_LEAST) * PER_ENTRY
+        at = (lanes[(SHOWN + 1) * LANES + j] - MIN_SHOWN) * PER_ENTRY
         cell = min(max(int(at), 0), risks.shape[0] - 2)
         share = at - np.float32(cell)
         lanes[(TALLY + 2) * LANES + j] += risks[cell] + share * (risks[cell + 1] - risks[cell])

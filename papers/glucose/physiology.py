@@ -64,7 +64,7 @@ FREE: Final = 102
 """The first of thirteen rows for whoever lets people live (`day`)."""
 ROWS: Final = 115
 
-MOST_EATEN, MILLIGRAMS = np.float32(5.0), np.float32(1000.0)
+MAX_EATEN, MILLIGRAMS = np.float32(5.0), np.float32(1000.0)
 """Grams per minute; of a gram."""
 FAR: Final = np.float32(24.0)
 """Beyond this 1/(exp(y) + 1) is 0 or 1 to the last digit."""
@@ -148,7 +148,7 @@ def _eat(lanes: Singles) -> None:
     """A minute in which somebody eats."""
     for j in range(LANES):
         left, before = lanes[QUEUE * LANES + j] + lanes[MEAL * LANES + j], lanes[(QUEUE + 1) * LANES + j]
-        grams = left if left < MOST_EATEN else MOST_EATEN
+        grams = left if left < MAX_EATEN else MAX_EATEN
         lanes[MEAL * LANES + j] = ZERO
         lanes[QUEUE * LANES + j], lanes[(QUEUE + 1) * LANES + j] = left - grams, grams
         q = lanes[j] + lanes[LANES + j]

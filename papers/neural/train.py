@@ -22,7 +22,7 @@ from papers.neural.rollout import Users, policy_for
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.errors import require, require_count, require_real
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.release.gradient import GradientPrivatizer, both_claims
 from tacit.release.request import gradient_request
@@ -86,7 +86,7 @@ def release(
     theta: torch.Tensor,
     batch: NeuralBatch,
     noise: SimulationNoise,
-) -> Private[GradientStatistics]:
+) -> PrivateStatistics[GradientStatistics]:
     """The only door from users to the optimiser: clip, sum, divide by the public batch size, add noise."""
     m = privatizer.users_per_batch
     require(len(batch) == m, f"a batch must have exactly {m} users", len(batch), "drop a short last batch")
@@ -102,7 +102,7 @@ def release(
         variance=np.array([parameters.sigma**2, parameters.reward_sigma**2]),
         releases=np.ones(1, dtype=np.int64),
     )
-    return Private(statistics, privatizer.claim)
+    return PrivateStatistics(statistics, privatizer.claim)
 
 
 def train(

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
-from tacit.ids import register_when_loaded
+from tacit.gymnasium_ids import register_when_loaded
 from tacit.renamed import find_renamed
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 TacitError
 ├── InvalidInput        your input: what must hold, what was given, what to do
 │   └── UnknownName     a name that no registry knows, with the nearest one that it does
-├── BudgetSpent         the release would exceed the privacy budget; nothing was released
+├── PrivacyBudgetExceeded         the release would exceed the privacy budget; nothing was released
 ├── NotSupported        correct in principle, not offered (yet); the message names what is
-└── Unsupportable       would not be private; no option turns it on
+└── PrivacyViolation       would not be private; no option turns it on
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 
 __all__ = [
     "LARGEST_SEED",
-    "MOST",
-    "BudgetSpent",
+    "MAX_COUNT",
     "InvalidInput",
     "NotSupported",
+    "PrivacyBudgetExceeded",
+    "PrivacyViolation",
     "TacitError",
     "UnknownName",
-    "Unsupportable",
-    "naming",
+    "error_context",
     "nearest",
     "require",
     "require_count",
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 
-MOST: Final = 2**53
+MAX_COUNT: Final = 2**53
 """The largest count that a double precision number holds exactly; larger ones are refused everywhere."""
 
 LARGEST_SEED: Final = 2**63 - 1
 """Seeds of simulations are kept as 64-bit numbers."""
 
 
-LEAST_EPSILON: Final = 1e-100
-MOST_EPSILON: Final = 1e4
+MIN_EPSILON: Final = 1e-100
+MAX_EPSILON: Final = 1e4
 """What may be asked for; beyond, calibrations and accountants overflow, and nobody means it."""
 
 
@@ -75,7 +75,7 @@ class UnknownName(InvalidInput):
         super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names) or 'none'}")
 
 
-class BudgetSpent(TacitError):
+class PrivacyBudgetExceeded(TacitError):
     """A release was refused because it would exceed the privacy budget."""
 
 
@@ -83,15 +83,15 @@ class NotSupported(TacitError):
     """The request makes sense, but this combination is not offered."""
 
 
-class Unsupportable(TacitError):
+class PrivacyViolation(TacitError):
     """The request would not be private, so no option turns it on."""
 
 
 @contextlib.contextmanager
-def naming(what: str) -> Iterator[None]:
+def error_context(what: str) -> Iterator[None]:
     """Put the name of what is refused in front of the refusal, whose class stays the same.
 
-    >>> with naming("run 'second'"):
+    >>> with error_context("run 'second'"):
     ...     raise UnknownName("learner", "ucb", ["pucb", "ucbvi"])
     Traceback (most recent call last):
     ...
@@ -117,7 +117,7 @@ def require(condition: bool, must: str, given: object, hint: str = "") -> None:
         raise InvalidInput(f"{must}, got {given!r}" + (f"; {hint}" if hint else ""))
 
 
-def require_count(name: str, value: object, least: int = 1, most: int = MOST) -> int:
+def require_count(name: str, value: object, least: int = 1, most: int = MAX_COUNT) -> int:
     """Return `value` as an int between `least` and `most`, or raise.
 
     >>> require_count("horizon", 6)
@@ -220,4 +220,4 @@ def require_epsilon(value: object) -> float:
     ...
     tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
     """
-    return require_real("epsilon", value, LEAST_EPSILON, MOST_EPSILON)
+    return require_real("epsilon", value, MIN_EPSILON, MAX_EPSILON)

@@ -15,9 +15,9 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.kernels import inlined, kernel, lean_kernel
 
-__all__ = ["MANY", "gamma_difference", "gamma_draw"]
+__all__ = ["MIN_COMPILED_DRAWS", "gamma_difference", "gamma_draw"]
 
-MANY: Final = 10_000
+MIN_COMPILED_DRAWS: Final = 10_000
 """So many variates are worth a compiled loop."""
 
 

@@ -31,7 +31,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import user_cache_dir
 
-from tacit.compiling import watch_compiler
+from tacit.jit_progress import watch_compiler
 
 __all__ = ["cache_directory", "digest", "folded_kernel", "inlined", "is_lean", "kernel", "lean_kernel"]
 

@@ -11,8 +11,8 @@ __all__ = ["MARK", "block", "facts", "grid"]
 MARK: Final = '<em style="opacity:0.7">(simulation only)</em>'
 """Stands beside every value that takes the true world to compute."""
 CELL: Final = "padding:0 1em 0 0;text-align:left"
-MOST_ROWS: Final = 20
-MOST_COLUMNS: Final = 12
+MAX_ROWS: Final = 20
+MAX_COLUMNS: Final = 12
 
 
 def block(title: str, *parts: str) -> str:
@@ -33,17 +33,17 @@ def facts(rows: Iterable[tuple[str, str, bool]]) -> str:
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, simulated: Iterable[int] = ()) -> str:
     """A table with a head, cut to a size that a page can bear; it says what was cut."""
-    marked, columns = set(simulated), head[:MOST_COLUMNS]
+    marked, columns = set(simulated), head[:MAX_COLUMNS]
     top = "".join(
         f'<th style="{CELL}">{escape(name)}{" " + MARK if i in marked else ""}</th>' for i, name in enumerate(columns)
     )
     body = "".join(
-        "<tr>" + "".join(f'<td style="{CELL}">{escape(value)}</td>' for value in row[:MOST_COLUMNS]) + "</tr>"
-        for row in rows[:MOST_ROWS]
+        "<tr>" + "".join(f'<td style="{CELL}">{escape(value)}</td>' for value in row[:MAX_COLUMNS]) + "</tr>"
+        for row in rows[:MAX_ROWS]
     )
     left = [
         f"{len(whole) - most} more {what}"
-        for whole, most, what in ((rows, MOST_ROWS, "rows"), (head, MOST_COLUMNS, "columns"))
+        for whole, most, what in ((rows, MAX_ROWS, "rows"), (head, MAX_COLUMNS, "columns"))
         if len(whole) > most
     ]
     more = f'<div style="opacity:0.7">and {escape(", ".join(left))}</div>' if left else ""

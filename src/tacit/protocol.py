@@ -13,7 +13,7 @@ queries of the learner are what it answers, and what it releases is what the lea
 comes out of every part, nothing is hidden, so a checkpoint is a belief.
 
 Parts that run millions of times come as kernels, too (`LearnerKernels`, `WorldKernels`, a release kernel), which
-`tacit.simulation.round` fuses into one compiled function.
+`tacit.simulation.loop` fuses into one compiled function.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
     "Measures",
     "Noise",
     "Plan",
-    "Private",
+    "PrivateStatistics",
     "Privatizer",
     "Query",
     "Sampler",
@@ -88,7 +88,7 @@ State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
-class Private(Generic[Statistics]):
+class PrivateStatistics(Generic[Statistics]):
     """A release: statistics and the claim under which they left the privatizer."""
 
     statistics: Statistics
@@ -143,7 +143,7 @@ class Learner(Protocol[Belief, Asked, Statistics]):
         """The belief before anybody came."""
         ...
 
-    def plan(self, belief: Belief, coins: np.random.Generator) -> tuple[Belief, Plan[Asked]]:
+    def plan(self, belief: Belief, rng: np.random.Generator) -> tuple[Belief, Plan[Asked]]:
         """Decide what the next users do and what they are asked."""
         ...
 
@@ -151,7 +151,7 @@ class Learner(Protocol[Belief, Asked, Statistics]):
         """The query of the release `number` of this plan."""
         ...
 
-    def update(self, belief: Belief, released: Private[Statistics]) -> Belief:
+    def update(self, belief: Belief, released: PrivateStatistics[Statistics]) -> Belief:
         """Take a release in."""
         ...
 
@@ -208,7 +208,9 @@ class Privatizer(Protocol[UsersIn, Asked, Statistics]):
         """The state before anybody came; it has a field `released`."""
         ...
 
-    def release(self, state: Any, users: UsersIn, query: Asked, noise: Noise) -> tuple[Any, Private[Statistics]]:
+    def release(
+        self, state: Any, users: UsersIn, query: Asked, noise: Noise
+    ) -> tuple[Any, PrivateStatistics[Statistics]]:
         """Answer a query about these users."""
         ...
 
@@ -245,7 +247,7 @@ class Sampler(Protocol[UsersOut]):
         """What the kernel draws the next users from, a NamedTuple of arrays."""
         ...
 
-    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> UsersOut:
+    def draw(self, plan: Plan[Any], users: int, rng: np.random.Generator) -> UsersOut:
         """Let users come."""
         ...
 
@@ -311,7 +313,7 @@ class World(Protocol):
         """Where the users of one run come from."""
         ...
 
-    def judge(self, learner: Any, marks: Any) -> Judge[Any]:
+    def judge(self, learner: Any, checkpoints: Any) -> Judge[Any]:
         """Who keeps the score of one run."""
         ...
 

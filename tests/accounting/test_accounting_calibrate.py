@@ -10,7 +10,7 @@ import pytest
 from tacit.accounting.calibrate import calibrate, events_of, least_noise
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.binomial import Binomial
 from tacit.noise.bounded import Bounded
 from tacit.noise.gaussian import Gaussian
@@ -92,5 +92,5 @@ def test_a_mechanism_that_lies_about_its_calibration_is_caught() -> None:
             honest = Laplace.calibrate(families, epsilon, delta)
             return Laplace(scale=honest.scale / 2, discrete=discrete)
 
-    with pytest.raises(Unsupportable, match="certifies 2"):
+    with pytest.raises(PrivacyViolation, match="certifies 2"):
         calibrate(Halved, STEPS, epsilon=1.0, delta=0.0)

@@ -22,6 +22,7 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import basic, delta_of, epsilon_of, gaussian_mu_of, merged, method_of, pure_epsilon_of
 from tacit.accounting.events import (
     EVENTS,
+    ApproximationEvent,
     BinomialEvent,
     BoundedEvent,
     Event,
@@ -31,14 +32,13 @@ from tacit.accounting.events import (
     MirroredEvent,
     PureEvent,
     SampledGaussianEvent,
-    Slack,
     UnprotectedEvent,
     event_class,
     event_from_dict,
     event_to_dict,
 )
 from tacit.accounting.ledger import Ledger
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, UnknownName
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, UnknownName
 
 SOURCE = Path(tacit.__file__).parent
 KINDS = sorted(EVENTS.values(), key=lambda kind: kind.NAME)
@@ -53,7 +53,7 @@ EXAMPLE = {
     ),
     "pure": PureEvent(epsilon=0.25),
     "sampled-gaussian": SampledGaussianEvent(sigma=8.0, norm=1.0, rate=0.1),
-    "slack": Slack(tv=1e-8, up_to=3.0),
+    "slack": ApproximationEvent(tv=1e-8, up_to=3.0),
     "unprotected": UnprotectedEvent(),
 }
 """One of each kind that costs a little: a row of the table without one stops this file."""
@@ -211,7 +211,7 @@ def test_a_ledger_on_disk_knows_the_event_again(event: Event, tmp_path: Path) ->
     again = Ledger.load(tmp_path / "ledger.db")
     assert again.entries()[0].events == events
     assert again.spent(0) == ledger.spent(0) == (claimed.epsilon, claimed.delta)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(again, claimed, events)
     assert len(again.entries()) == 1
 
@@ -226,7 +226,7 @@ def test_charges_of_other_noise_than_gaussian_add_up(event: Event, tmp_path: Pat
     charge(ledger, claimed, events)
     charge(ledger, claimed, events)
     assert ledger.spent(0) == (basic([claimed] * 2).epsilon, 2 * DELTA)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(ledger, claimed, events)
 
 
@@ -237,7 +237,7 @@ def test_what_protects_nothing_is_recorded_or_over_every_budget(event: Event, tm
     charge(free, no_privacy(), events)
     assert Ledger.load(tmp_path / "free.db").entries()[0].events == events
     limited = Ledger.open(tmp_path / "limited.db", claim(1.0))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(limited, no_privacy(), events)
     with pytest.raises(InvalidInput, match="events must give"):
         charge(limited, claim(1.0), events)
@@ -270,7 +270,7 @@ def test_what_costs_nothing_is_dropped_and_nothing_else() -> None:
         BinomialEvent(bits=5, probability=0.5, shift=0),
         SampledGaussianEvent(sigma=1.0, norm=0.0, rate=0.5),
         PureEvent(epsilon=0.0),
-        Slack(tv=0.0, up_to=1.0),
+        ApproximationEvent(tv=0.0, up_to=1.0),
     )
     for event in still:
         assert event.pure() == 0

@@ -20,7 +20,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, PureEvent, UnprotectedEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.ledger import Ledger, Receipt
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 
 
 def make(epsilon: float = 1.0, delta: float = 1e-6, **changes: Any) -> PrivacyClaim:
@@ -62,7 +62,7 @@ def test_l1_a_crash_between_charge_and_commit_leaves_the_charge_counted(path: Pa
     (entry,) = ledger.pending()
     assert (entry.users, entry.noise, entry.committed) == (range(100), "secure", False)
     assert ledger.spent(5) == (1.0, 1e-6)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(ledger, range(5, 6), make(0.01, 0.0))
 
 
@@ -87,7 +87,7 @@ def test_l2_the_release_that_would_exceed_the_budget_is_refused_and_changes_noth
     charge(ledger, range(100), make(0.7, 5e-7))
     before, head = path.read_bytes(), ledger.head()
     for claim in (make(0.31, 0.0), make(0.1, 6e-7), make(1.0, 1e-6)):
-        with pytest.raises(BudgetSpent, match="nothing was charged or released"):
+        with pytest.raises(PrivacyBudgetExceeded, match="nothing was charged or released"):
             charge(ledger, range(99, 200), claim)
     assert ledger.head() == head
     assert path.read_bytes() == before
@@ -101,7 +101,7 @@ def test_l2_ten_charges_of_a_tenth_are_the_whole_budget(path: Path) -> None:
     for _ in range(10):
         charge(ledger, range(10), make(0.1, 1e-7))
     assert ledger.spent(0) == (1.0, 1e-6)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(ledger, range(10), make(1e-9, 0.0))
 
 
@@ -113,7 +113,7 @@ def test_l3_disjoint_users_compose_in_parallel(path: Path) -> None:
     assert ledger.spent(2000) == (0.0, 0.0)
     # One user of overlap is enough to refuse, wherever it sits in the range.
     for users in (range(1999, 2100), range(1), range(1500, 1501)):
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(PrivacyBudgetExceeded):
             charge(ledger, users, make(0.001, 0.0))
 
 
@@ -121,7 +121,7 @@ def test_l3_the_worst_covered_user_decides(path: Path) -> None:
     ledger = Ledger.open(path, make(delta=0.0))
     charge(ledger, range(60), make(0.5, 0.0))
     charge(ledger, range(40, 100), make(0.5, 0.0))
-    with pytest.raises(BudgetSpent, match=r"users 40 to 59 would reach epsilon 1\.1"):
+    with pytest.raises(PrivacyBudgetExceeded, match=r"users 40 to 59 would reach epsilon 1\.1"):
         charge(ledger, range(100), make(0.1, 0.0))
     charge(ledger, range(40), make(0.5, 0.0))
     charge(ledger, range(60, 100), make(0.5, 0.0))
@@ -137,18 +137,18 @@ def test_l3_gaussian_charges_add_squares_not_epsilons(path: Path) -> None:
     for _ in range(4):
         charge(ledger, range(10), make(each, 1e-6), events)
     assert 0.999 < ledger.spent(0)[0] <= 1.0
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(ledger, range(10), make(each, 1e-6), events)
     # One charge without events among them: back to adding up.
     other = Ledger.open(path.with_name("other.db"), make())
     charge(other, range(10), make(each, 5e-7), None)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(other, range(10), make(each, 1e-6), events)
 
 
 def test_l3_a_person_of_several_trajectories_pays_as_a_group(path: Path) -> None:
     ledger = Ledger.open(path, make(1.0, 1e-5, unit=PrivacyUnit(reports=3, per_stage=3)))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         charge(ledger, range(10), make(0.4, 0.0))
     charge(ledger, range(10), make(0.3, 1e-6))
     epsilon, delta = ledger.spent(0)
@@ -179,7 +179,7 @@ def test_claims_must_protect_what_the_budget_protects(path: Path) -> None:
     with pytest.raises(InvalidInput, match="zero-out"):
         charge(ledger, range(10), make(0.1, 0.0, neighbours="zero-out"))
     charge(ledger, range(10), make(0.1, 0.0, trust="local", output="every-message"))  # LDP implies SDP
-    with pytest.raises(BudgetSpent, match="inf"):
+    with pytest.raises(PrivacyBudgetExceeded, match="inf"):
         charge(ledger, range(20, 30), no_privacy())
     assert len(ledger.entries()) == 1
 
@@ -288,7 +288,7 @@ def test_l4_concurrent_writers_never_exceed_the_budget(path: Path) -> None:
     def attempt(where: Path) -> bool:
         try:
             charge(Ledger.load(where), range(10), make(0.25, 1e-7))
-        except BudgetSpent:
+        except PrivacyBudgetExceeded:
             return False
         return True
 

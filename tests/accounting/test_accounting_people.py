@@ -14,6 +14,7 @@ import pytest
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import (
+    ApproximationEvent,
     BinomialEvent,
     BoundedEvent,
     Event,
@@ -22,14 +23,13 @@ from tacit.accounting.events import (
     LaplaceEvent,
     PureEvent,
     SampledGaussianEvent,
-    Slack,
     UnprotectedEvent,
 )
 from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.units import in_stages, worst_exposure
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 
 DELTA, STUDY, RELEASE = 1e-6, "5" * 64, "a" * 64
 MESSAGE: Events = ((PureEvent(epsilon=0.25), 1),)
@@ -104,11 +104,14 @@ def test_a1_a_schedule_over_the_budget_is_refused(connection: sqlite3.Connection
     ledger = begun(connection)
     over = [((PureEvent(epsilon=0.51), 1),)] * 3
     unchanged(
-        ledger, BudgetSpent, "epsilon 1.02",
+        ledger, PrivacyBudgetExceeded, "epsilon 1.02",
         lambda: ledger.reserve(schedule=over, exposure=worst_exposure(over, 2, DELTA)),
     )  # fmt: skip
     unchanged(
-        ledger, BudgetSpent, "inf", lambda: ledger.reserve(schedule=[MESSAGE], exposure=((UnprotectedEvent(), 1),))
+        ledger,
+        PrivacyBudgetExceeded,
+        "inf",
+        lambda: ledger.reserve(schedule=[MESSAGE], exposure=((UnprotectedEvent(), 1),)),
     )
     unchanged(ledger, InvalidInput, "one by one", lambda: ledger.reserve(schedule=over, exposure=MESSAGE))
     once = ((PureEvent(epsilon=0.5), 1),)
@@ -179,7 +182,7 @@ def test_a2_a_stage_drawn_again_counts_twice(connection: sqlite3.Connection) -> 
         draw(ledger, stage, events=events)
         ledger.void(stage=stage, reason="given up")
     # Somebody may have been in both rounds of the dear stage: 1.2.
-    unchanged(ledger, BudgetSpent, "1.2", lambda: draw(ledger, 1, events=dear))
+    unchanged(ledger, PrivacyBudgetExceeded, "1.2", lambda: draw(ledger, 1, events=dear))
     draw(ledger, 0, events=cheap)
     assert ledger.spent().epsilon == 1.0
     draw(ledger, 2, events=cheap)
@@ -218,7 +221,7 @@ EVERY: list[Event] = [
     LaplaceEvent(scale=12.0, shift=2.0, discrete=True),
     PureEvent(epsilon=0.1),
     SampledGaussianEvent(sigma=8.0, norm=1.0, rate=0.1),
-    Slack(tv=1e-9, up_to=3.0),
+    ApproximationEvent(tv=1e-9, up_to=3.0),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tacit.accounting.bits import least_bits
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import BinomialEvent, Events, GaussianEvent, PureEvent, Slack
+from tacit.accounting.events import ApproximationEvent, BinomialEvent, Events, GaussianEvent, PureEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported
@@ -51,7 +51,7 @@ def test_noise_of_whole_numbers_ends_on_the_private_side() -> None:
 
 def test_slack_is_paid_too() -> None:
     def exposure(noise: GaussianEvent) -> Events:
-        return ((noise, 4), (Slack(tv=1e-8, up_to=1.0), 4))
+        return ((noise, 4), (ApproximationEvent(tv=1e-8, up_to=1.0), 4))
 
     found = largest_report_epsilon(
         lambda one: GaussianEvent(sigma=1.0 / gaussian_mu(one, DELTA), shift=1.0), exposure, 1.0, DELTA
@@ -66,7 +66,9 @@ def test_what_can_never_be_private_is_refused() -> None:
     with pytest.raises(NotSupported, match="never gives pure"):
         largest_report_epsilon(lambda one: GaussianEvent(sigma=1 / one, shift=1.0), lambda noise: ((noise, 1),), 1.0, 0)
     with pytest.raises(InvalidInput, match="some amount of noise"):
-        largest_report_epsilon(pure, lambda noise: ((noise, 1), (Slack(tv=1e-3, up_to=1.0), 1)), 1.0, DELTA)
+        largest_report_epsilon(
+            pure, lambda noise: ((noise, 1), (ApproximationEvent(tv=1e-3, up_to=1.0), 1)), 1.0, DELTA
+        )
     for epsilon, delta in ((0.0, DELTA), (math.nan, DELTA), (1.0, -1.0), (math.inf, DELTA)):
         with pytest.raises(InvalidInput):
             largest_report_epsilon(pure, lambda noise: ((noise, 2),), epsilon, delta)

@@ -21,7 +21,7 @@ from tacit.data.counts import count_trajectories, join_counts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import UnknownName
 from tacit.noise.randomized_response import RandomizedResponse
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import make_adversarial
@@ -197,7 +197,7 @@ class TellsMore(GradientPrivatizer):
 
     def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
         after, released = super().release(state, users, query, noise)
-        return after, Private(Wider(*released.statistics, users.rewards.sum()), self.claim)
+        return after, PrivateStatistics(Wider(*released.statistics, users.rewards.sum()), self.claim)
 
 
 def test_a_field_that_is_missing_from_the_view_is_an_error():

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info, mixer_info
+from tacit.service.encryption.envelope import open_envelope
+from tacit.service.encryption.hpke import inner_info, mixer_info
 from tacit.study.bundle import Bundle
 from tacit.study.wire import Report
 

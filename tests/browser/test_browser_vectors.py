@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import SecretKey
+from tacit.service.encryption.envelope import open_envelope
+from tacit.service.encryption.hpke import SecretKey
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PACKAGE = Path(__file__).parents[2] / "js" / "tacit-device"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tacit.data.counts import flow_counts, flow_groups
-from tacit.data.flow import compiled_walk, roads_of, walk_in_python
+from tacit.data.flow import compiled_walk, sparse_transitions, walk_in_python
 from tacit.environments import make
 from tacit.environments.tabular import TabularMDP
-from tacit.planning.walked import first_values
+from tacit.planning.policy_values import first_values
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
 from tacit.policies.tables import tables_of
 from tacit.simulation.judges.tabular import gaps_of, truth_of
@@ -68,7 +68,7 @@ def test_both_forms_have_the_counts_and_coins_of_the_definition(world, seed):
     tables = tables / tables.sum(axis=-1, keepdims=True)
     for form in (compiled_walk, walk_in_python):
         found, generator = [np.zeros_like(part) for part in wanted], np.random.default_rng(100 + seed)
-        form(roads_of(mdp), tables, np.array([users for _, users in groups]), generator, *found)
+        form(sparse_transitions(mdp), tables, np.array([users for _, users in groups]), generator, *found)
         for mine, theirs in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(mine, theirs)
         assert generator.random() == after
@@ -106,7 +106,7 @@ def test_a_policy_of_another_world_is_refused():
 def test_values_of_groups_are_those_of_each_policy_bit_for_bit(world):
     mdp = WORLDS[world]
     policies = [policy for policy, _ in groups_of(mdp, np.random.default_rng(3))]
-    truth, road = truth_of(mdp), roads_of(mdp)
+    truth, road = truth_of(mdp), sparse_transitions(mdp)
     tables = tables_of(policies, mdp.num_actions)
     for form in (first_values.compiled, first_values._original):
         V = form(road.start, road.to, road.chance, truth.r, tables)
@@ -123,7 +123,7 @@ def test_shares_never_exceed_one():
     )
     P = np.tile(np.append(cells, 0.0), (4, 2, 1))
     world = TabularMDP(P=P, r=np.zeros((4, 2)), rho=np.append(cells, 0.0), horizon=2, reward_kind="deterministic")
-    roads, tables = roads_of(world), np.full((1, 2, 4, 2), 0.5)
+    roads, tables = sparse_transitions(world), np.full((1, 2, 4, 2), 0.5)
     rounded = roads._replace(rho=np.append(cells, 0.0), p=np.tile(cells, 8))  # as they may come, not normalised again
     found = [np.zeros((1, 4), np.int64), *(np.zeros(shape, np.int64) for shape in ((2, 4, 2), (2, 4, 2, 4)))]
     compiled_walk.py_func(rounded, tables, np.array([1000]), np.random.default_rng(0), *found, np.zeros((2, 4, 2)))

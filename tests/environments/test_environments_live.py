@@ -14,7 +14,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from scipy import stats
 
-from tacit.data.live import Players, count_live
+from tacit.data.simulator_users import Players, count_live
 from tacit.environments.baselines import baseline_names, baseline_policy, baseline_table
 from tacit.environments.discretise import (
     Bins,
@@ -464,7 +464,7 @@ def test_importing_tacit_is_enough_before_gymnasium_or_after(imports):
 
 def test_importing_tacit_loads_no_gymnasium_and_waits_for_it_once():
     script = (
-        "import sys, tacit; from tacit.ids import _WhenLoaded, register_when_loaded; register_when_loaded()\n"
+        "import sys, tacit; from tacit.gymnasium_ids import _WhenLoaded, register_when_loaded; register_when_loaded()\n"
         "waiting = lambda: sum(isinstance(finder, _WhenLoaded) for finder in sys.meta_path)\n"
         "print('gymnasium' in sys.modules, waiting()); import gymnasium; print(waiting())"
     )

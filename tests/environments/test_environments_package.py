@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.policies import DeterministicPolicy

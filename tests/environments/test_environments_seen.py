@@ -10,7 +10,7 @@ from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.gym import from_gymnasium
 from tacit.environments.registry import make
-from tacit.environments.seen import seen_through
+from tacit.environments.state_features import seen_through
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.table import LEARNERS
 from tacit.planning.dynamic import value_of
@@ -20,7 +20,7 @@ from tacit.released.batches import BatchQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.storage import RunDirectory
-from tacit.simulation.seen import SeenSampler
+from tacit.simulation.state_features import SeenSampler
 
 RIVER = "riverswim:states=3,horizon=3"
 HALVES = (0, 0, 1)

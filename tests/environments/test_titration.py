@@ -9,7 +9,7 @@ import pytest
 from papers.glucose.titration import ACTIONS, FACTORS, TEXTBOOK, YESTERDAY, TitrationVectorEnv, Ward
 from papers.worlds import TITRATION_ID
 from tacit import live
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live_presets import PRESETS
 from tacit.policies import DeterministicPolicy, uniform_policy

@@ -17,7 +17,7 @@ from papers.watching.session import MINUTES, SLATE, SPREAD, after, qualities, te
 from papers.watching.world import ACTIONS, DECISIONS, GROUPS, PAGES, Audience, WatchingEnv
 from papers.worlds import WATCHING_ID
 from tacit import live
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.environments.baselines import baseline_policy
 from tacit.errors import NotSupported
 from tacit.policies import DeterministicPolicy

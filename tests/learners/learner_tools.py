@@ -50,7 +50,7 @@ def exact_statistics(mdp: TabularMDP, policy: Policy, users: int, *, staged: boo
 def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
     """(label, learner) for every registered learner with every combination of its options and constants.
 
-    Learners that replan rarely wrap these and have tests of their own (test_learners_rarely).
+    Learners that replan rarely wrap these and have tests of their own (test_learners_geometric_replanning).
     """
     for name, entry in LEARNERS.items():
         if entry.asks is not Totals or entry.reference:

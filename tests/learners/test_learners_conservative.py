@@ -21,7 +21,7 @@ from tacit.learners.conservative import Conservative, tail_of_bits
 from tacit.planning.dynamic import value_of
 from tacit.planning.loss_budget import GRID, LossBudget, Polytope, mean_bounds, mixed, radii_of
 from tacit.policies import StochasticPolicy
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.assemble import assemble
@@ -216,7 +216,9 @@ def test_a_release_outside_of_all_intervals_means_the_baseline():
         moved = np.zeros((*shape, 2))
         moved[:2, 0, 0, 0] = n
         batch = CountStatistics(moved, visits, visits * earned, visits, np.zeros(3), np.array([plan.users]))
-        belief = learner.update(belief, Private(batch, assemble(config(trap(), "always 0", trust="none")).claim))
+        belief = learner.update(
+            belief, PrivateStatistics(batch, assemble(config(trap(), "always 0", trust="none")).claim)
+        )
         belief = belief._replace(shares=(*belief.shares[:-1], np.ones(1)))
     assert learner.lost(belief, learner.polytope(belief)) == 0.0
     _, plan = learner.plan(belief, coins)

@@ -21,7 +21,7 @@ from tacit.learners.ldp_rts import (
     schedule,
 )
 from tacit.policies import DeterministicPolicy
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
 from tacit.runs.assemble import assemble
@@ -37,10 +37,10 @@ def learner_of(episodes: int = 4000, noise: BitNoise = NOISE) -> LDPRTS:
     return LDPRTS(shape=SHAPE, episodes=episodes, noise=noise)
 
 
-def answered(query: ReturnQuery, ones: Any) -> Private[ReturnStatistics]:
+def answered(query: ReturnQuery, ones: Any) -> PrivateStatistics[ReturnStatistics]:
     sizes = np.array(query.groups, dtype=np.int64)
     given = np.broadcast_to(np.asarray(ones, dtype=np.float64), sizes.shape).copy()
-    return Private(ReturnStatistics(given, sizes, np.zeros(1), np.array([sizes.sum()])), no_privacy())
+    return PrivateStatistics(ReturnStatistics(given, sizes, np.zeros(1), np.array([sizes.sum()])), no_privacy())
 
 
 @pytest.mark.parametrize("episodes", [75, 100, 401, 20_000, 200_000])

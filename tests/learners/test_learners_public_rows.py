@@ -14,7 +14,7 @@ from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.pucb import PUCB
 from tacit.planning.dynamic import solve
 from tacit.planning.public_rows import public_rows
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
 from tacit.released.precision import CountPrecision, now_radius
@@ -85,7 +85,7 @@ def test_a_full_support_changes_no_bit_of_a_plan(name, private, constants):
                 pooled = (part.sum(axis=0, keepdims=True) for part in counts[:4])
                 counts = counts._replace(**dict(zip(counts._fields, pooled, strict=False)))
             belief, plan = learner.plan(belief, coins)
-            belief = learner.update(belief, Private(counts, Unprotected(shape=learner.shape).claim))
+            belief = learner.update(belief, PrivateStatistics(counts, Unprotected(shape=learner.shape).claim))
             found.append(plan.policy.actions)
         found.append(learner.plan(belief, coins)[1].policy.actions)
     assert all(np.array_equal(one, other) for one, other in zip(found[:4], found[4:], strict=True))
@@ -122,7 +122,7 @@ def test_proved_widths_stay_optimistic_at_the_worst_noise_that_they_cover(kind):
     within = np.repeat(support.reach[..., np.newaxis], 2, axis=2)
 
     def planned(one):
-        belief = one.update(one.begin(), Private(counts, Unprotected(shape=shape).claim))
+        belief = one.update(one.begin(), PrivateStatistics(counts, Unprotected(shape=shape).claim))
         return one.plan(belief, np.random.default_rng(0))[0].Q
 
     found = planned(learner)

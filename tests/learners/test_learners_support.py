@@ -15,7 +15,7 @@ from tacit.learners.bucb import BUCB
 from tacit.learners.table import LEARNERS
 from tacit.planning.dynamic import solve
 from tacit.planning.weighted_rows import pessimist
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.assemble import assemble
@@ -49,7 +49,7 @@ def test_exact_counts_become_the_true_model(pooled):
     counts.transitions.reshape(-1)[np.setdiff1d(np.arange(counts.transitions.size), river.support.released.moves)] = 0.0
     counts.users[0] = n
     belief, _ = learner.plan(learner.begin(), np.random.default_rng(0))
-    belief = learner.update(belief, Private(counts, silent.claim))
+    belief = learner.update(belief, PrivateStatistics(counts, silent.claim))
     model, rho = learner.model(belief)
     assert rho.tolist() == river.rho.tolist()
     for stage in range(len(model.r)):
@@ -79,7 +79,7 @@ def test_a_support_that_excludes_nothing_is_no_support(rule):
         silent = Unprotected(shape=shape, batches=())
         learner = BUCB(shape=shape, episodes=400, noise=silent, **rule)
         belief, _ = learner.plan(learner.begin(), np.random.default_rng(0))
-        belief = learner.update(belief, Private(counts, silent.claim))
+        belief = learner.update(belief, PrivateStatistics(counts, silent.claim))
         model, rho = learner.model(belief)
         policies = [learner.exploiter(belief, model, np.random.default_rng(1)).actions]
         policies += [

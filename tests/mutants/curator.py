@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
-from tacit.errors import BudgetSpent
+from tacit.errors import PrivacyBudgetExceeded
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.release.central import Central, publish
 from tacit.release.none import Unprotected
@@ -82,7 +82,7 @@ class PlainCentral(Central):
     def advance(self, state: Any, generator: Any) -> None:
         """Publish what is due."""
         if state.stream.time[0] > self.counter.releases:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
+            raise PrivacyBudgetExceeded("all releases of this counter are spent; calibrate for more episodes")
         if state.stream.time[0] < self.counter.releases:
             self.counter.step(self.counter.params, state.stream, generator)
             self.published(state)

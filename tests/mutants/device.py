@@ -18,7 +18,7 @@ from tacit.noise.laplace import Laplace
 from tacit.noise.layout import exact_vector, outcome_cell, transition_cells
 from tacit.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
 from tacit.noise.unary_encoding import UnaryEncoding
-from tacit.protocol import Private, copy_state
+from tacit.protocol import PrivateStatistics, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.local import Local
 from tacit.statistics.count_vectors import add_vector, count_families
@@ -87,7 +87,7 @@ class _AnyLength(Local):
             after = copy_state(state)
             for row in zip(users.states, users.actions, users.rewards, strict=True):
                 self.kernel(self.parameters, after, Walked(*row), query, noise.generator)
-            return after, Private(after.released, self.claim)
+            return after, PrivateStatistics(after.released, self.claim)
         return super().release(state, users, query, noise)
 
 

@@ -13,7 +13,7 @@ from mutants.planted import twin
 from tacit.data.trajectories import Trajectories
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.randomness import SecureNoise
 from tacit.release.counts_contract import require_answer, require_shape
 from tacit.release.local import Local
@@ -37,7 +37,7 @@ class SecureDevices(Local):
         rows = zip(batch.states, batch.actions, batch.rewards, strict=True)
         bodies = [self.sent(row, noise) for row in rows]
         released = self.totals(state.released, self.wire.total(bodies), len(bodies))
-        return state._replace(released=released), Private(released, self.claim)
+        return state._replace(released=released), PrivateStatistics(released, self.claim)
 
 
 def deployed(original: Local, kind: type = SecureDevices) -> Any:

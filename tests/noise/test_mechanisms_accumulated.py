@@ -11,7 +11,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, LaplaceEvent
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, NotSupported
+from tacit.errors import NotSupported, PrivacyBudgetExceeded
 from tacit.noise.continual.accumulated import AccumulatedNoise
 from tacit.noise.continual.counter import add, begin, sample_path
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -75,7 +75,7 @@ def test_what_was_not_paid_for_is_refused():
     counter = AccumulatedNoise(steps=1, scale=1.0, pure=True)
     noise = SimulationNoise(np.random.default_rng(0))
     after, _ = add(counter, begin(counter, 2), np.ones(2), noise)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         add(counter, after, np.ones(2), noise)
     with pytest.raises(NotSupported):
         add(counter, begin(counter, 2), np.ones(2), SecureNoise())

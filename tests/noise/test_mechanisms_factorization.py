@@ -20,7 +20,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.noise.continual import factorization as factorization_stream
 from tacit.noise.continual.buffered_rates import (
     buffer_weights,
@@ -241,9 +241,9 @@ def test_the_budget_ends_and_floating_noise_is_not_deployed() -> None:
     state = begin(counter, 2)
     for _ in range(3):
         state, _ = add(counter, state, np.ones(2), seeded(1))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         add(counter, state, np.ones(2), seeded(1))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         counter.step(counter.params, state.stream, np.random.default_rng(1))
     with pytest.raises(NotSupported, match="KaryTree"):
         add(counter, begin(counter, 2), np.ones(2), SecureNoise())

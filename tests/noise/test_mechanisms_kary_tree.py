@@ -15,7 +15,7 @@ from slow_counters import kary_exposure, kary_nodes
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import PureEvent
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.noise.continual import kary_tree as kary_tree_stream
 from tacit.noise.continual.counter import add, begin, sample_path
 from tacit.noise.continual.kary_tree import (
@@ -160,9 +160,9 @@ def test_the_budget_ends_and_deployment_is_exact() -> None:
     for _ in range(5):
         state, released = add(tree, state, np.ones(40), SecureNoise())
         assert np.array_equal(released, np.round(released))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         add(tree, state, np.ones(40), SecureNoise())
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         tree.step(tree.params, state.stream, np.random.default_rng(1))
     assert sum(part.nbytes for part in KaryTree.calibrate([ONE], 1.0, 0.0, 10**8).begin(288)) < 2_000_000
 

@@ -17,7 +17,7 @@ from slow_counters import released_nodes, tree_exposure
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import LaplaceEvent
 from tacit.accounting.families import Family
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.kernels import kernel
 from tacit.noise import laplace
 from tacit.noise.continual import tree as tree_stream
@@ -229,9 +229,9 @@ def test_state_in_state_out_and_the_budget_ends() -> None:
     assert not start.totals.any()
     assert not start.stream.sums.any()
     assert start.stream.time[0] == 0
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         add(tree, state, np.zeros(2), noise)
-    with pytest.raises(BudgetSpent):  # the kernel refuses too
+    with pytest.raises(PrivacyBudgetExceeded):  # the kernel refuses too
         tree.step(tree.params, state.stream, noise.generator)
 
 

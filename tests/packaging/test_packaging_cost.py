@@ -41,7 +41,7 @@ ADDITIONS: Mapping[str, Changes] = {
     },
     "statistic": {
         "release/toy_release.py": HERE / "toy_package" / "toy_release.py",
-        "release/kinds.py": (
+        "release/registry.py": (
             ('    "central-losses":', '    "central-toy": ToyRelease,\n    "central-losses":'),
             (
                 "from tacit.release.totals_release import",
@@ -98,7 +98,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.data.trajectories import Trajectories
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.kinds import CHANNELS, channel_from_dict
+from tacit.release.registry import CHANNELS, channel_from_dict
 from tacit.released.counts import CountShape
 
 run = tacit.run(environment="toy-doors", learner="toy-commit:part=2", episodes=400, seeds=1, trust="local", epsilon=4.0,

@@ -12,11 +12,11 @@ from benchmarks.bench_scaling import Watched
 from benchmarks.cells import TRUSTS, counting
 
 from tacit.environments.random_mdp import random_mdp
+from tacit.lazy_jit import interpreted
 from tacit.learners.ucbvi import UCBVI
 from tacit.protocol import copy_state
 from tacit.release.none import Unprotected
 from tacit.simulation.simulate import simulate
-from tacit.tiers import interpreted
 
 
 def test_the_page_is_made_of_the_committed_results():

@@ -11,8 +11,8 @@ import pytest
 from papers import answers as kept_answers
 from papers import catalogue
 from papers.answers import DIGITS, FILE, TURNS, remembering, source_files, sources
-from papers.currency import currencies, currency
 from papers.fingerprint import fingerprint_of
+from papers.staleness import staleness, staleness_of_all
 from papers.thinning import thin
 from tacit.errors import InvalidInput
 from tacit.noise import binomial
@@ -38,14 +38,14 @@ CONFIG = RunConfig(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A committed result of one small run with shuffled bits, and the answers that its currency needs."""
+    """A committed result of one small run with shuffled bits, and the answers that its staleness needs."""
     place, patch = tmp_path_factory.mktemp("answers"), pytest.MonkeyPatch()
     runs = (Run(label="SDP", config=CONFIG),)
     patch.setattr(kept_answers, "SECONDS", 0.0)  # keep every answer, however fast it was
     patch.setitem(catalogue.EXPERIMENTS, NAME, catalogue.Experiment(summary="toy", runs=lambda scale: runs))
     run_comparison(runs, name=NAME, out=place / "runs", command="none", workers=1)
     thin(place / "runs", place / "results" / NAME)
-    states, answers = currencies(place / "results")
+    states, answers = staleness_of_all(place / "results")
     assert states[NAME].current == ("SDP",)
     assert answers.new == len(answers.asked) > 0
     answers.write(place / "results")
@@ -79,7 +79,7 @@ def test_kept_answers_give_what_computed_ones_give_and_each_is_computed_again_in
     count, again = len(json.loads((made / FILE).read_text())["answers"]), 0
     for turn in range(4):
         with remembering(made, turn=turn) as answers:
-            assert currency(NAME, made).current == ("SDP",)
+            assert staleness(NAME, made).current == ("SDP",)
         assert (answers.new, len(answers.asked)) == (0, count)
         again += answers.again
     assert again == count
@@ -134,8 +134,8 @@ def test_the_answers_kept_are_those_of_todays_accountant():
 @pytest.mark.slow
 def test_all_answers_computed_again_are_those_kept():
     kept = json.loads((RESULTS / FILE).read_text(encoding="utf-8"))["answers"]
-    states, answers = currencies(RESULTS, kept=False)
-    assert states == currencies(RESULTS)[0]
+    states, answers = staleness_of_all(RESULTS, kept=False)
+    assert states == staleness_of_all(RESULTS)[0]
     both = kept.keys() & answers.asked.keys()
     assert len(both) > 0.9 * len(kept)
     assert {key for key in both if not math.isclose(kept[key], answers.asked[key], rel_tol=DIGITS)} == set()

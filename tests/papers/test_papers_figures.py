@@ -12,7 +12,7 @@ from papers.catalogue import EXPERIMENTS, title_of
 from papers.garcelon2021local import experiments as garcelon2021
 from papers.panels import Painted, PanelFigure
 from tacit.runs.figures import STYLES, WIDTH, FigureSpec, style_of
-from tacit.runs.places import read_json
+from tacit.runs.storage_paths import read_json
 from tacit.runs.styles import NAMED
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 from papers import catalogue, revisions
 from papers import recheck as rechecking
 from papers.__main__ import main
-from papers.currency import currency
 from papers.recheck import recheck
+from papers.staleness import staleness
 from papers.thinning import thin
 from tacit.errors import InvalidInput
 from tacit.runs.comparison import Run, run_comparison
@@ -68,19 +68,19 @@ def forget(place):
 
 def test_every_run_is_checked_and_what_is_equal_gets_the_fingerprint_of_today(committed, monkeypatch, capsys):
     forget(committed / NAME)
-    assert currency(NAME, committed).before == ("psrl", "ucbvi")
+    assert staleness(NAME, committed).before == ("psrl", "ucbvi")
     words = ["check", NAME, "--every", "--cells", "1", "--results", str(committed), "--json"]
     assert main([*words, "--stamp"]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["run"] for cell in cells] == ["psrl", "ucbvi"]
     assert cells[0]["seed"] == cells[1]["seed"]  # runs that results share are run once
-    found = currency(NAME, committed)
+    found = staleness(NAME, committed)
     assert (found.current, found.before, found.stale) == (("psrl", "ucbvi"), (), ())
     assert found.words == "2 runs current (checked by rerunning 1 of 2 seeds)"
     assert main([*words[:-1], "--seed", "1", "--stamp"]) == 0  # another seed joins the first one
     assert {len(cell["checked"]["seeds"]) for cell in read(committed)} == {2}
     monkeypatch.setitem(revisions.LEARNERS, "psrl", ("a change",))
-    assert [run for run, _ in currency(NAME, committed).stale] == ["psrl"]
+    assert [run for run, _ in staleness(NAME, committed).stale] == ["psrl"]
 
 
 def test_a_run_that_differs_is_stamped_as_stale_and_not_as_current(committed):
@@ -92,7 +92,7 @@ def test_a_run_that_differs_is_stamped_as_stale_and_not_as_current(committed):
     pq.write_table(table.set_column(4, "regret", pa.array(regret)), path)
     words = ["check", NAME, "--every", "--cells", "1", "--results", str(committed), "--stamp"]
     assert main(words) == 1
-    found = currency(NAME, committed)
+    found = staleness(NAME, committed)
     assert found.current == ("ucbvi",)
     assert "gives other numbers" in found.stale[0][1]
     assert "checked" not in read(committed)[0]
@@ -115,12 +115,12 @@ def test_a_check_that_was_broken_off_goes_on_with_what_nobody_knows_yet(committe
     with monkeypatch.context() as broken:
         broken.setattr(rechecking, "stamp", once)
         assert main(words) != 0
-    assert currency(NAME, committed).current == ("ucbvi",)  # the cheaper one
-    assert currency(NAME, committed).before == ("psrl",)
+    assert staleness(NAME, committed).current == ("ucbvi",)  # the cheaper one
+    assert staleness(NAME, committed).before == ("psrl",)
     capsys.readouterr()
     assert main([*words, "--json"]) == 0
     assert [cell["run"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["psrl"]
-    assert currency(NAME, committed).before == ()
+    assert staleness(NAME, committed).before == ()
     assert main(words) == 2
     assert "of which nobody knows" in capsys.readouterr().err
 

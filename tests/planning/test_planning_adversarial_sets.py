@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from tacit.errors import InvalidInput
 from tacit.planning.layered import layered_geometry, layered_shape, push_forward
 from tacit.planning.transition_intervals import (
-    LEAST_HI,
+    MIN_HI,
     known_intervals,
     practical_intervals,
     repair_counts,
@@ -183,7 +183,7 @@ def test_intervals_always_hold_a_distribution(rule):
         assert (lo >= 0).all()
         assert (lo <= hi).all()
         assert (hi <= 1).all()
-        assert (hi >= LEAST_HI).all()
+        assert (hi >= MIN_HI).all()
         assert (np.add.reduceat(lo, WORLD.edges[:-1]) <= 1 + 1e-12).all()
         assert (np.add.reduceat(hi, WORLD.edges[:-1]) >= 1 - 1e-12).all()
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from tacit.errors import InvalidInput
-from tacit.noise.upper_law import UpperLaw, at_least, binomial_above, gaussian_law, half_bits_laws, upper_law
+from tacit.noise.dominating_pmf import DominatingPMF, at_least, binomial_above, gaussian_law, half_bits_laws, upper_law
 from tacit.planning import arms as module
 from tacit.planning.arms import interval_of, mean_set, power_of, verdict_of
 from tacit.released.arms import ArmStatistics, BitNoiseSum, FlippedBits, GaussianSum, NoNoise, noise_from_dict
@@ -42,8 +42,8 @@ def test_noise_laws_are_above_the_noise_and_close():
 
 
 def test_sums_of_laws_are_convolutions_and_what_lies_beyond_is_kept():
-    a = UpperLaw(step=0.5, first=-1, mass=np.array([0.25, 0.5]), beyond=0.25)
-    b = UpperLaw(step=0.5, first=2, mass=np.array([0.9, 0.1]), beyond=0.0)
+    a = DominatingPMF(step=0.5, first=-1, mass=np.array([0.25, 0.5]), beyond=0.25)
+    b = DominatingPMF(step=0.5, first=2, mass=np.array([0.9, 0.1]), beyond=0.0)
     total = a + b
     assert total.first == 1
     assert np.allclose(total.mass, [0.225, 0.475, 0.05])
@@ -52,7 +52,7 @@ def test_sums_of_laws_are_convolutions_and_what_lies_beyond_is_kept():
     assert total.quantile(0.2) == math.inf
     assert total.quantile(0.31) == 1.0
     with pytest.raises(InvalidInput, match="one grid"):
-        _ = a + UpperLaw(step=0.4, first=0, mass=np.ones(1), beyond=0.0)
+        _ = a + DominatingPMF(step=0.4, first=0, mass=np.ones(1), beyond=0.0)
     assert upper_law(lambda y: np.where(y <= 0.0, 1.0, 0.0), -1.0, 1.0, 0.5).quantile(0.0) == 0.5
 
 

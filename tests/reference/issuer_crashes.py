@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.issuing import Issuer
+from tacit.service.tokens.token_issuer import Issuer
 
 
 def main(place: str, credential: str, stage: str, blinded: str, edge: str) -> None:

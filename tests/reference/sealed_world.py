@@ -13,9 +13,9 @@ from study_fakes import REHEARSAL
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service.sealing.documents import FORMAT, VERSION, entry
-from tacit.service.sealing.hpke import SUITE, SecretKey
-from tacit.service.sealing.messages import seal_body
+from tacit.service.encryption.documents import FORMAT, VERSION, entry
+from tacit.service.encryption.hpke import SUITE, SecretKey
+from tacit.service.encryption.messages import seal_body
 from tacit.study.bundle import Bundle
 from tacit.study.design import plan_study
 from tacit.study.device import Device
@@ -82,7 +82,7 @@ def answers(bundle: bytes, seed: int) -> list[bytes]:
     rng = np.random.default_rng([seed, asked["stage"]])
     found = []
     for _ in range(asked["target"]):
-        device = Device(None, **REHEARSAL, noise=SimulationNoise(rng), coins=rng)
+        device = Device(None, **REHEARSAL, noise=SimulationNoise(rng), rng=rng)
         device.accept(bundle)
         life = {
             "states": rng.integers(0, 2, 3).tolist(),

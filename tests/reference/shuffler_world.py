@@ -15,13 +15,13 @@ from study_fakes import FakeDesign, body_of, bundle_of
 
 from tacit.runs.signature import canonical, new_keys
 from tacit.service.config import ShufflerConfig, read_config
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.keyring import Keyring
 from tacit.service.logs import Log
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.keyring import Keyring
 from tacit.service.shuffler import Shuffler, public_app, shuffler
 from tacit.service.shuffler_internal import internal_app
-from tacit.service.tokens.people import open_name
-from tacit.study.parts import NOWHERE
+from tacit.service.tokens.admission import open_name
+from tacit.study.contract import GENESIS_HEAD
 from tacit.study.wire import Report
 
 BEARER = "a bearer secret for tests"
@@ -108,7 +108,7 @@ class Talk:
         name = f"person {label}" if person is None else person
         return await self.devices.post("/v1/reports", content=self.place.envelope(report, name))
 
-    async def release(self, stage: int = 0, head: str = NOWHERE.text) -> httpx.Response:
+    async def release(self, stage: int = 0, head: str = GENESIS_HEAD.text) -> httpx.Response:
         return await self.learner.post(f"/v1/stages/{stage}/questions/0/release", content=head.encode())
 
     async def state(self) -> str:

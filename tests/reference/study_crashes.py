@@ -20,7 +20,7 @@ from typing import Any
 import study_fakes
 from study_world import audit, drive, fast_directory
 
-from tacit.study import parts
+from tacit.study import contract
 from tacit.study.sqlite import SqliteDatabase
 
 STOPPED = 7
@@ -81,7 +81,7 @@ def databases_at(url: str) -> Any:
 def main(kind: str, mutant: bool, steps: list[str], databases: Any, end: Callable[[], None]) -> None:
     study_fakes.register()
     if kind not in REAL:
-        parts.read_design = study_fakes.FakeDesign.from_dict
+        contract.read_design = study_fakes.FakeDesign.from_dict
     design = design_of(kind, mutant)
     found: Counter[str] = Counter()
     with fast_directory() as folder:

@@ -21,12 +21,12 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import LaplaceEvent
 from tacit.errors import InvalidInput, require
 from tacit.policies import policy_to_dict, uniform_policy
-from tacit.protocol import TOTALS, Plan, Private, Totals
+from tacit.protocol import TOTALS, Plan, PrivateStatistics, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.kinds import CHANNELS
+from tacit.release.registry import CHANNELS
 from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
-from tacit.study.parts import NOWHERE
+from tacit.study.contract import GENESIS_HEAD
 
 REHEARSAL: dict[str, Any] = {"cap": math.inf, "floor": 1, "key": None}
 """A device of no person's own limits."""
@@ -120,7 +120,7 @@ class Labels:
         size = 8 * self.labels + 8 * self.STAMP
         require(len(payload) == size, "a payload has a number per label", len(payload))
         counts = np.frombuffer(payload[: 8 * self.labels], dtype="<i8").astype(np.int64)
-        return Nothing(memory.draws + 1), Private(Seen(counts), claim_for(self.TRUST, 1))
+        return Nothing(memory.draws + 1), PrivateStatistics(Seen(counts), claim_for(self.TRUST, 1))
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Adder:
     def ask(self, belief: Total, plan: Any, number: int):
         return belief, plan.query
 
-    def update(self, belief: Total, released: Private) -> Total:
+    def update(self, belief: Total, released: PrivateStatistics) -> Total:
         return belief._replace(counts=belief.counts + released.statistics.counts)
 
     def policy(self, belief: Total, planned: Any = None) -> Any:
@@ -297,7 +297,7 @@ def bundle_of(design: FakeDesign, *, stage: int = 0, slot: int = 0, key: Any = N
         "policies": [[design.fallback, [1, 1]]],
         "fallback": design.fallback,
         "kill": False,
-        "head": NOWHERE.text,
+        "head": GENESIS_HEAD.text,
         "previous": "00" * 32,
         **entries,
     }

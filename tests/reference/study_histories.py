@@ -20,9 +20,9 @@ from study_world import fast_directory
 from tacit.accounting.database import dialect_of
 from tacit.errors import InvalidInput
 from tacit.study.collector import Collector
+from tacit.study.contract import GENESIS_HEAD, Head
 from tacit.study.intake import Intake, Pseudonyms
-from tacit.study.parts import NOWHERE, Head
-from tacit.study.wire import REPORT_HEAD, Release, Report
+from tacit.study.wire import REPORT_HEAD, ReleasePayload, Report
 
 DESIGN = FakeDesign(kind="test-stamped", stages=60, target=6, least=3, labels=24, reports=2)
 OPERATIONS = ("new", "late", "resend", "forged", "stranger", "close", "release", "open", "void")
@@ -97,7 +97,7 @@ class History:
         self.sent: list[tuple[bytes, int]] = []
         self.counted: dict[int, set[int]] = {}
         self.views: dict[int, set[bytes]] = {}
-        self.head = NOWHERE
+        self.head = GENESIS_HEAD
         self.kept: set[bytes] = set()
         self.stolen = False
         Collector.new(place, DESIGN, database=database)
@@ -115,7 +115,7 @@ class History:
             self.collector.show = self.see
 
     def see(self, data: bytes) -> None:
-        self.views.setdefault(Release.parse(data).stage, set()).add(data)
+        self.views.setdefault(ReleasePayload.parse(data).stage, set()).add(data)
 
     def run(self, operations: int) -> list[str]:
         for _ in range(operations):
@@ -196,7 +196,7 @@ class History:
     def release(self) -> None:
         data = self.collector.release(self.head)
         self.see(data)
-        self.head = Release.parse(data).head
+        self.head = ReleasePayload.parse(data).head
         self.state = "released"
 
     def void(self) -> None:
@@ -210,7 +210,7 @@ class History:
         """What may not have happened."""
         found, total = [], Counter()
         for stage, views in self.views.items():
-            release = Release.parse(next(iter(views)))
+            release = ReleasePayload.parse(next(iter(views)))
             counts = np.frombuffer(release.payload[:-8], dtype="<i8")
             total.update({label: int(count) for label, count in enumerate(counts)})
             if len(views) > 1:

@@ -11,7 +11,7 @@ import sys
 
 import study_fakes
 
-from tacit.study import parts
+from tacit.study import contract
 from tacit.study.collector import Collector
 from tacit.study.wire import sha256
 
@@ -20,8 +20,8 @@ PROCESSES = 8
 
 def main(directory: str, url: str | None) -> None:
     study_fakes.register()
-    real = parts.read_design
-    parts.read_design = lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain)
+    real = contract.read_design
+    contract.read_design = lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain)
     database = None
     if url is not None:
         from tacit.service.database import PostgresDatabase
@@ -35,7 +35,7 @@ def main(directory: str, url: str | None) -> None:
         if child == 0:
             os.close(go)
             os.read(waiting, 1)  # returns when the parent closes its end
-            os.write(answer, sha256(Collector(directory, database=database).release(parts.NOWHERE)))
+            os.write(answer, sha256(Collector(directory, database=database).release(contract.GENESIS_HEAD)))
             os._exit(0)
         children.append(child)
     os.close(go)

@@ -13,11 +13,11 @@ from study_fakes import REHEARSAL, body_of
 
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
+from tacit.study.contract import Head, channels_of
 from tacit.study.device import Device
-from tacit.study.parts import Head, channels_of
 from tacit.study.sqlite import SqliteDatabase
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 
 def fast_directory() -> tempfile.TemporaryDirectory:
@@ -58,7 +58,7 @@ class HandsOverFirst(Collector):
 
     def _released(self, *arguments: Any, **options: Any) -> bytes:
         data = super()._released(*arguments, **options)
-        self.log.write("view", digest=sha256(data).hex(), stage=Release.parse(data).stage, bytes=data.hex())
+        self.log.write("view", digest=sha256(data).hex(), stage=ReleasePayload.parse(data).stage, bytes=data.hex())
         return data
 
 
@@ -132,7 +132,7 @@ def audit(place: Path, design: Any, databases: Any = SqliteDatabase) -> dict[str
     draws = {number: digest for number, kind, _, digest in records if kind == "draw"}
     commits = {json.loads(body)["release"] for _, kind, body, _ in records if kind == "commit"}
     for line in log.read("view"):
-        release = Release.parse(bytes.fromhex(line["bytes"]))
+        release = ReleasePayload.parse(bytes.fromhex(line["bytes"]))
         views.setdefault((release.stage, release.question), set()).add(line["digest"])
         unpaid += draws.get(release.charge.number) != release.charge.digest.hex()
         uncommitted += line["digest"] not in commits

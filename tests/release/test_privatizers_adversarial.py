@@ -15,7 +15,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import take_in
 from tacit.data.trajectories import LossUser
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.noise.continual.counter import gaussian_shares
 from tacit.noise.laplace import Laplace
 from tacit.protocol import TOTALS, Noise
@@ -260,7 +260,7 @@ def test_the_last_user_is_never_released() -> None:
     state, noise = privatizer.begin(), SimulationNoise(np.random.default_rng(0))
     for seed in range(2):
         state, _ = released_of(privatizer, state, table(seed), noise)
-    with pytest.raises(BudgetSpent, match="spent"):
+    with pytest.raises(PrivacyBudgetExceeded, match="spent"):
         released_of(privatizer, state, table(2), noise)
 
 

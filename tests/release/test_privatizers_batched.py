@@ -12,7 +12,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories, flow_counts
 from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.registry import make
-from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded, PrivacyViolation
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
@@ -89,7 +89,7 @@ def roll_trajectory():
 def test_g2_batches_come_in_order_and_complete():
     privatizer = shuffle().planned(SCHEDULE)
     state = privatizer.begin()
-    with pytest.raises(Unsupportable, match="199 reports and needs 200"):
+    with pytest.raises(PrivacyViolation, match="199 reports and needs 200"):
         privatizer.release(state, batch_of(199), LAYER, noise())
     with pytest.raises(InvalidInput, match="at most the 200"):
         privatizer.release(state, batch_of(201), LAYER, noise())
@@ -97,7 +97,7 @@ def test_g2_batches_come_in_order_and_complete():
         privatizer.release(state, batch_of(200), EVERYTHING, noise())
     for planned in SCHEDULE:
         state, _ = privatizer.release(state, batch_of(planned.users), planned.query, noise())
-    with pytest.raises(BudgetSpent, match="all 4 stages"):
+    with pytest.raises(PrivacyBudgetExceeded, match="all 4 stages"):
         privatizer.release(state, batch_of(200), LAYER, noise())
     with pytest.raises(InvalidInput, match="asked for running totals"):
         privatizer.release(privatizer.begin(), batch_of(200), TOTALS, noise())
@@ -108,7 +108,7 @@ def test_g2_batches_come_in_order_and_complete():
 def test_g2_drop_outs_abort_a_batch_of_real_messages():
     privatizer = shuffle().planned([PlannedBatch(users=20, query=EVERYTHING)])
     users = roll_out(prepare_world(MDP), POLICY, 19, np.random.default_rng(0))
-    with pytest.raises(Unsupportable, match="nothing is released"):
+    with pytest.raises(PrivacyViolation, match="nothing is released"):
         privatizer.release(privatizer.begin(), users, EVERYTHING, noise())
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tacit.accounting.composition import pure_epsilon_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.protocol import TOTALS, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.central import Central
@@ -158,7 +158,7 @@ def test_g2_the_last_user_is_never_published_and_one_more_is_refused(mechanism: 
         for left, right in zip(seen[2], seen[3], strict=True):
             assert np.array_equal(left, right)
         assert state.exact.users[0] == 4
-        with pytest.raises(BudgetSpent, match="spent"):
+        with pytest.raises(PrivacyBudgetExceeded, match="spent"):
             shown(privatizer, state, batches[4], noise)
 
 

@@ -7,7 +7,7 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, TacitError
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, TacitError
 from tacit.protocol import Totals
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.central_batches import CentralBatches
@@ -132,7 +132,7 @@ def test_refusals():
         made.release(made.begin(), people(20), Totals(), noise)
     with pytest.raises(TypeError, match="simulation noise"):
         made.release(made.begin(), people(20), EVERYTHING, SecureNoise())
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         run(made, [people(n) for n in (*SIZES, 20)], 0)
     with pytest.raises(NotSupported, match="never pure"):
         make_privatizer(request(delta=0.0))

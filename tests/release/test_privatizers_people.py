@@ -13,7 +13,7 @@ import tacit
 from papers.square_root import SquareRootFactorization
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import BinomialEvent, Events, GaussianEvent, PureEvent, Slack
+from tacit.accounting.events import ApproximationEvent, BinomialEvent, Events, GaussianEvent, PureEvent
 from tacit.accounting.families import Family
 from tacit.accounting.units import in_stages, worst_exposure
 from tacit.audit.count_probe import counts_of, one_user
@@ -282,7 +282,7 @@ def test_the_worst_stages_against_every_choice() -> None:
 
     mixed: list[Events] = [binomial(400), ((PureEvent(epsilon=0.2), 3),), binomial(900), binomial(400)]
     gaussian: list[Events] = [
-        ((GaussianEvent(sigma=s, shift=1.0), 2), (Slack(tv=tv, up_to=2.0), 1))
+        ((GaussianEvent(sigma=s, shift=1.0), 2), (ApproximationEvent(tv=tv, up_to=2.0), 1))
         for s, tv in ((5.0, 1e-9), (9.0, 1e-8), (6.0, 1e-12), (5.0, 1e-9))
     ]
     for schedule, g in itertools.product((mixed, gaussian), (1, 2, 3, 9)):

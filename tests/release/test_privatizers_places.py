@@ -14,7 +14,7 @@ from tacit.data.counts import count_trajectories, flow_counts
 from tacit.data.trajectories import Trajectories
 from tacit.environments.registry import make
 from tacit.noise.layout import hot_cells, slot_bits
-from tacit.noise.places import places_of, slots_of
+from tacit.noise.support_index import places_of, slots_of
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise, SimulationNoise

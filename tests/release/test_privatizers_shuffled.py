@@ -13,7 +13,7 @@ from contract_calls import shown
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.none import Unprotected
 from tacit.release.request import PrivacyRequest
@@ -149,7 +149,7 @@ def test_incomplete_batches_and_wrong_noise_are_refused() -> None:
     privatizer = shuffled()
     fewer, more = wanderers(SMALL, 7), wanderers(SMALL, 9)
     for batch in (fewer, count_trajectories(fewer, 2, 2)):
-        with pytest.raises(Unsupportable, match="7 reports and needs 8"):
+        with pytest.raises(PrivacyViolation, match="7 reports and needs 8"):
             shown(privatizer, privatizer.begin(), batch, seeded(0))
     for batch in (more, count_trajectories(more, 2, 2)):
         with pytest.raises(InvalidInput, match="at most the 8"):

@@ -11,7 +11,7 @@ from shuffle_tools import EVERYTHING, at_once, release_with, rows_of, through_me
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Trajectory
-from tacit.errors import InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.messages import Transport
@@ -112,13 +112,13 @@ def test_g2_a_batch_with_missing_reports_is_aborted():
         return release.release(release.begin_secret(), bodies, EVERYTHING, simulated(0))
 
     for take in (counted, lambda bodies: release.shuffle(bodies, simulated(0))):
-        with pytest.raises(Unsupportable, match=r"11 reports and needs 12.*nothing is released"):
+        with pytest.raises(PrivacyViolation, match=r"11 reports and needs 12.*nothing is released"):
             take(reports[:11])
         with pytest.raises(InvalidInput, match="at most the 12"):
             take([*reports, reports[0]])
-    with pytest.raises(Unsupportable, match="nothing is released"):
+    with pytest.raises(PrivacyViolation, match="nothing is released"):
         at_once(release, count_trajectories(people(11, 5), 3, 2), simulated(0))
-    with pytest.raises(Unsupportable, match="needs 12"):
+    with pytest.raises(PrivacyViolation, match="needs 12"):
         release.noisy(counted(reports)[1], 11)
     with pytest.raises(InvalidInput, match="a body must have"):
         counted([*reports[:11], reports[0][:-2]])

@@ -16,7 +16,7 @@ from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, 
 from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.events.gaussian import gaussian_epsilon
 from tacit.accounting.ledger import Ledger
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
@@ -57,7 +57,7 @@ def test_a_ledger_refuses_what_exceeds_the_budget_by_less_than_a_float_can_show(
     ledger = Ledger.open(tmp_path / "ledger.db", LOCAL)
     release = {"users": range(10), "events": None, "recipient": "learner", "what": "visits", "noise": "secure"}
     ledger.charge(claim=LOCAL, **release)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         ledger.charge(claim=replace(LOCAL, epsilon=1e-17), **release)
     assert len(ledger.entries()) == 1
 

@@ -13,8 +13,8 @@ import pytest
 import tacit
 from papers.__main__ import main as papers
 from tacit.cli import main
-from tacit.engines import RETRIES, TaskFailed, scatter
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.executors import RETRIES, TaskFailed, parallel_map
 from tacit.runs.schedule import SeedFailed, Task, run_tasks
 
 # Ray leaves files and sockets of its own to the garbage collector.
@@ -155,14 +155,14 @@ def test_a_comparison_on_ray_is_the_same_comparison_and_leaves_a_cluster_that_ru
 @pytest.mark.slow
 def test_outcomes_come_once_each_and_the_first_failure_is_named(cluster):
     items = list(range(40))
-    assert sorted(scatter(doubled, items)) == [(item, 2 * item) for item in items]
+    assert sorted(parallel_map(doubled, items)) == [(item, 2 * item) for item in items]
 
     def broken(item, progress):
         if item == 7:
             raise ValueError("seven")
         return item
 
-    found = scatter(broken, items)
+    found = parallel_map(broken, items)
     with pytest.raises(TaskFailed, match="ValueError: seven") as failed:
         list(found)
     assert failed.value.item == 7

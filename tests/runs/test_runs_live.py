@@ -18,8 +18,8 @@ from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies import uniform_policy
-from tacit.runs.against import interval_over
 from tacit.runs.assemble import assemble
+from tacit.runs.baseline_comparison import interval_over
 from tacit.runs.config import RunConfig
 from tacit.runs.report import render_report
 from tacit.simulation.judges.live import estimate_return
@@ -113,7 +113,7 @@ def test_fresh_episodes_measure_the_value_of_a_policy():
     mdp = make("riverswim")
     world = live(live_worlds.river, horizon=6, rewards=(0.0, 1.0), ends=False)
     uniform = uniform_policy(6, 4, 2)
-    found = estimate_return(world, uniform, episodes=3000, coins=np.random.default_rng(2))
+    found = estimate_return(world, uniform, episodes=3000, rng=np.random.default_rng(2))
     V = evaluate_stochastic(np.array(mdp.stage_P), np.array(mdp.stage_r), uniform.table)
     truth = float(mdp.rho @ V[0])
     widened = 3.89 / 1.96 * (found.high - found.low) / 2

@@ -12,10 +12,10 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput
-from tacit.runs.places import place_of
+from tacit.runs.storage_paths import resolve_location
 
 pytestmark = [
-    pytest.mark.slow,  # a server of its own; the same on memory:// in test_runs_places
+    pytest.mark.slow,  # a server of its own; the same on memory:// in test_runs_storage_paths
     pytest.mark.filterwarnings("default"),  # those of the server and of the driver are not ours
 ]
 SMALL = {"environment": "random-mdp", "learner": "psrl", "episodes": 300, "checkpoints": 12}
@@ -32,7 +32,7 @@ def s3(patch):
     patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    place_of(f"s3://{BUCKET}/any").fs.mkdir(BUCKET)
+    resolve_location(f"s3://{BUCKET}/any").fs.mkdir(BUCKET)
     return serving.stop
 
 
@@ -78,7 +78,7 @@ def test_a_run_there_has_the_same_files_and_reads_back_equal(remote, workers, tm
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     here = tacit.run(**SMALL, seeds=3, workers=1, out=tmp_path / "run")
     there = tacit.run(**SMALL, seeds=3, workers=workers, out=remote)
-    place = place_of(remote)
+    place = resolve_location(remote)
     assert names(place) == names(tmp_path / "run")
     for name in ("results.parquet", "policies.json", "privacy.json"):
         assert (place / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
@@ -92,7 +92,7 @@ def test_a_run_there_has_the_same_files_and_reads_back_equal(remote, workers, tm
 def test_an_interrupted_run_resumes_there_and_redoes_no_finished_seed(remote):
     whole = tacit.run(**SMALL, seeds=3, workers=1)
     tacit.run(**SMALL, seeds=3, workers=1, out=remote)
-    place = place_of(remote)
+    place = resolve_location(remote)
     for lost in ("results.parquet", "seeds/seed-000001.parquet"):
         (place / lost).unlink()
     kept = (place / "seeds" / "seed-000002.json").read_bytes()
@@ -108,7 +108,7 @@ def test_the_command_line_writes_verifies_and_reports_there(remote):
     for command in ([*words, "--out", remote], ["verify", remote], ["report", remote]):
         done = subprocess.run([sys.executable, "-m", "tacit", *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert b"</html>" in (place_of(remote) / "report.html").read_bytes()
+    assert b"</html>" in (resolve_location(remote) / "report.html").read_bytes()
 
 
 def test_what_the_store_refuses_is_one_line(store):

@@ -21,7 +21,7 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.runs import schedule
 from tacit.runs.progress import progress_bar
-from tacit.runs.runner import Cell, run_cells
+from tacit.runs.runner import RunSpec, run_cells
 from tacit.runs.schedule import SeedFailed, Task, run_tasks
 from tacit.runs.storage import COLUMNS, write_whole
 
@@ -148,8 +148,8 @@ def test_bad_input_leaves_no_directory_behind(tmp_path):
     for wrong in ({"learner": "ucbv"}, {"epsilon": 1.0}, {"environment": "riverswim:states=1"}, {"episodes": 0}):
         with pytest.raises(InvalidInput):
             tacit.run(**{**SMALL, **wrong}, seeds=1, workers=1, out=tmp_path / "run")
-    good = Cell(label="good", config=tacit.RunConfig(**SMALL, seeds=(0,)), directory=tmp_path / "good")
-    bad = Cell(label="bad", config=tacit.RunConfig(**{**SMALL, "learner": "ucbv"}, seeds=(0,)), directory=None)
+    good = RunSpec(label="good", config=tacit.RunConfig(**SMALL, seeds=(0,)), directory=tmp_path / "good")
+    bad = RunSpec(label="bad", config=tacit.RunConfig(**{**SMALL, "learner": "ucbv"}, seeds=(0,)), directory=None)
     with pytest.raises(InvalidInput):
         run_cells([good, bad], experiment="both")
     assert list(tmp_path.iterdir()) == []

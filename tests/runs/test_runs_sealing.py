@@ -11,7 +11,7 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidInput
-from tacit.runs.sealing import SIGNATURE, runs_of, sign_directory
+from tacit.runs.directory_signature import SIGNATURE, runs_of, sign_directory
 from tacit.runs.signature import PRIVATE, PUBLIC, new_keys, sign
 from tacit.runs.storage import DIGESTS, RUN_FILES
 

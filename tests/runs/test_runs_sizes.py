@@ -7,12 +7,12 @@ import pytest
 import tacit
 from tacit.learners.table import LEARNERS
 from tacit.protocol import Totals
-from tacit.runs import sizes
+from tacit.runs import size_defaults
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.estimate import estimate
 from tacit.runs.files import read_comparison
-from tacit.runs.sizes import is_large, sized
+from tacit.runs.size_defaults import apply_size_defaults, is_large
 
 LARGE = {"environment": "random-mdp:states=25,actions=4,horizon=4", "episodes": 1_000_001, "seeds": (0,)}
 TRUSTS = {
@@ -26,8 +26,8 @@ COUNTING = [name for name in LEARNERS if LEARNERS[name].asks is Totals and not L
 
 @pytest.fixture
 def tiny_is_large(monkeypatch):
-    monkeypatch.setattr(sizes, "LARGE", 1e4)
-    monkeypatch.setattr(sizes, "CELLS", 10)
+    monkeypatch.setattr(size_defaults, "LARGE", 1e4)
+    monkeypatch.setattr(size_defaults, "CELLS", 10)
 
 
 def test_the_boundary_is_made_of_public_numbers_alone():
@@ -42,7 +42,7 @@ def test_every_large_run_can_be_assembled_and_names_its_choice(learner, trust):
     config = RunConfig(learner=learner, **LARGE, **TRUSTS[trust])
     if learner == "ldp-psrl" and trust in ("central", "shuffle"):
         return  # it adds up messages of single users: refused at every size
-    found = sized(config)
+    found = apply_size_defaults(config)
     parts = assemble(found)
     if trust == "shuffle":
         assert found is config
@@ -54,14 +54,14 @@ def test_every_large_run_can_be_assembled_and_names_its_choice(learner, trust):
     if trust == "central":
         assert parts.privatizer.name == "central/batched-factorization"
         assert "mechanism batched-factorization" in found.by_size
-    assert sized(found) == found
+    assert apply_size_defaults(found) == found
     assert found.choices == (found.by_size,)
 
 
 def test_where_noise_must_be_pure_or_a_person_reports_twice_it_is_fresh_in_every_batch():
     central = TRUSTS["central"]
     for changes in ({"delta": 0.0}, {"reports_per_person": 2}):
-        assert sized(RunConfig(learner="dp-ucbvi", **LARGE, **central | changes)).mechanism == "batched"
+        assert apply_size_defaults(RunConfig(learner="dp-ucbvi", **LARGE, **central | changes)).mechanism == "batched"
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,13 @@ def test_where_noise_must_be_pure_or_a_person_reports_twice_it_is_fresh_in_every
 )
 def test_small_runs_and_whoever_chooses_get_what_they_asked_for(chosen):
     config = RunConfig(**{"learner": "ucbvi", **LARGE, **TRUSTS["central"], **chosen})
-    assert sized(config) is config
+    assert apply_size_defaults(config) is config
 
 
 def test_a_named_schedule_still_lets_the_learner_plan_rarely():
-    found = sized(RunConfig(learner="ucbvi:staged=false", mechanism="batched", **LARGE, **TRUSTS["central"]))
+    found = apply_size_defaults(
+        RunConfig(learner="ucbvi:staged=false", mechanism="batched", **LARGE, **TRUSTS["central"])
+    )
     assert (found.learner, found.mechanism) == ("ucbvi:staged=false,replan=rarely", "batched")
     assert "mechanism" not in found.by_size
 
@@ -136,6 +138,6 @@ def test_a_configuration_that_is_built_by_hand_is_left_alone(tiny_is_large):
 def test_what_auto_chooses_for_a_large_run_can_be_assembled_with_and_without_a_choice_by_size(asked):
     config = RunConfig(**LARGE, epsilon=1.0, **asked)
     assert config.because is not None
-    for found in (config, sized(config)):
+    for found in (config, apply_size_defaults(config)):
         assemble(found)
     assert ("rarely" in config.learner) == (asked["trust"] == "local" and "batch" not in asked)

@@ -17,23 +17,23 @@ from worker_tools import BEARER
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.config import Keys
-from tacit.service.device import Pins, RemoteDevice
-from tacit.service.mixed import MixerLink
-from tacit.service.mixing import Mixer
-from tacit.service.opening import BatchOpener
+from tacit.service.device import PinnedKeys, RemoteDevice
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.encryption.messages import seal_body
+from tacit.service.mix_node import Mixer
+from tacit.service.mixer_client import MixerLink
 from tacit.service.peers import Peer
 from tacit.service.relay import Relay
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.sealing.messages import seal_body
-from tacit.service.sending import Backoff
+from tacit.service.release_decryption import BatchOpener
+from tacit.service.retry import Backoff
+from tacit.service.tokens.admission import TokenAdmission
 from tacit.service.tokens.blind_rsa import SecretKey
-from tacit.service.tokens.people import TokenHolders
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.device import Device
-from tacit.study.sealed import Manifest
+from tacit.study.sealed_batches import Manifest
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 LEAST, TARGET = 8, 12
 LIVED = {"states": [0, 1, 1], "actions": [0, 1], "rewards": [0.0, 1.0]}
@@ -119,7 +119,7 @@ class World:
 
     def forged(self, by: str | None = "shuffler", manifest: dict[str, Any] | None = None, **changes: Any) -> bytes:
         """The release with other fields, signed again."""
-        given = Release.parse(self.released)
+        given = ReleasePayload.parse(self.released)
         if manifest is not None:
             changes["payload"] = replace(Manifest.parse(given.payload), **manifest).encode()
         made = replace(given, signature=b"", **changes)
@@ -137,7 +137,7 @@ class World:
             "name": "ada",
             "cap": 12.0,
             "floor": LEAST,
-            "pins": Pins.of(pins),
+            "pins": PinnedKeys.of(pins),
             "backoff": Backoff(first=1.0, most=8.0),
         }
         told |= {"over": httpx.Client(transport=httpx.MockTransport(self.answer)), "sleep": Slept()}
@@ -211,15 +211,15 @@ class World:
         keys = Keys(sign=self.sign["shuffler"], learner=self.pin["learner"], mixer=self.pin["mixer"])
         return Relay(self.collector, keys, self.rings["shuffler"], self.holders())
 
-    def holders(self, document: bytes | None = None) -> TokenHolders:
-        return TokenHolders(study=self.digest, issuer=self.issuer.public, document=document)
+    def holders(self, document: bytes | None = None) -> TokenAdmission:
+        return TokenAdmission(study=self.digest, issuer=self.issuer.public, document=document)
 
     def opened(self, release: bytes | None = None, **lies: Any) -> bytes:
         """What the learner's opener makes of a release, of the files in `served`, and of a mixer that lies.
 
         `document` and `file` are functions of what an honest mixer hands out; `counted` is told what a batch held.
         """
-        given = Release.parse(self.released if release is None else release)
+        given = ReleasePayload.parse(self.released if release is None else release)
         source = Peer("http://shuffler", BEARER, over=httpx.Client(transport=httpx.MockTransport(self.answer)))
         mixer, issuer = None, self.new("issuer document")
         issuer.write_bytes(self.issuer.document)
@@ -272,7 +272,7 @@ class World:
     def batch(self) -> list[bytes]:
         """The messages of the batch in their order."""
         size, data = (
-            Manifest.parse(Release.parse(self.released).payload).size,
+            Manifest.parse(ReleasePayload.parse(self.released).payload).size,
             self.collector.batch_file(0).read_bytes(),
         )
         return [data[start : start + size] for start in range(0, len(data), size)]

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from tacit.runs.signature import new_keys
-from tacit.service.device import Pins, RemoteDevice
-from tacit.service.sealing.envelope import EnvelopeRefused, open_envelope
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.sending import Backoff
+from tacit.service.device import PinnedKeys, RemoteDevice
+from tacit.service.encryption.envelope import EnvelopeRefused, open_envelope
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.retry import Backoff
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.study import Study
@@ -58,7 +58,7 @@ class FakeShuffler:
     def __init__(self, place: Path, trust: str) -> None:
         design = design_of(trust)
         pairs = {who: new_keys(place / "keys" / who) for who in ("learner", "shuffler")}
-        self.pins = Pins(learner=pairs["learner"][1], shuffler=pairs["shuffler"][1])
+        self.pins = PinnedKeys(learner=pairs["learner"][1], shuffler=pairs["shuffler"][1])
         self.signs = {who: pair[0] for who, pair in pairs.items()}
         self.study = Study.new(place / "study", design, key=pairs["learner"][0], seed=1, sealed=int(trust == "shuffle"))
         self.collector = Collector.new(place / "collector", design, learner=pairs["learner"][1])

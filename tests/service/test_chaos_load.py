@@ -10,7 +10,7 @@ import pytest
 from chaos import row_load
 
 from tacit.service.config import Limits, Listen
-from tacit.service.running import DOORS, Listener, _bound, _doors, _Server, _settings
+from tacit.service.server import DOORS, Listener, _bound, _doors, _Server, _settings
 
 REPORTS, MORE = 6_000, 20_000
 """With every change, and before a merge."""

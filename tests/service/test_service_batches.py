@@ -17,14 +17,14 @@ from scipy import stats
 from study_world import fast_directory
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.service.batches.decryption import mix_batch, open_batch
 from tacit.service.batches.duplicates import Copies
-from tacit.service.batches.engines import engine
-from tacit.service.batches.opening import mix_batch, open_batch
-from tacit.service.sealing.hpke import SecretKey
-from tacit.service.sealing.messages import seal_body
-from tacit.study import permuted as permuting
-from tacit.study.permuted import permuted, write_permuted
-from tacit.study.sealed import Manifest, message_size
+from tacit.service.batches.executors import engine
+from tacit.service.encryption.hpke import SecretKey
+from tacit.service.encryption.messages import seal_body
+from tacit.study import external_shuffle as permuting
+from tacit.study.external_shuffle import permuted, write_permuted
+from tacit.study.sealed_batches import Manifest, message_size
 from tacit.study.wire import sha256
 
 FALSE_ALARM = 1e-6
@@ -227,7 +227,7 @@ def seal(body, keys, *, stage=STAGE, study=STUDY):
 
 
 def inner(keys):
-    from tacit.service.sealing.hpke import inner_info
+    from tacit.service.encryption.hpke import inner_info
 
     return inner_info(STUDY, STAGE, keys["learner"].id)
 
@@ -328,7 +328,7 @@ SCRIPT = """
 import os, re, sys
 from pathlib import Path
 from tacit.service.batches.duplicates import Copies
-from tacit.study.permuted import pieces_of, write_permuted
+from tacit.study.external_shuffle import pieces_of, write_permuted
 place, megabytes, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) * 2**20
 
 def peak():

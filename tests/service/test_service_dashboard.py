@@ -18,8 +18,8 @@ from tacit.errors import InvalidInput
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service import web
 from tacit.service.dashboard.access import Access, Tokens
-from tacit.service.dashboard.operating import Rate
-from tacit.service.dashboard.places import watch
+from tacit.service.dashboard.views_operator import Rate
+from tacit.service.dashboard.watched import watch
 from tacit.service.database.leases import Lease
 from tacit.service.problems import Refused
 from tacit.study.collector import Collector

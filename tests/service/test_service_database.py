@@ -21,10 +21,10 @@ from tacit.service.database import PostgresDatabase
 from tacit.service.database.engine import Where, connecting
 from tacit.service.database.postgres import _require_durable
 from tacit.study.collector import Collector
+from tacit.study.contract import GENESIS_HEAD
 from tacit.study.databases import DATABASES, database_at
-from tacit.study.parts import NOWHERE
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["closed", "world"]
 
@@ -57,9 +57,9 @@ def test_a_collector_lives_the_same_life_on_both(world):
     assert collector.status()["refused"] == {"id taken": 1, "malformed": 2, "twice": 1}
     assert len(everything(collector.store)["token"]) == 5
     assert collector.close() == 5
-    first = collector.release(NOWHERE)
-    head = Release.parse(first).head
-    assert collector.release(NOWHERE) == collector.release(head) == again(collector).release(head) == first
+    first = collector.release(GENESIS_HEAD)
+    head = ReleasePayload.parse(first).head
+    assert collector.release(GENESIS_HEAD) == collector.release(head) == again(collector).release(head) == first
     rows = everything(collector.store)
     assert rows["body"] == rows["token"] == []
     assert len(rows["report"]) == len(rows["participation"]) == 5
@@ -75,7 +75,7 @@ def test_too_few_are_never_released_and_void_gives_back(world):
     assert collector.close() == 3
     before = everything(collector.store)
     with pytest.raises(InvalidInput, match="at least 4 reports"):
-        collector.release(NOWHERE)
+        collector.release(GENESIS_HEAD)
     assert everything(collector.store) == before
     collector.void("too few came")
     rows = everything(collector.store)
@@ -125,15 +125,15 @@ def test_a_step_that_is_cut_short_leaves_no_trace(world):
     for name in ("release:begun", "release:drawn", "release:stored", "release:committed", "release:before commit"):
         place["edge"] = name
         with pytest.raises(Stop):
-            collector.release(NOWHERE)
+            collector.release(GENESIS_HEAD)
         assert everything(collector.store) == before, name
     place["edge"] = "release:after commit"
     with pytest.raises(Stop):
-        collector.release(NOWHERE)
+        collector.release(GENESIS_HEAD)
     place["edge"] = ""
     stored = collector.stored()
     assert stored != b""
-    assert collector.release(NOWHERE) == stored
+    assert collector.release(GENESIS_HEAD) == stored
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_the_database_itself_refuses(world):
     collector.close()
     with pytest.raises(InvalidInput), collector.store.step("thief") as connection:
         connection.execute("UPDATE stage SET state = 'released', n = NULL")
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     with collector.store.step("lease") as connection:
         connection.execute("INSERT INTO lease VALUES ('job', 'me', 3, 0)")
     before = everything(collector.store)
@@ -312,7 +312,7 @@ def test_cut_off_records_are_found_out(world):
     first = (collector.directory / "last-head").read_bytes()
     add(collector, range(4))
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     trigger = "DROP TRIGGER no_delete" if world.dialect == "sqlite" else "DROP TRIGGER records_no_delete ON records"
     with collector.store.step("thief") as connection:
         connection.execute(trigger)
@@ -368,7 +368,7 @@ def test_nothing_of_a_body_is_left_in_the_files_of_tables(postgres, tmp_path, en
     collector.add_many(rows)
     assert _found(collector, postgres, b"a body's end")
     collector.close()
-    collector.release(NOWHERE) if end == "release" else collector.void("nobody came")
+    collector.release(GENESIS_HEAD) if end == "release" else collector.void("nobody came")
     assert not _found(collector, postgres, b"a body's end")
     assert not _found(collector, postgres, b"a token's end")
 
@@ -381,8 +381,8 @@ def test_a_reader_delays_the_scrub_until_the_next_one(postgres, tmp_path, monkey
     collector.close()
     with again(collector).store.reading() as reader:
         reader.execute("SELECT count(*) FROM body").fetchone()
-        first = collector.release(NOWHERE)
-    assert collector.release(NOWHERE) == first
+        first = collector.release(GENESIS_HEAD)
+    assert collector.release(GENESIS_HEAD) == first
     assert not _found(collector, postgres, b"a body's end")
 
 

@@ -11,6 +11,7 @@ whose first stage was released, for rows that change nothing.
 """
 
 # ruff: noqa: E501 - a row of the table is one line
+
 from __future__ import annotations
 
 import base64
@@ -33,19 +34,19 @@ from study_world import fast_directory
 from tacit.errors import TacitError
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, sign
-from tacit.service.batches.opening import open_batch
-from tacit.service.device import Pins
-from tacit.service.tokens.asking import Asked
+from tacit.service.batches.decryption import open_batch
+from tacit.service.device import PinnedKeys
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.issuing import Issuer
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import Refusal
+from tacit.service.tokens.token_issuer import Issuer
+from tacit.service.tokens.token_request import Asked
 from tacit.service.tokens.wallet import Wallet
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.parts import NOWHERE, Head
-from tacit.study.sealed import LAYER, NO_TOKENS, Manifest
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.contract import GENESIS_HEAD, Head
+from tacit.study.sealed_batches import LAYER, NO_TOKENS, Manifest
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 OTHER = Head(number=2, digest=bytes(32))
 
@@ -106,7 +107,7 @@ def reported_then(w: World, second: bytes) -> Any:
 def gone_back(w: World) -> Any:
     device, first = w.device(), w.bundle(head=OTHER.text)
     device.accept(first)
-    return device.accept(w.after(first, head=NOWHERE.text))
+    return device.accept(w.after(first, head=GENESIS_HEAD.text))
 
 
 def asked_again(w: World) -> bool:
@@ -192,7 +193,7 @@ ONE = "a stage has one bundle for everybody"
 PINNED = "must be signed by the pinned key"
 # fmt: off
 LEARNER = (
-    ("an older head", "central", lambda w: closed_again(w, NOWHERE), "detected by collector: the head must be that of the last release"),
+    ("an older head", "central", lambda w: closed_again(w, GENESIS_HEAD), "detected by collector: the head must be that of the last release"),
     ("a head of another ledger", "central", lambda w: closed_again(w, OTHER), "detected by collector: this collector is stopped"),
     ("two bundles for one stage, to the collector", "shuffle", lambda w: opened_twice(w, w.bundle(name="x")), f"detected by collector: {ONE}"),
     ("two bundles for one stage, to one device", "shuffle", lambda w: both(w, w.planned, w.bundle(name="x")), f"detected by device: {ONE}"),
@@ -243,7 +244,7 @@ def another_release(w: World) -> str:
 
 
 def charged_before(w: World) -> str:
-    charge = Release.parse(w.learn()).charge
+    charge = ReleasePayload.parse(w.learn()).charge
     w.run()
     return w.study.take(w.forged(charge=charge))
 
@@ -277,7 +278,7 @@ def without_permutation(w: World) -> bool:
 
 def old_messages(w: World) -> bool:
     keys = {w.rings["learner"].active: w.rings["learner"].secret(w.rings["learner"].active)}
-    manifest, path = Manifest.parse(Release.parse(w.released).payload), w.collector.batch_file(0)
+    manifest, path = Manifest.parse(ReleasePayload.parse(w.released).payload), w.collector.batch_file(0)
     channel = w.design.parts().channels[0]
     return open_batch(path, manifest, channel, keys=keys, study=w.digest, stage=1).foreign == manifest.count
 
@@ -359,7 +360,7 @@ def dropped(w: World) -> bool:
 
 def no_noise(w: World) -> bool:
     """Another payload of the right length: the learner cannot tell which noise is in it."""
-    payload = Release.parse(w.run()).payload
+    payload = ReleasePayload.parse(w.run()).payload
     return w.study.take(w.forged(payload=bytes(len(payload))), inspected=True) == "taken"
 
 
@@ -598,7 +599,7 @@ def forgetful(w: World) -> bool:
 def refused_person(w: World) -> bool:
     """A device without a token sends nothing."""
     w.served = {"/v1/keys/issuer": w.issuer.document, "/v1/tokens": problem(401, "unauthorized")}
-    pins = Pins(learner=w.pin["learner"], shuffler=w.pin["shuffler"], issuer=w.issuer.public)
+    pins = PinnedKeys(learner=w.pin["learner"], shuffler=w.pin["shuffler"], issuer=w.issuer.public)
     device = w.remote(name=None, credential="secret", issuer="http://issuer", pins=pins)
     device.refresh()
     device.report(LIVED)

@@ -13,14 +13,14 @@ import pytest
 from device_tools import LIVED, NOW, FakeShuffler, problem
 from token_tools import HandMade
 
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service.device import WAITING, Pins, RemoteDevice
-from tacit.service.sealing.envelope import open_envelope
-from tacit.service.sealing.hpke import inner_info, mixer_info
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.sending import FINAL, Backoff, understood
+from tacit.service.device import WAITING, PinnedKeys, RemoteDevice
+from tacit.service.encryption.envelope import open_envelope
+from tacit.service.encryption.hpke import inner_info, mixer_info
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.retry import FINAL, Backoff, understood
 from tacit.study.bundle import Bundle
 from tacit.study.device_state import STATE
 from tacit.study.wire import Report
@@ -270,7 +270,7 @@ def test_a_refused_message_is_counted_by_the_device(shuffler_of, tmp_path, trust
     assert again.asks == (trust != "local")
     if trust == "local":
         for send in (lambda: again.report(LIVED), again.cover, again.join):
-            with pytest.raises(BudgetSpent, match="at most 1 times"):
+            with pytest.raises(PrivacyBudgetExceeded, match="at most 1 times"):
                 send()
         assert len(shuffler.envelopes) == 1
     else:
@@ -312,7 +312,7 @@ def test_an_older_copy_of_a_directory_gets_no_token(shuffler_of, tmp_path):
             shuffler.faults = [httpx.Response(201, json={"report": "counted"})]
         return shuffler.answer(request)
 
-    pins = Pins(learner=shuffler.pins.learner, shuffler=shuffler.pins.shuffler, issuer=issuer.public)
+    pins = PinnedKeys(learner=shuffler.pins.learner, shuffler=shuffler.pins.shuffler, issuer=issuer.public)
     person = {"name": None, "credential": "secret", "issuer": "http://issuer", "pins": pins}
     person["over"] = httpx.Client(transport=httpx.MockTransport(answer))
     device = shuffler.device(tmp_path / "device", **person)
@@ -494,7 +494,7 @@ def test_the_refusals_of_the_core_hold_over_the_network(shuffler_of, tmp_path):
     for options, words in (
         ({"cap": 0.1}, "the cap of this device"),
         ({"floor": 1000}, "the floor of this device"),
-        ({"pins": Pins(learner=stranger, shuffler=shuffler.pins.shuffler)}, "signature that fits"),
+        ({"pins": PinnedKeys(learner=stranger, shuffler=shuffler.pins.shuffler)}, "signature that fits"),
     ):
         with pytest.raises(InvalidInput, match=words):
             shuffler.device(None, **options).refresh()

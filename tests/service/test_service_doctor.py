@@ -13,11 +13,11 @@ import pytest
 from shuffler_world import Place, talking
 
 from tacit.cli import main
-from tacit.service.checkup import check_up
 from tacit.service.config import LearnerConfig, read_config
-from tacit.service.sealing.keyring import Keyring
-from tacit.study.parts import Head
-from tacit.study.wire import Release
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.health_checks import check_up
+from tacit.study.contract import Head
+from tacit.study.wire import ReleasePayload
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def place(tmp_path):
             for label in range(6):
                 await talk.send(label)
             await talk.made.windows.once()
-            release = Release.parse((await talk.release()).content)
+            release = ReleasePayload.parse((await talk.release()).content)
             await talk.open(1, 1, head=release.head.text)
             return release.head
 

@@ -19,9 +19,9 @@ from worker_tools import everything
 from tacit.environments.registry import make
 from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical
-from tacit.service.crowd import refresh_all, send_all
+from tacit.service.bulk_client import refresh_all, send_all
 from tacit.service.device import RemoteDevice
-from tacit.service.exchange import async_client
+from tacit.service.http_client import async_client
 from tacit.service.loopback import Loopback
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -31,7 +31,7 @@ from tacit.study.device import Device
 from tacit.study.record import export_policy, replayed
 from tacit.study.study import Study
 from tacit.study.trial import EVERYBODY
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 STAGES, TARGET = 2, 16
 QUICK = {"shuffler": {"tick_seconds": 0.1, "rehearsal": True}, "learner": {"poll_seconds": 0.1, "seed": 5}}
@@ -169,7 +169,7 @@ def test_the_services_learn_bit_for_bit_what_the_study_learns(tmp_path, trust, d
     assert there["belief"] == here["belief"]
     assert there["stage"] == here["stage"]
     assert [apart(row[2]) for row in there["bundle"]] == [apart(row[2]) for row in here["bundle"]]
-    counted = [Release.parse(row[2]) for row in here["release"]]
+    counted = [ReleasePayload.parse(row[2]) for row in here["release"]]
     if trust == "shuffle":
         with found.store.reading() as connection:
             opened = connection.execute("SELECT opened FROM release ORDER BY stage").fetchall()
@@ -178,7 +178,7 @@ def test_the_services_learn_bit_for_bit_what_the_study_learns(tmp_path, trust, d
         assert there["release"] == here["release"]
         assert there["bundle"] == here["bundle"]
         assert policy == export_policy(expected, tmp_path / "policy.json").read_bytes()
-    people = [Release.parse(row[2]).people for row in there["release"]]
+    people = [ReleasePayload.parse(row[2]).people for row in there["release"]]
     assert people == [release.people for release in counted] == [TARGET] * STAGES
     learned = json.loads(policy)
     assert learned["policy"] == json.loads(export_policy(expected, tmp_path / "again.json").read_bytes())["policy"]

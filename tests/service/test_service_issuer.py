@@ -21,10 +21,10 @@ from tacit.service.issuer import ANSWERS, IssuerService, open_issuer
 from tacit.service.logs import Log
 from tacit.service.problems import PROBLEMS
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.issuing import DENIALS, Issuer
 from tacit.service.tokens.token import Token, verify
+from tacit.service.tokens.token_issuer import DENIALS, Issuer
 from tacit.service.tokens.wallet import Wallet
-from tacit.study import parts
+from tacit.study import contract
 
 DESIGN = FakeDesign(kind="test-stamped")
 STUDY = bytes.fromhex(DESIGN.digest)
@@ -85,7 +85,7 @@ def bearer(credential: str) -> dict[str, str]:
 @pytest.fixture
 def house(monkeypatch):
     monkeypatch.setattr("tacit.service.issuer.read_design", FakeDesign.from_dict)
-    monkeypatch.setattr(parts, "read_design", FakeDesign.from_dict)
+    monkeypatch.setattr(contract, "read_design", FakeDesign.from_dict)
     with fast_directory() as folder:
         made = House(Path(folder))
         yield made

@@ -13,19 +13,19 @@ from worker_tools import BEARER, FakeInternal, People
 
 from tacit.errors import InvalidInput, TacitError
 from tacit.runs.signature import canonical, new_keys
+from tacit.service.bulk_client import for_all, refresh_all, send_all
 from tacit.service.config import Keys as KeysConfig
 from tacit.service.config import LearnerConfig, Secret
 from tacit.service.config import Peer as PeerConfig
-from tacit.service.crowd import for_all, refresh_all, send_all
 from tacit.service.database.leases import Lease
 from tacit.service.device import RemoteDevice
-from tacit.service.exchange import Pause, async_client
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.http_client import Pause, async_client
 from tacit.service.learner import LearnerService
 from tacit.service.logs import Log
 from tacit.service.loop import JOB
 from tacit.service.loopback import Loopback
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.sending import Backoff
+from tacit.service.retry import Backoff
 from tacit.study.collector import Collector
 
 DEADLINE = 60.0

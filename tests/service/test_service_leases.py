@@ -9,7 +9,7 @@ from database_tools import add, closed, everything, world
 
 from tacit.errors import InvalidInput
 from tacit.service.database import Lease
-from tacit.study.parts import NOWHERE
+from tacit.study.contract import GENESIS_HEAD
 
 __all__ = ["closed", "world"]
 
@@ -71,13 +71,13 @@ def test_whoever_was_overtaken_writes_nothing(world):
     before = everything(store)
     with slow.fenced():
         with pytest.raises(InvalidInput, match="taken over"):
-            collector.release(NOWHERE)
+            collector.release(GENESIS_HEAD)
         for step in (slow.renew, slow.give_back):
             with pytest.raises(InvalidInput, match="taken over"):
                 step()
     assert everything(store) == before
     with quick.fenced():
-        first = collector.release(NOWHERE)
+        first = collector.release(GENESIS_HEAD)
     assert collector.stored() == first
 
 

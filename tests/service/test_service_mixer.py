@@ -19,20 +19,20 @@ from token_tools import HandMade
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service import mixing
-from tacit.service.batches.opening import open_batch
+from tacit.service import mix_node
+from tacit.service.batches.decryption import open_batch
 from tacit.service.config import Limits, MixerConfig, read_config
+from tacit.service.encryption.hpke import SecretKey
+from tacit.service.encryption.keyring import Keyring
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
+from tacit.service.mix_node import PART, Mixed, Mixer
 from tacit.service.mixer import Jobs, mixed_by, mixer_routes, party
-from tacit.service.mixing import PART, Mixed, Mixer
-from tacit.service.sealing.hpke import SecretKey
-from tacit.service.sealing.keyring import Keyring
 from tacit.service.web import Drain, application
 from tacit.study.collector import Collector
-from tacit.study.sealed import Manifest
+from tacit.study.sealed_batches import Manifest
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 LEARNER = SecretKey.new()
 SECRET = b"a secret of twenty bytes"
@@ -92,7 +92,7 @@ def test_a_mixed_stage_is_taken_as_an_unsealed_one_would_be(made):
     bring(made)
     data = made.mixer.mix(0, made.release)
     found = Mixed.read(data, release=made.release, pinned=made.keys["mixer"][1])
-    first = Manifest.parse(Release.parse(made.release).payload)
+    first = Manifest.parse(ReleasePayload.parse(made.release).payload)
     assert (first.size, found.manifest.size, found.manifest.count) == (98, 50, first.count)
     counted = histogram(made, made.mixer.batch(0), found.manifest)
     assert counted == world.histogram([Report.parse(one).body for one in made.plain])
@@ -114,13 +114,13 @@ def test_asked_again_the_same_bytes_and_another_release_is_refused(made):
     )
     assert again.mix(0, made.release) == data
     assert again.batch(0).read_bytes() == kept
-    other = replace(Release.parse(made.release), noise="secure", signature=b"").signed(made.keys["shuffler"][0])
+    other = replace(ReleasePayload.parse(made.release), noise="secure", signature=b"").signed(made.keys["shuffler"][0])
     with pytest.raises(InvalidInput, match="mixed once"):
         again.mix(0, other.encode())
 
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(made):
-    given, sign_by = Release.parse(made.release), made.keys["shuffler"][0]
+    given, sign_by = ReleasePayload.parse(made.release), made.keys["shuffler"][0]
     manifest = Manifest.parse(given.payload)
 
     def changed(key=sign_by, **changes):
@@ -170,20 +170,20 @@ def test_a_batch_whose_key_is_gone_is_refused_and_not_counted_as_nothing(made):
 
 def test_a_mixer_that_stops_before_its_document_has_mixed_nothing(made, monkeypatch):
     bring(made)
-    real, calls = mixing.fsync_directory, []
+    real, calls = mix_node.fsync_directory, []
 
     def stopping(folder):
         calls.append(folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mixing, "fsync_directory", stopping)
+    monkeypatch.setattr(mix_node, "fsync_directory", stopping)
     with pytest.raises(KeyboardInterrupt):
         made.mixer.mix(0, made.release)
     assert calls
     assert made.mixer.mixed(0) == b""
     with pytest.raises(InvalidInput, match="must be mixed"):
         made.mixer.batch(0)
-    monkeypatch.setattr(mixing, "fsync_directory", real)
+    monkeypatch.setattr(mix_node, "fsync_directory", real)
     data = made.mixer.mix(0, made.release)
     assert sha256(made.mixer.batch(0).read_bytes()).hex() == json.loads(data)["file"]
     assert {path.name for path in (made.place / "mixer" / "0").iterdir()} == {"mixed", "mixed.json"}
@@ -195,7 +195,7 @@ def test_documents_of_other_releases_or_hands_are_refused(made):
     pinned = made.keys["mixer"][1]
     content = json.loads(data)
     plain = {name: value for name, value in content.items() if name != "signature"}
-    other = replace(Release.parse(made.release), noise="secure", signature=b"").encode()
+    other = replace(ReleasePayload.parse(made.release), noise="secure", signature=b"").encode()
     with pytest.raises(InvalidInput, match="about the release"):
         Mixed.read(data, release=other, pinned=pinned)
     forged = {
@@ -217,7 +217,7 @@ def test_documents_of_other_releases_or_hands_are_refused(made):
 
 
 def test_parts_make_a_file_in_any_order_and_have_bounds(made, monkeypatch):
-    monkeypatch.setattr(mixing, "PART", 1000)
+    monkeypatch.setattr(mix_node, "PART", 1000)
     data = made.batch.read_bytes()
     parts = [data[start : start + 1000] for start in range(0, len(data), 1000)]
     for number in reversed(range(len(parts))):
@@ -255,7 +255,7 @@ class Colluders:
             plain = Report(study=self.study.study, stage=0, id=os.urandom(16), body=body).encode()
             assert collector.add(world.sealed_report(plain, LEARNER, self.mixer_key), f"person {number}") == "counted"
         collector.close()
-        self.release = Release.parse(collector.release(self.study.head))
+        self.release = ReleasePayload.parse(collector.release(self.study.head))
         self.batch = collector.batch_file(0).read_bytes()
 
     def stage(self, tokens):

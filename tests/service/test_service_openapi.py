@@ -18,7 +18,7 @@ from tacit.service.loopback import Loopback
 from tacit.service.openapi import Offer
 from tacit.service.shuffler_internal import _status
 from tacit.service.web import Still
-from tacit.study.parts import Head
+from tacit.study.contract import Head
 
 LONG = "9" * 5000
 """More digits than Python turns into a number at once."""

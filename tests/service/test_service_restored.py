@@ -16,12 +16,12 @@ from study_world import fast_directory
 from tacit.errors import InvalidInput, TacitError
 from tacit.service.database import PostgresDatabase, close_all
 from tacit.study.collector import Collector
-from tacit.study.heads import HeadFile
-from tacit.study.parts import NOWHERE, Head
+from tacit.study.contract import GENESIS_HEAD, Head
+from tacit.study.ledger_heads import HeadFile
 from tacit.study.sqlite import SqliteDatabase
 from tacit.study.study import Study
 from tacit.study.verify import verify_collector
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["closed"]
 
@@ -99,14 +99,14 @@ def test_a_learner_with_an_older_head_gets_no_second_draw(databases, place):
     collector.close()
     copies = Copies(collector, server, place)
     copies.make("closed")
-    first = collector.release(NOWHERE)
-    head = Release.parse(first).head
+    first = collector.release(GENESIS_HEAD)
+    head = ReleasePayload.parse(first).head
     copies.make("released")
     copies.restore("closed")
     restored = again(collector)
     before = everything(restored.store)
     assert [row[1] for row in before["records"]] == ["budget", "reserve"]
-    for given in (NOWHERE, head):
+    for given in (GENESIS_HEAD, head):
         with pytest.raises(InvalidInput, match="older copy"):
             restored.release(given)
     with pytest.raises(InvalidInput, match="older copy"):
@@ -119,12 +119,12 @@ def test_a_learner_with_an_older_head_gets_no_second_draw(databases, place):
     # It stays stopped when the file of heads is restored afterwards, and the newest copy goes on.
     copies.restore("closed", file="released")
     with pytest.raises(InvalidInput, match="older copy"):
-        again(collector).release(NOWHERE)
+        again(collector).release(GENESIS_HEAD)
     shutil.copy(copies.place / "closed.head", collector.directory / "last-head")
     with pytest.raises(InvalidInput, match="stopped"):
-        again(collector).release(NOWHERE)
+        again(collector).release(GENESIS_HEAD)
     copies.restore("released", file="released")
-    assert again(collector).release(NOWHERE) == first
+    assert again(collector).release(GENESIS_HEAD) == first
     again(collector).open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
 
 
@@ -154,10 +154,10 @@ def test_a_fork_is_found_out_by_the_next_head(databases, place):
     collector.close()
     copies = Copies(collector, server, place)
     copies.make("closed")
-    first = Release.parse(collector.release(NOWHERE))
+    first = ReleasePayload.parse(collector.release(GENESIS_HEAD))
     copies.restore("closed", file="closed")
     forked = again(collector)
-    second = Release.parse(forked.release(NOWHERE))
+    second = ReleasePayload.parse(forked.release(GENESIS_HEAD))
     assert second.payload != first.payload
     assert second.charge.number == first.charge.number
     assert second.charge != first.charge
@@ -182,7 +182,7 @@ class Story:
         self.design = design
         self.collector = Collector.new(place / "collector", design, database=make("collector"))
         self.copies = Copies(self.collector, server, place)
-        self.heads: list[Head] = [NOWHERE]
+        self.heads: list[Head] = [GENESIS_HEAD]
         self.bundles: list[bytes] = []
         self.views: dict[tuple[int, int], bytes] = {}
         self.known: list[tuple[list[Head], list[bytes], dict[tuple[int, int], bytes], Head]] = []
@@ -205,7 +205,7 @@ class Story:
                 self.ask(stage, slot, question=question)
             data = self.collector.release(self.heads[-1])
             self.views[stage, question] = data
-            self.heads.append(Release.parse(data).head)
+            self.heads.append(ReleasePayload.parse(data).head)
             self.copy()
 
     def ask(self, stage: int, slot: int, question: int = 0) -> None:
@@ -233,7 +233,7 @@ class Story:
                         step(again(self.collector))
                     with contextlib.suppress(TacitError):
                         data = again(self.collector).release(head)
-                        given = Release.parse(data)
+                        given = ReleasePayload.parse(data)
                         found.setdefault((given.stage, given.question), set()).add(data)
         return found
 

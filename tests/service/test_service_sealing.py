@@ -12,11 +12,11 @@ import pytest
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service.sealing import keyring as rings
-from tacit.service.sealing.documents import KeysDocument
-from tacit.service.sealing.envelope import EnvelopeRefused, envelope_size, open_envelope, seal_envelope
-from tacit.service.sealing.hpke import OVERHEAD, PublicKey, SecretKey, inner_info, mixer_info, outer_info
-from tacit.service.sealing.keyring import Keyring
+from tacit.service.encryption import keyring as rings
+from tacit.service.encryption.documents import KeysDocument
+from tacit.service.encryption.envelope import EnvelopeRefused, envelope_size, open_envelope, seal_envelope
+from tacit.service.encryption.hpke import OVERHEAD, PublicKey, SecretKey, inner_info, mixer_info, outer_info
+from tacit.service.encryption.keyring import Keyring
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "sealing.json"
 STUDY, OTHER = bytes(range(32)), bytes(32)
@@ -41,7 +41,7 @@ def test_the_suite_opens_the_vector_of_the_standard():
     from cryptography.hazmat.bindings._rust import openssl
     from cryptography.hazmat.primitives.asymmetric import x25519
 
-    from tacit.service.sealing.hpke import _suite
+    from tacit.service.encryption.hpke import _suite
 
     given = {name: bytes.fromhex(text) for name, text in RFC.items()}
     key = x25519.X25519PrivateKey.from_private_bytes(given["secret"])

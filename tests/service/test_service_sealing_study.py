@@ -15,16 +15,16 @@ from study_world import fast_directory
 from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported
 from tacit.randomness import SecureNoise
-from tacit.service.batches.opening import open_batch
+from tacit.service.batches.decryption import open_batch
 from tacit.service.database import close_all
-from tacit.service.sealing.hpke import SecretKey
-from tacit.service.sealing.messages import seal_body
+from tacit.service.encryption.hpke import SecretKey
+from tacit.service.encryption.messages import seal_body
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.record import replayed
-from tacit.study.sealed import Manifest, body_size, check_sealed, message_size
+from tacit.study.sealed_batches import Manifest, body_size, check_sealed, message_size
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.wire import ReleasePayload, Report, sha256
 from tacit.support import Support
 
 LEARNER, MIXER = SecretKey.new(), SecretKey.new()
@@ -62,7 +62,7 @@ def one_stage(study, collector, seed=0):
 
 
 def opened_of(collector, release):
-    made = Release.parse(release)
+    made = ReleasePayload.parse(release)
     channel = collector.channels[0]
     return open_batch(
         collector.batch_file(made.stage),
@@ -244,7 +244,7 @@ def test_a_batch_holds_nothing_but_messages(place):
     names = [f"canary-{i}-203.0.113.7" for i in range(len(sent))]
     assert set(collector.add_many(zip(sent, names, tokens, strict=True))) == {"counted"}
     collector.close()
-    release = Release.parse(collector.release(study.head))
+    release = ReleasePayload.parse(collector.release(study.head))
     data = collector.batch_file(0).read_bytes()
     reports = [Report.parse(one) for one in sent]
     pseudonyms = [collector.pseudonyms.of(name) for name in names]
@@ -387,7 +387,7 @@ def test_a_crash_in_a_release_leaves_one_view_and_serves_no_orphan(stop, crash, 
             after.batch_file(0)
     release = after.release(study.head)
     assert after.release(study.head) == release
-    manifest = Manifest.parse(Release.parse(release).payload)
+    manifest = Manifest.parse(ReleasePayload.parse(release).payload)
     assert sha256(after.batch_file(0).read_bytes()) == manifest.digest
     assert len([*after.batches.folder.glob("*.batch")]) == 1
     assert study.take(release, opened=opened_of(after, release).histogram) == "taken"
@@ -422,7 +422,7 @@ def test_many_who_ask_at_once_get_one_view_and_one_file(place):
     with ThreadPoolExecutor(6) as pool:
         found = set(pool.map(ask, range(12)))
     assert len(found) == 1
-    manifest = Manifest.parse(Release.parse(found.pop()).payload)
+    manifest = Manifest.parse(ReleasePayload.parse(found.pop()).payload)
     assert sha256(collector.batch_file(0).read_bytes()) == manifest.digest
     assert len([*collector.batches.folder.iterdir()]) == 2
 

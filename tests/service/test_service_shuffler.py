@@ -16,15 +16,15 @@ from token_tools import HandMade
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.tokens.people import open_name
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.tokens.admission import open_name
 from tacit.service.tokens.token import LENGTH
 from tacit.study.collector import Collector
+from tacit.study.contract import Head
 from tacit.study.design import plan_study
-from tacit.study.parts import Head
-from tacit.study.sealed import Manifest
+from tacit.study.sealed_batches import Manifest
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 
 def play(place, scene, **more):
@@ -55,7 +55,7 @@ def test_a_stage_from_bundle_to_release(tmp_path):
         assert await talk.state() == "closed"
         releases = await asyncio.gather(*(talk.release() for _ in range(8)))
         assert len({found.content for found in releases}) == 1
-        found = Release.parse(releases[0].content)
+        found = ReleasePayload.parse(releases[0].content)
         assert (found.people, found.stage) == (6, 0)
         assert found.examined(talk.place.public).pinned
         assert await talk.state() == "released"
@@ -99,7 +99,7 @@ def test_every_refusal_of_a_report(tmp_path):
         await talk.made.windows.once()
         await post(place.envelope(place.report(4), "d"))
         await talk.release()
-        release = Release.parse((await talk.release()).content)
+        release = ReleasePayload.parse((await talk.release()).content)
         await talk.open(1, 1, head=release.head.text)
         await post(place.envelope(place.report(5, stage=1), "a"))
         talk.made.drain.ask()
@@ -540,7 +540,7 @@ def test_a_sealed_stage_with_tokens_is_handed_over_as_files(tmp_path):
                 tokens.append(issuer.token(0))
                 assert (await send(report, tokens[-1])).status_code == 201
         await talk.made.windows.once()
-        release = Release.parse((await talk.release()).content)
+        release = ReleasePayload.parse((await talk.release()).content)
         manifest = Manifest.parse(release.payload)
         batch = await talk.learner.get("/v1/stages/0/batch")
         assert hashlib.sha256(batch.content).digest() == manifest.digest

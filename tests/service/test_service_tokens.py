@@ -18,17 +18,24 @@ from token_tools import STUDY, HandMade
 
 from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
-from tacit.release.kinds import CHANNELS
+from tacit.release.registry import CHANNELS
 from tacit.runs.signature import canonical, new_keys, sign
 from tacit.service.tokens import wallet as wallets
-from tacit.service.tokens.asking import Asked
+from tacit.service.tokens.admission import (
+    EnrolledAdmission,
+    OpenAdmission,
+    TokenAdmission,
+    known_credential,
+    open_name,
+    people_of,
+)
 from tacit.service.tokens.blind_rsa import SecretKey
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.people import Anybody, Known, TokenHolders, known_credential, open_name, people_of
 from tacit.service.tokens.token import LENGTH, REASONS, Refusal, Token, verify, verify_tokens
+from tacit.service.tokens.token_request import Asked
 from tacit.service.tokens.wallet import Wallet
-from tacit.study import parts
+from tacit.study import contract
 from tacit.study.collector import Collector
 
 
@@ -286,7 +293,7 @@ def test_replies_that_are_no_signature_are_refused_and_the_request_is_kept(issue
 
 
 def test_holders_of_tokens_are_admitted_under_the_nonce(issuer, token):
-    people = TokenHolders(study=STUDY, issuer=issuer.public)
+    people = TokenAdmission(study=STUDY, issuer=issuer.public)
     assert reason(people.admit(token, 0)) == "no key"
     people.accept(issuer.document)
     assert people.admit(token, 0) == people.admit(token, 0)
@@ -301,7 +308,7 @@ def test_holders_of_tokens_are_admitted_under_the_nonce(issuer, token):
 def test_known_persons_are_those_on_the_list(tmp_path):
     enrolment = Enrolment.new(tmp_path / "people")
     ann, ben = enrolment.enrol(2)
-    people = Known(Enrolment(tmp_path / "people"))
+    people = EnrolledAdmission(Enrolment(tmp_path / "people"))
     name = people.admit(known_credential(ann), 0)
     assert isinstance(name, str)
     assert name != people.admit(known_credential(ben), 0)
@@ -334,7 +341,7 @@ def test_the_command_puts_people_on_a_list(tmp_path, capsys):
     assert main(["serve", "enrol", str(place), "--json"]) == 0
     *two, last = capsys.readouterr().out.splitlines()
     made = [*two, *json.loads(last)["credentials"]]
-    people = Known(Enrolment(place))
+    people = EnrolledAdmission(Enrolment(place))
     assert len({people.admit(known_credential(one), 0) for one in made}) == len(people.enrolment) == 3
     place.write_text("something else")
     assert main(["serve", "enrol", str(place)]) == 2
@@ -360,12 +367,12 @@ def test_people_enrolled_at_once_are_all_on_the_list(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    people = Known(Enrolment(tmp_path / "people"))
+    people = EnrolledAdmission(Enrolment(tmp_path / "people"))
     assert len({people.admit(known_credential(one), 0) for one in made}) == 24
 
 
 def test_anybody_is_anybody_and_only_whole_credentials_are_read():
-    assert Anybody().admit(open_name("a"), 0) != Anybody().admit(open_name("b"), 0)
+    assert OpenAdmission().admit(open_name("a"), 0) != OpenAdmission().admit(open_name("b"), 0)
     for wrong in (
         b"",
         b"TCO1",
@@ -375,16 +382,16 @@ def test_anybody_is_anybody_and_only_whole_credentials_are_read():
         open_name("a") + b"x",
         b"TCO1\xff\xff" + b"a" * 65535,
     ):
-        assert reason(Anybody().admit(wrong, 0)) == "malformed"
+        assert reason(OpenAdmission().admit(wrong, 0)) == "malformed"
 
 
 def test_people_are_chosen_by_name_and_unknown_ones_refused(issuer, tmp_path):
-    assert isinstance(people_of("open", study=STUDY), Anybody)
+    assert isinstance(people_of("open", study=STUDY), OpenAdmission)
     found = people_of("issuer", study=STUDY, issuer=issuer.public, document=issuer.document)
-    assert isinstance(found, TokenHolders)
+    assert isinstance(found, TokenAdmission)
     assert found.keys == issuer.keys
     Enrolment.new(tmp_path / "people")
-    assert isinstance(people_of("known", study=STUDY, known=tmp_path / "people"), Known)
+    assert isinstance(people_of("known", study=STUDY, known=tmp_path / "people"), EnrolledAdmission)
     for kind in ("issuer", "known"):
         with pytest.raises(InvalidInput, match="must come with"):
             people_of(kind, study=STUDY)
@@ -401,12 +408,12 @@ def test_one_token_raced_by_a_hundred_requests_counts_once(tmp_path, monkeypatch
 
     for kind, channel in study_fakes.FAKES.items():
         monkeypatch.setitem(CHANNELS, kind, channel)
-    monkeypatch.setattr(parts, "read_design", FakeDesign.from_dict)
+    monkeypatch.setattr(contract, "read_design", FakeDesign.from_dict)
     design = FakeDesign(kind="test-stamped")
     study = bytes.fromhex(design.digest)
     issuer = HandMade(tmp_path / "issuer", study=study)
     issuer.open(0)
-    people = TokenHolders(study=study, issuer=issuer.public, document=issuer.document)
+    people = TokenAdmission(study=study, issuer=issuer.public, document=issuer.document)
     token = issuer.token(0)
     with fast_directory() as folder:
         Collector.new(Path(folder) / "collector", design).open(bundle_of(design))

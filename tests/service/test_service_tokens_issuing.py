@@ -18,11 +18,11 @@ from study_world import fast_directory
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import new_keys
-from tacit.service.tokens.asking import Asked
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.issuing import DENIALS, Denied, Issuer
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import Token, verify
+from tacit.service.tokens.token_issuer import DENIALS, Denied, Issuer
+from tacit.service.tokens.token_request import Asked
 
 STUDY = bytes(range(32))
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from shuffler_world import slug
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, PrivacyViolation
 from tacit.service.config import (
     IssuerConfig,
     LearnerConfig,
@@ -172,9 +172,9 @@ def test_a_fault_says_nothing_about_itself_anywhere():
     ("error", "expected"),
     [
         (InvalidInput("what must hold"), ("refused", 409)),
-        (BudgetSpent("what must hold"), ("budget-spent", 409)),
+        (PrivacyBudgetExceeded("what must hold"), ("budget-spent", 409)),
         (NotSupported("what must hold"), ("not-supported", 501)),
-        (Unsupportable("what must hold"), ("refused", 409)),
+        (PrivacyViolation("what must hold"), ("refused", 409)),
         (Refused("refused", detail="what must hold"), ("refused", 409)),
     ],
 )

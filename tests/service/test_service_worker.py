@@ -10,13 +10,13 @@ from worker_tools import FakeInternal, People, everything
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import new_keys
-from tacit.service.sealing.keyring import Keyring
+from tacit.service.encryption.keyring import Keyring
 from tacit.service.worker import Worker
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.record import replayed
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 
 class Exit(BaseException):
@@ -272,8 +272,10 @@ def test_a_forged_release_is_refused(fresh, tmp_path, monkeypatch):
     real = Collector.release
 
     def forged(self, head):
-        made = Release.parse(real(self, head))
-        return Release(**{**{name: getattr(made, name) for name in made.__dataclass_fields__}, "stage": 5}).encode()
+        made = ReleasePayload.parse(real(self, head))
+        return ReleasePayload(
+            **{**{name: getattr(made, name) for name in made.__dataclass_fields__}, "stage": 5}
+        ).encode()
 
     with monkeypatch.context() as forge:
         forge.setattr(Collector, "release", forged)

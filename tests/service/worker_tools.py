@@ -14,8 +14,8 @@ from tacit.randomness import SimulationNoise
 from tacit.service.peers import Peer
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
+from tacit.study.contract import Head
 from tacit.study.device import Device
-from tacit.study.parts import Head
 from tacit.study.study import Study
 
 BEARER = b"a secret of the internal address"
@@ -87,7 +87,7 @@ class People:
         sent = []
         for number in range(self.count if least is None else least):
             noise = SimulationNoise(np.random.default_rng([8, asked["stage"], number]))
-            device = Device(None, **REHEARSAL, noise=noise, coins=rng)
+            device = Device(None, **REHEARSAL, noise=noise, rng=rng)
             device.accept(bundle)
             sent.append((device.report(lived(device, rng)), f"{asked['stage']}-{number}"))
         assert set(collector.add_many(sent)) == {"counted"}

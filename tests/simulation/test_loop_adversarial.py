@@ -13,7 +13,7 @@ from loss_games import SMALL, parts_of, play
 from tacit.accounting.ledger import Ledger
 from tacit.data.trajectories import prepare_layered, walk_layered
 from tacit.environments.layered_worlds import layered, layered_trap
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.learners.loss_contract import LossLearner
 from tacit.simulation.judges.games import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark
 from tacit.simulation.simulate import simulate
@@ -128,7 +128,7 @@ def test_users_are_charged_before_the_first_one_comes(tmp_path) -> None:
     simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20, seed=0, ledger=ledger)
     assert len(ledger.entries()) == 1
     came = []
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20, seed=1, ledger=ledger, progress=came.append)
     assert came == []
 

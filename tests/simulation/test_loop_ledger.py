@@ -6,7 +6,7 @@ import pytest
 from registered import EPISODES, EVERY
 
 from tacit.accounting.ledger import Ledger
-from tacit.errors import BudgetSpent
+from tacit.errors import PrivacyBudgetExceeded
 from tacit.simulation.simulate import simulate
 
 
@@ -18,7 +18,7 @@ def test_a_compiled_run_is_charged_once_and_refused_when_the_budget_is_spent(tmp
     assert len(ledger.entries()) == 1
     assert not ledger.pending()
     came = []
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         simulate(parts.mdp, parts.learner, parts.privatizer, seed=1, progress=came.append, **asked)
     assert came == []
     assert len(ledger.entries()) == 1

@@ -12,7 +12,7 @@ from registered import EPISODES, EVERY, ancestors, names
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.ledger import Ledger
-from tacit.errors import BudgetSpent, InvalidInput
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.policies import policy_from_dict, policy_to_dict
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.bundle import _fits
@@ -90,7 +90,7 @@ def test_users_are_charged_once_and_before_the_first_one_comes(parts, tmp_path) 
     (entry,) = ledger.entries()
     assert (entry.users, entry.claim, entry.committed) == (range(EPISODES), parts.claim, True)
     again, came = Watched(parts, ledger), []
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         run(parts, again, 1, ledger=ledger, progress=came.append, speed="interpreted")
     assert (again.charges, came, len(ledger.entries())) == ([], [], 1)
 
@@ -104,7 +104,7 @@ def test_without_privacy_no_budget_is_enough_and_nobody_comes(parts, tmp_path) -
     )  # fmt: skip
     ledger = Ledger.open(tmp_path / "ledger.sqlite", budget)
     world, came = Watched(parts, ledger), []
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         run(parts, world, 0, ledger=ledger, progress=came.append)
     assert (world.charges, came, ledger.entries()) == ([], [], ())
 

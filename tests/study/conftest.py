@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import study_fakes
 
-from tacit.release.kinds import CHANNELS
-from tacit.study import parts
+from tacit.release.registry import CHANNELS
+from tacit.study import contract
 
 
 @pytest.fixture(autouse=True)
 def _fakes(monkeypatch):
     for kind, channel in study_fakes.FAKES.items():
         monkeypatch.setitem(CHANNELS, kind, channel)
-    real = parts.read_design
+    real = contract.read_design
     monkeypatch.setattr(
-        parts,
+        contract,
         "read_design",
         lambda plain: study_fakes.FakeDesign.from_dict(plain) if "labels" in plain else real(plain),
     )

@@ -31,9 +31,9 @@ from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_release import GradientPlan
 from tacit.release.gradient_sums import gradient_sums
-from tacit.release.kinds import CHANNELS
 from tacit.release.local_release import RANDOMIZERS
 from tacit.release.loss_release import LossPlan
+from tacit.release.registry import CHANNELS
 from tacit.release.table import make_privatizer
 from tacit.release.totals_release import MECHANISMS, TotalsPlan
 from tacit.released.batches import BatchQuery
@@ -41,11 +41,11 @@ from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery, unrolled
 from tacit.released.returns import ReturnQuery
-from tacit.service.sealing.hpke import SecretKey, inner_info
-from tacit.service.sealing.messages import message_size, seal_body
-from tacit.study import permuted
-from tacit.study.ladder import left_out
+from tacit.service.encryption.hpke import SecretKey, inner_info
+from tacit.service.encryption.messages import message_size, seal_body
+from tacit.study import external_shuffle
 from tacit.study.learning import deal
+from tacit.study.size_grid import left_out
 from tacit.study.trial import trial_bit
 
 NOISE = SecureNoise()
@@ -502,22 +502,22 @@ def orders() -> Iterator[SecurePath]:
     pairs = [data[i : i + 2] for i in range(0, 200, 2)]
     yield SecurePath(
         "permuted",
-        lambda: permuted.permuted(data, 2),
+        lambda: external_shuffle.permuted(data, 2),
         lambda bits: b"".join(pairs[i] for i in bits.order(100)),
     )
 
     def scattered() -> bytes:
         with tempfile.TemporaryDirectory() as place:
             path = Path(place, "out")
-            permuted.write_permuted([data], path, size=2, total=200, memory=400)
+            external_shuffle.write_permuted([data], path, size=2, total=200, memory=400)
             return path.read_bytes()
 
     def gathered(bits: Recorded, messages: list[bytes] | None = None, first: bool = True) -> bytes:
         own = pairs if messages is None else messages
-        if permuted.COPIES * 2 * len(own) <= 400:
+        if external_shuffle.COPIES * 2 * len(own) <= 400:
             return b"".join(own[i] for i in bits.order(len(own)))
-        count = min(permuted.MOST_BUCKETS, -(-2 * permuted.COPIES * 2 * len(own) // 400))
-        chunk = 400 // permuted.COPIES // 2
+        count = min(external_shuffle.MAX_BUCKETS, -(-2 * external_shuffle.COPIES * 2 * len(own) // 400))
+        chunk = 400 // external_shuffle.COPIES // 2
         pieces = [own] if first else [own[i : i + chunk] for i in range(0, len(own), chunk)]
         buckets: list[list[bytes]] = [[] for _ in range(count)]
         for piece in pieces:

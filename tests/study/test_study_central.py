@@ -17,13 +17,13 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Trajectory
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, UnknownName, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, PrivacyViolation, UnknownName
 from tacit.noise.continual.factorization import square_root_coefficients
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize
 from tacit.release.fixed_point import draw_noise, from_payload
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
 from tacit.release.toeplitz import best_exponent, column_square, integer_column, prefix_weights
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.batches import BatchQuery
@@ -273,13 +273,13 @@ def test_least_and_target_are_enforced() -> None:
     """One report too few, and one too many, is refused, and nothing is released."""
     channel = channels_of(basis_of(), 20, 10)[0]
     bodies = bodies_of(channel, people(SMALL, 21, 0), simulated(0))
-    with pytest.raises(Unsupportable, match="needs 10"):
+    with pytest.raises(PrivacyViolation, match="needs 10"):
         channel.release(channel.begin_secret(), bodies[:9], TOTALS, SecureNoise())
     with pytest.raises(InvalidInput, match="at most the 20"):
         channel.release(channel.begin_secret(), bodies, TOTALS, SecureNoise())
-    with pytest.raises(Unsupportable):
+    with pytest.raises(PrivacyViolation):
         channel.simulate(channel.begin_secret(), people(SMALL, 9, 0), TOTALS, simulated(0))
-    with pytest.raises(Unsupportable):
+    with pytest.raises(PrivacyViolation):
         channel.events_at(9)
     for count in (10, 20):
         channel.release(channel.begin_secret(), bodies[:count], TOTALS, SecureNoise())
@@ -400,7 +400,7 @@ def test_refusals_of_the_basis_and_of_the_order_of_stages() -> None:
     for _ in range(2):
         secret, payload = channel.release(secret, [body], TOTALS, SecureNoise())
         memory, _ = channel.read(memory, payload, 1)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         channel.release(secret, [body], TOTALS, SecureNoise())
     with pytest.raises(InvalidInput, match="2 releases"):
         channel.read(memory, payload, 1)

@@ -15,13 +15,13 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan, BatchRelease, gaussian_radius
 from tacit.release.contract import StageSize
 from tacit.release.fixed_point import draw_noise, from_payload
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
 from tacit.release.shuffle.batches import batch_statistics, exact_statistics
 from tacit.released.batches import BatchQuery
 
@@ -157,7 +157,7 @@ def test_sizes_queries_and_files():
     """Least and target; another query; from_dict(to_dict) is the identity, anything else is refused."""
     channel = channel_of()
     bodies = bodies_of(channel, people(SMALL, 21, 0), simulated(0))
-    for count, error in ((9, Unsupportable), (21, InvalidInput)):
+    for count, error in ((9, PrivacyViolation), (21, InvalidInput)):
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], EVERYTHING, SecureNoise())
     for query in (QUERIES[1], TOTALS):

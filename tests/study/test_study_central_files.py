@@ -16,7 +16,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.record import replayed
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 COUNT = 12
 
@@ -62,7 +62,7 @@ def test_a_quarantined_stage_that_is_given_up_leaves_later_totals_right(mechanis
 
         for number, users in enumerate(stages):
             release = collect(study, collector, users)
-            assert Release.parse(release).people == COUNT
+            assert ReleasePayload.parse(release).people == COUNT
             if number == 3:
                 monkeypatch.setattr(type(study.parts.channels[0]), "read", watched)
             if number == 1:

@@ -20,7 +20,7 @@ from channel_tools import (
 
 from tacit.data.counts import count_trajectories
 from tacit.environments.registry import make_environment
-from tacit.errors import BudgetSpent, InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded, PrivacyViolation
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.table import make_learner
 from tacit.planning.dynamic import evaluate_stochastic
@@ -121,11 +121,11 @@ def test_stages_come_in_order_and_end():
         privatizer.release(state, batch, stages[1], seeded(1))
     with pytest.raises(InvalidInput, match="answers"):
         privatizer.release(state, batch, TOTALS, seeded(1))
-    with pytest.raises(Unsupportable, match="needs 8"):
+    with pytest.raises(PrivacyViolation, match="needs 8"):
         privatizer.release(state, people(SMALL, 7, 1), stages[0], seeded(1))
     for query in stages:
         state, _ = privatizer.release(state, batch, query, seeded(1))
-    with pytest.raises(BudgetSpent, match="all 2 stages"):
+    with pytest.raises(PrivacyBudgetExceeded, match="all 2 stages"):
         privatizer.release(state, batch, EVERYTHING, seeded(1))
 
 

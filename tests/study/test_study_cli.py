@@ -14,8 +14,8 @@ from study_world import fast_directory, report_of
 
 from tacit.cli import main
 from tacit.runs.signature import canonical, new_keys
-from tacit.study.parts import NOWHERE
-from tacit.study.wire import Release, Report
+from tacit.study.contract import GENESIS_HEAD
+from tacit.study.wire import ReleasePayload, Report
 
 DESIGN = FakeDesign(kind="test-stamped", stages=2)
 ZOE = "zoe-the-patient"
@@ -79,7 +79,7 @@ def state_of(place: Path) -> dict[str, object]:
 
 def test_a_study_over_files(place, cli):
     begun(place, cli)
-    head = NOWHERE.text
+    head = GENESIS_HEAD.text
     for stage in range(2):
         planned = said(cli, "study", "plan", "S")
         assert planned["stage"] == stage
@@ -183,11 +183,11 @@ def scene(place, cli):
         "nan.json": b'{"states": [NaN], "actions": [], "rewards": []}',
         "names.json": json.dumps({**good, "states": [ZOE, "s1"]}).encode(),
         "deep.json": b"[" * 100_000,
-        "made-up.tcl": Release(
-            study=study, stage=0, question=0, people=2, noise="secure", charge=NOWHERE, payload=b"x"
+        "made-up.tcl": ReleasePayload(
+            study=study, stage=0, question=0, people=2, noise="secure", charge=GENESIS_HEAD, payload=b"x"
         ).encode(),
-        "foreign.tcl": Release(
-            study=bytes(32), stage=0, question=0, people=5, noise="secure", charge=NOWHERE, payload=b"x"
+        "foreign.tcl": ReleasePayload(
+            study=bytes(32), stage=0, question=0, people=5, noise="secure", charge=GENESIS_HEAD, payload=b"x"
         ).encode(),
         "design-of-nobody.json": canonical({**DESIGN.to_dict(), "more": 1}),
     }
@@ -197,7 +197,7 @@ def scene(place, cli):
     return place
 
 
-NOW = NOWHERE.text
+NOW = GENESIS_HEAD.text
 REFUSED = [
     "study new S --design design.json",
     "study new X",

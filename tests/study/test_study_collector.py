@@ -21,10 +21,10 @@ from study_world import fast_directory, report_of
 from tacit.errors import InvalidInput
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import new_keys
-from tacit.study import parts
+from tacit.study import contract
 from tacit.study.collector import Collector
-from tacit.study.parts import NOWHERE, Head
-from tacit.study.wire import Release, Report, sha256
+from tacit.study.contract import GENESIS_HEAD, Head
+from tacit.study.wire import ReleasePayload, Report, sha256
 
 ROOT = Path(__file__).parents[2]
 DESIGN = FakeDesign(kind="test-stamped")
@@ -57,7 +57,7 @@ def without_stop(collector: Collector) -> str:
 
 
 def counts(data: bytes) -> np.ndarray:
-    return np.frombuffer(Release.parse(data).payload[: 8 * DESIGN.labels], dtype="<i8")
+    return np.frombuffer(ReleasePayload.parse(data).payload[: 8 * DESIGN.labels], dtype="<i8")
 
 
 # who is counted
@@ -92,7 +92,7 @@ def test_every_refusal_has_its_reason(place):
     collector.close()
     assert collector.add(report_of(collector.study, 0, 9), "person 9") == "late"
     assert collector.add(report_of(collector.study, 0, 2), "person 2") == "again"
-    release = Release.parse(collector.release(NOWHERE))
+    release = ReleasePayload.parse(collector.release(GENESIS_HEAD))
     assert release.people == 6
     assert collector.add(report_of(collector.study, 0, 2), "person 2") == "again"
     collector.open(bundle_of(DESIGN, stage=1, slot=1, head=release.head.text))
@@ -102,7 +102,7 @@ def test_every_refusal_has_its_reason(place):
 
 def test_a_person_reports_as_often_as_the_unit_says(place):
     design = FakeDesign(kind="test-stamped", reports=2, epsilon=2.0)
-    collector, head = opened(place, design), NOWHERE
+    collector, head = opened(place, design), GENESIS_HEAD
     for stage in range(3):
         if stage:
             collector.open(bundle_of(design, stage=stage, slot=stage, head=head.text))
@@ -110,7 +110,7 @@ def test_a_person_reports_as_often_as_the_unit_says(place):
         assert answers == (["counted"] * 4 if stage < 2 else ["used up"] * 4)
         if stage < 2:
             collector.close()
-            head = Release.parse(collector.release(head)).head
+            head = ReleasePayload.parse(collector.release(head)).head
 
 
 def test_pseudonyms_hide_names_and_spellings_do_not_make_people(place):
@@ -136,15 +136,15 @@ def test_one_fewer_than_the_least_is_never_released_and_void_gives_back(place):
     assert collector.close() == 3
     before = database(collector)
     with pytest.raises(InvalidInput, match="at least 4 reports"):
-        collector.release(NOWHERE)
+        collector.release(GENESIS_HEAD)
     assert database(collector) == before
     collector.void("too few came")
     with pytest.raises(InvalidInput):
-        collector.release(NOWHERE)
+        collector.release(GENESIS_HEAD)
     collector.open(bundle_of(DESIGN, stage=1, slot=0))
     assert add(collector, range(4), stage=1) == ["counted"] * 4
     collector.close()
-    assert counts(collector.release(NOWHERE)).tolist() == [1] * 4 + [0] * 36
+    assert counts(collector.release(GENESIS_HEAD)).tolist() == [1] * 4 + [0] * 36
 
 
 def test_a_void_stage_under_local_trust_gives_nothing_back(place):
@@ -156,7 +156,7 @@ def test_a_void_stage_under_local_trust_gives_nothing_back(place):
     assert add(collector, range(4), stage=1) == ["used up"] * 3 + ["counted"]
     add(collector, range(4, 7), stage=1)
     collector.close()
-    assert Release.parse(collector.release(NOWHERE)).people == 4
+    assert ReleasePayload.parse(collector.release(GENESIS_HEAD)).people == 4
     assert collector.status()["spent"]["epsilon"] <= 1.0
     with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
         assert connection.execute("SELECT count(*) FROM participation WHERE stage = 0").fetchone() == (3,)
@@ -178,15 +178,15 @@ def test_a_release_is_drawn_once(place):
     collector = opened(place)
     add(collector, range(5))
     collector.close()
-    first = collector.release(NOWHERE)
-    head = Release.parse(first).head
-    assert collector.release(NOWHERE) == collector.release(head) == first
+    first = collector.release(GENESIS_HEAD)
+    head = ReleasePayload.parse(first).head
+    assert collector.release(GENESIS_HEAD) == collector.release(head) == first
     assert Collector(place / "collector").release(head) == first
     assert counts(first).tolist() == [1] * 5 + [0] * 35
     collector.verify(head)
     with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
         connection.execute("DROP TRIGGER outbox_no_update")
-        other = replace(Release.parse(first), people=4).encode()
+        other = replace(ReleasePayload.parse(first), people=4).encode()
         connection.execute("UPDATE outbox SET bytes = ?, digest = ?", (other, sha256(other).hex()))
     with pytest.raises(InvalidInput, match="as they were written"):
         collector.verify(head)
@@ -194,7 +194,7 @@ def test_a_release_is_drawn_once(place):
 
 def test_order_is_kept(place):
     collector = Collector.new(place / "collector", DESIGN)
-    for step in (collector.close, collector.void, lambda: collector.release(NOWHERE)):
+    for step in (collector.close, collector.void, lambda: collector.release(GENESIS_HEAD)):
         with pytest.raises(InvalidInput):
             step()
     collector.open(bundle_of(DESIGN))
@@ -204,12 +204,12 @@ def test_order_is_kept(place):
     with pytest.raises(InvalidInput, match="must have ended"):
         collector.open(bundle_of(DESIGN, stage=1))
     with pytest.raises(InvalidInput, match="must be closed"):
-        collector.release(NOWHERE)
+        collector.release(GENESIS_HEAD)
     add(collector, range(4))
     collector.close()
     with pytest.raises(InvalidInput):
         collector.close()
-    head = Release.parse(collector.release(NOWHERE)).head
+    head = ReleasePayload.parse(collector.release(GENESIS_HEAD)).head
     with pytest.raises(InvalidInput, match="again"):
         collector.open(bundle_of(DESIGN, stage=1, slot=0, head=head.text))
     with pytest.raises(InvalidInput):
@@ -220,7 +220,7 @@ def test_the_database_itself_refuses(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     with contextlib.closing(sqlite3.connect(collector.store.path, isolation_level=None)) as connection:
         for statement in (
             "UPDATE stage SET state = 'open'",
@@ -250,13 +250,13 @@ def test_several_questions_about_the_same_people(place):
         collector.open(bundle_of(design, question=1))
     add(collector, range(4))
     collector.close()
-    first = Release.parse(collector.release(NOWHERE))
+    first = ReleasePayload.parse(collector.release(GENESIS_HEAD))
     with pytest.raises(InvalidInput):
         collector.open(bundle_of(design, stage=1, slot=1, head=first.head.text))
     collector.open(bundle_of(design, question=1, head=first.head.text))
     assert collector.status()["state"] == "closed"
     data = collector.release(first.head)
-    second = Release.parse(data)
+    second = ReleasePayload.parse(data)
     assert (second.stage, second.question, second.people) == (0, 1, 4)
     assert second.head.number > first.head.number
     assert collector.release(second.head) == data
@@ -271,7 +271,7 @@ def test_a_restored_backup_is_refused_before_a_draw(place):
     add(collector, range(4))
     collector.close()
     shutil.copytree(place / "collector", place / "backup")
-    head = Release.parse(collector.release(NOWHERE)).head
+    head = ReleasePayload.parse(collector.release(GENESIS_HEAD)).head
     restored = Collector(place / "backup")
     before = database(restored)
     with pytest.raises(InvalidInput, match="older copy"):
@@ -285,20 +285,20 @@ def test_a_head_that_lags_behind_draws_nothing(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    head = Release.parse(collector.release(NOWHERE)).head
+    head = ReleasePayload.parse(collector.release(GENESIS_HEAD)).head
     collector.open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
     add(collector, range(4, 8), stage=1)
     collector.close()
     with pytest.raises(InvalidInput, match="last release"):
-        collector.release(NOWHERE)
-    assert Release.parse(collector.release(head)).stage == 1
+        collector.release(GENESIS_HEAD)
+    assert ReleasePayload.parse(collector.release(head)).stage == 1
 
 
 def test_a_head_that_was_never_here_stops_a_collector_for_good(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    head = Release.parse(collector.release(NOWHERE)).head
+    head = ReleasePayload.parse(collector.release(GENESIS_HEAD)).head
     collector.open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
     assert collector.status()["stopped"] is None
     with pytest.raises(InvalidInput, match=r"older copy .*put back the copy that holds it"):
@@ -330,7 +330,7 @@ def test_a_bundle_names_the_last_release(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    head = Release.parse(collector.release(NOWHERE)).head
+    head = ReleasePayload.parse(collector.release(GENESIS_HEAD)).head
     with pytest.raises(InvalidInput, match="last release"):
         collector.open(bundle_of(DESIGN, stage=1, slot=1))
     collector.open(bundle_of(DESIGN, stage=1, slot=1, head=head.text))
@@ -344,7 +344,7 @@ def test_a_head_file_that_is_missing_or_damaged_is_refused(place, content):
     file.unlink() if content is None else file.write_bytes(content)
     for step in STEPS:
         with pytest.raises(InvalidInput):
-            step(collector, NOWHERE)
+            step(collector, GENESIS_HEAD)
     assert collector.status()["stopped"] is None
     file.write_bytes(kept)
     assert add(collector, range(1)) == ["counted"]
@@ -354,7 +354,7 @@ def test_a_collector_whose_database_is_gone_is_not_begun_again(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     for path in (place / "collector").glob("collector.db*"):
         path.unlink()
     with pytest.raises(InvalidInput, match="restore its database"):
@@ -365,7 +365,7 @@ def test_the_head_is_the_commit_of_the_release(place):
     collector = opened(place)
     add(collector, range(4))
     collector.close()
-    release = Release.parse(collector.release(NOWHERE))
+    release = ReleasePayload.parse(collector.release(GENESIS_HEAD))
     with collector.store.reading() as connection:
         rows = connection.execute("SELECT number, kind, digest, body FROM records ORDER BY number").fetchall()
     assert [row[1] for row in rows] == ["budget", "reserve", "draw", "commit"]
@@ -389,7 +389,7 @@ def test_local_charges_are_on_the_disk_before_open_returns(place):
     assert ("draw",) in seen
     add(collector, range(4))
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
         kinds = [row[0] for row in connection.execute("SELECT kind FROM records ORDER BY number")]
     assert kinds.count("draw") == 1
@@ -429,7 +429,7 @@ def test_noise_of_real_people_is_secure(place):
         made = opened(place / name, noise="simulation", seed=5)
         add(made, range(4))
         made.close()
-        release = Release.parse(made.release(NOWHERE))
+        release = ReleasePayload.parse(made.release(GENESIS_HEAD))
         assert release.noise == "simulation"
         stamps.add(release.payload)
     assert len(stamps) == 1
@@ -438,7 +438,7 @@ def test_noise_of_real_people_is_secure(place):
 def test_a_design_that_does_not_hold_is_refused(place, monkeypatch):
     bad = FakeDesign(kind="test-stamped")
     good = bad.parts()
-    claim = parts.PrivacyClaim.from_dict({**good.claim.to_dict(), "epsilon": 0.1})
+    claim = contract.PrivacyClaim.from_dict({**good.claim.to_dict(), "epsilon": 0.1})
     from tacit.accounting.certificate import certify
 
     broken = type(good)(**{**vars(good), "certificate": certify(good.events, (), claim, calibration="tight")})
@@ -493,7 +493,7 @@ def test_releases_are_signed(place, tmp_path):
     collector = opened(place, key=private)
     add(collector, range(4))
     collector.close()
-    release = Release.parse(collector.release(NOWHERE))
+    release = ReleasePayload.parse(collector.release(GENESIS_HEAD))
     assert release.examined(public).pinned
     assert release.noise == "secure"
 
@@ -502,7 +502,7 @@ def test_the_certificate_says_what_a_stage_cost(place):
     collector = opened(place)
     add(collector, range(5))
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     (row,) = collector.realised()
     assert row["reports"] == 5
     assert row["epsilon"] < 0.5 < collector.certificate().epsilon + 0.001
@@ -527,7 +527,7 @@ def test_a_token_lives_as_long_as_its_body(place):
             with pytest.raises(sqlite3.IntegrityError):
                 connection.execute(statement)
     collector.close()
-    collector.release(NOWHERE)
+    collector.release(GENESIS_HEAD)
     with contextlib.closing(sqlite3.connect(collector.store.path)) as connection:
         assert connection.execute("SELECT count(*) FROM token").fetchone() == (0,)
     raw = b"".join(path.read_bytes() for path in (place / "collector").iterdir())

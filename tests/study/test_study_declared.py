@@ -17,7 +17,7 @@ from study_world import fast_directory
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.environments.registry import make
-from tacit.environments.seen import seen_through
+from tacit.environments.state_features import seen_through
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.policies import uniform_policy
 from tacit.randomness import SimulationNoise
@@ -29,7 +29,7 @@ from tacit.runs.signature import canonical
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
 from tacit.study.collector import Collector
-from tacit.study.declared import Features, declared_support
+from tacit.study.declarations import Features, declared_support
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.flow import broken_flow, flow_gaps, flow_scores

@@ -13,11 +13,11 @@ from channel_tools import bits_channel, local_channel, noises, people, rows
 
 from tacit.data.trajectories import Trajectory
 from tacit.noise.layout import slot_bits, slot_cells
-from tacit.noise.places import slots_of
+from tacit.noise.support_index import slots_of
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.counts import CountShape
 from tacit.statistics.count_vectors import dimension_of

@@ -21,8 +21,8 @@ from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.log_reports import log_reports
-from tacit.study.readings import readings
 from tacit.study.record import export_policy, replayed
+from tacit.study.stage_summaries import readings
 from tacit.study.study import Study
 from tacit.study.verify import verify_policy
 

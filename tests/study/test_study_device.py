@@ -117,7 +117,7 @@ def test_a_device_follows_its_own_policy_of_the_mixture():
     data = bundle_of(DESIGN, policies=[[waits, [1, 4]], [treats, [3, 4]]])
     drawn = []
     for seed in range(200):
-        device = Device(None, **REHEARSAL, coins=np.random.default_rng(seed))
+        device = Device(None, **REHEARSAL, rng=np.random.default_rng(seed))
         device.accept(data)
         drawn.append(device.act(0, "s1"))
         assert {device.act(h, s) for h in range(2) for s in range(40)} == {drawn[-1]}

@@ -23,7 +23,7 @@ from study_world import fast_directory
 
 from tacit.accounting.events import PureEvent
 from tacit.cli import main
-from tacit.errors import BudgetSpent, InvalidInput, TacitError
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded, TacitError
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
 from tacit.study.device_state import DRAWN, STATE, recall
@@ -53,7 +53,7 @@ def sent(device: Device, asked: list[bytes]) -> list[bytes]:
         device.accept(bundle)
         try:
             found.append(device.report(LIVED))
-        except BudgetSpent:
+        except PrivacyBudgetExceeded:
             continue
     return found
 
@@ -66,7 +66,7 @@ def test_no_more_messages_leave_than_the_unit_has(tmp_path, kind, reports):
     asked = bundles(kind, reports)
     assert len(sent(Device(tmp_path / "device", **limits), asked)) == reports
     device = Device(tmp_path / "device", **limits)
-    with pytest.raises(BudgetSpent, match=f"at most {reports} times, got {reports} reports"):
+    with pytest.raises(PrivacyBudgetExceeded, match=f"at most {reports} times, got {reports} reports"):
         device.cover()
     assert device.act(0, "s1") in ("wait", "treat")
     assert len(sent(Device(None, **limits), asked)) == reports
@@ -95,7 +95,7 @@ def test_all_reports_together_stay_within_the_claim(monkeypatch):
     monkeypatch.setattr(LocalLabels, "events", lambda self: ((PureEvent(epsilon=1.25), 1),))
     device = Device(None, cap=2.0, floor=1, key=None)
     assert len(sent(device, bundles("test-local", 2))) == 1
-    with pytest.raises(BudgetSpent, match=r"at most epsilon 2, got 2\.5 with one more"):
+    with pytest.raises(PrivacyBudgetExceeded, match=r"at most epsilon 2, got 2\.5 with one more"):
         device.report(LIVED)
 
 

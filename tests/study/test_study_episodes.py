@@ -11,8 +11,8 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.study.episode_log import NOTES, REASONS
 from tacit.study.episodes import check_log, data_check, read_episodes, read_people
-from tacit.study.findings import NOTES, REASONS
 from tacit.study.mapping import EpisodeMapping
 
 

@@ -13,7 +13,7 @@ from study_world import fast_directory
 
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
 from tacit.environments.registry import make_environment
-from tacit.environments.seen import seen_through
+from tacit.environments.state_features import seen_through
 from tacit.learners import ldp_rts
 from tacit.policies import policy_from_dict, policy_to_dict, tabular
 from tacit.randomness import SimulationNoise, seed_streams

@@ -96,7 +96,7 @@ def test_payloads_and_refusals() -> None:
 
 def test_a_large_variance_is_written_down_and_read_again():
     """Few people and a strict slack need noise of more than 2^53 units squared; counts end there, variances do not."""
-    from tacit.release.kinds import channel_from_dict
+    from tacit.release.registry import channel_from_dict
     from tacit.study.design import plan_study
 
     design = plan_study(

@@ -14,7 +14,7 @@ from central_tools import bodies_of, central_claim, people, require_law, simulat
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import Trajectories
-from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
@@ -24,7 +24,7 @@ from tacit.release.gradient import make_gradients
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_release import GradientPlan, GradientRelease
 from tacit.release.gradient_sums import add_truncated, whole_reach
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.study.state import decode_state, encode_state
 
@@ -310,7 +310,7 @@ def test_sizes_and_files() -> None:
         assert channel.events_at(count) == channel.events()
     assert decode_state(encode_state(secret)) == ()
     assert memory.released.releases[0] == 1
-    for count, error in ((29, Unsupportable), (41, InvalidInput)):
+    for count, error in ((29, PrivacyViolation), (41, InvalidInput)):
         with pytest.raises(error):
             channel.release(channel.begin_secret(), bodies[:count], query, SecureNoise())
     plain = channel.to_dict()

@@ -16,14 +16,14 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.events import GaussianEvent
 from tacit.cli import main
 from tacit.data.trajectories import prepare_world, roll_out
-from tacit.errors import InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release import curator
 from tacit.study import learning
 from tacit.study.episodes import read_episodes
-from tacit.study.learned import save_learned, verify_learned
+from tacit.study.learn_files import save_learned, verify_learned
 from tacit.study.learning import LearnRequest, deal, learn, learn_from, planned
 
 WORLD = "riverswim:states=4,horizon=6"
@@ -240,12 +240,12 @@ def test_propensities_must_be_functions_of_step_and_state(tmp_path):
     fine = learn(log.write(tmp_path / "a.csv", rows, header), known, epsilon=1.0, delta=1e-6, behaviour="known")
     assert fine.certificate.holds
     rows, header = log.with_propensity(["0.5", "0.5", "0.5", "0.5", "0.6", "0.5"])
-    with pytest.raises(Unsupportable, match="more than step and state"):
+    with pytest.raises(PrivacyViolation, match="more than step and state"):
         learn(log.write(tmp_path / "b.csv", rows, header), known, epsilon=1.0, delta=1e-6, behaviour="known")
 
 
 def test_an_unknown_behaviour_is_refused_before_the_log_is_opened(tmp_path):
-    with pytest.raises(Unsupportable, match="step and state alone"):
+    with pytest.raises(PrivacyViolation, match="step and state alone"):
         learn(tmp_path / "none.csv", log.mapping(), epsilon=1.0, delta=1e-6, behaviour="unknown")
     with pytest.raises(InvalidInput, match="behaviour must be"):
         learn(tmp_path / "none.csv", log.mapping(), epsilon=1.0, delta=1e-6, behaviour="random")

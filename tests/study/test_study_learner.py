@@ -17,19 +17,19 @@ from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput
 from tacit.policies import policy_to_dict
 from tacit.policies.named import NamedPolicy
-from tacit.protocol import Private
+from tacit.protocol import PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.signature import digest, examine, new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
+from tacit.study.contract import GENESIS_HEAD
 from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.flow import broken_flow, flow_gaps
-from tacit.study.parts import NOWHERE
 from tacit.study.record import export_policy, replayed
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 DESIGN = FakeDesign(kind="test-stamped", stages=2)
 
@@ -99,14 +99,14 @@ def test_a_bundle_is_made_once_and_the_chain_names_the_one_before(place):
     study.take(collected(study, collector, 0))
     second = Bundle.parse(study.plan())
     assert second["previous"] == Bundle.parse(first).digest
-    assert second["head"] == study.head.text != NOWHERE.text
-    assert Bundle.parse(first)["head"] == NOWHERE.text
+    assert second["head"] == study.head.text != GENESIS_HEAD.text
+    assert Bundle.parse(first)["head"] == GENESIS_HEAD.text
 
 
 def test_a_release_is_taken_once_and_only_where_it_belongs(place):
     study, collector = pair(place)
     release = collected(study, collector, 0)
-    given = Release.parse(release)
+    given = ReleasePayload.parse(release)
     refused(study, b"", "TCL1")
     refused(study, release[:-1], "length|long")
     refused(study, replace(given, study=bytes(32)).encode(), "this study")
@@ -115,7 +115,7 @@ def test_a_release_is_taken_once_and_only_where_it_belongs(place):
     refused(study, replace(given, people=3).encode(), "4 to 6 people")
     refused(study, replace(given, people=7).encode(), "4 to 6 people")
     refused(study, replace(given, payload=given.payload[:-8]).encode(), "payload")
-    refused(study, replace(given, charge=NOWHERE).encode(), "charged after")
+    refused(study, replace(given, charge=GENESIS_HEAD).encode(), "charged after")
     assert study.take(release) == "taken"
     before = database(study)
     assert study.take(release) == "again"
@@ -130,7 +130,7 @@ def test_only_the_pinned_collector_is_believed(place, tmp_path):
     private, public = new_keys(tmp_path / "keys")
     stranger, _ = new_keys(tmp_path / "stranger")
     study, collector = pair(place, collector=public)
-    release = Release.parse(collected(study, collector, 0))
+    release = ReleasePayload.parse(collected(study, collector, 0))
     refused(study, release.encode(), "pinned key")
     refused(study, release.signed(stranger).encode(), "signature that fits")
     forged = replace(release.signed(private), payload=release.payload[:-8] + bytes(8))
@@ -177,8 +177,8 @@ def test_a_release_of_a_stage_that_was_given_up_is_skipped(place, planned):
     assert study.take(first) == study.take(first) == "skipped"
     assert study.take(first, inspected=True) == "skipped"
     assert beliefs(study)[-1][3:] == belief
-    assert study.head == Release.parse(first).head
-    other = replace(Release.parse(first), people=5).encode()
+    assert study.head == ReleasePayload.parse(first).head
+    other = replace(ReleasePayload.parse(first), people=5).encode()
     refused(study, other, "one release")
     assert [row["state"] for row in study.status()["stages"]] == ["void"] * (1 + planned)
     bundle = Bundle.parse(study.plan())
@@ -203,7 +203,7 @@ def test_a_later_question_of_a_stage_that_was_given_up_is_skipped(place):
         collector.open(bundle)
     assert study.take(second) == "skipped"
     after = Bundle.parse(study.plan())
-    assert (after["stage"], after["slot"], after.head) == (2, 1, Release.parse(second).head)
+    assert (after["stage"], after["slot"], after.head) == (2, 1, ReleasePayload.parse(second).head)
     assert study.take(collected(study, collector, 4)) == "taken"
     assert study.take(collected(study, collector, 4)) == "taken"
     study.plan()
@@ -215,9 +215,9 @@ def test_only_what_was_asked_is_skipped(place):
     study, collector = pair(place)
     first = collected(study, collector, 0)
     study.void("the line was down")
-    refused(study, replace(Release.parse(first), question=1).encode(), "question 0")
-    refused(study, replace(Release.parse(first), stage=7).encode(), "open stage, or of one that was given up")
-    refused(study, replace(Release.parse(first), people=1).encode(), "4 to 6 people")
+    refused(study, replace(ReleasePayload.parse(first), question=1).encode(), "question 0")
+    refused(study, replace(ReleasePayload.parse(first), stage=7).encode(), "open stage, or of one that was given up")
+    refused(study, replace(ReleasePayload.parse(first), people=1).encode(), "4 to 6 people")
     assert study.status()["releases"] == [], "nothing of what was refused is kept"
     assert study.take(first) == "skipped"
 
@@ -337,7 +337,7 @@ def test_a_quarantined_release_is_kept_and_not_used(place, monkeypatch):
 
     def poisoned(self, memory, payload, people):
         after, found = honest(self, memory, payload, people)
-        return after, Private(Poisoned(*bad, counts=found.statistics.counts), found.claim)
+        return after, PrivateStatistics(Poisoned(*bad, counts=found.statistics.counts), found.claim)
 
     monkeypatch.setattr(Stamped, "read", poisoned)
     study, collector = pair(place)

@@ -30,17 +30,17 @@ from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectory
-from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.layout import exact_vector, slot_cells
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
-from tacit.release.codecs import IntegersWire, SlotWire
+from tacit.release.codecs import IntegersCodec, SlotCodec
 from tacit.release.contract import StageSize
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
+from tacit.release.simulated_people import unfolded
 from tacit.release.table import make_privatizer
-from tacit.release.unfold import unfolded
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, empty_counts
 
@@ -63,12 +63,12 @@ def channel_of(mechanism, shape=SMALL, **more):
 def sent_integers(channel, body):
     """The integers in a body, taken apart here on its own."""
     shape, wire = channel.shape, channel.wire
-    if isinstance(wire, IntegersWire):
+    if isinstance(wire, IntegersCodec):
         width = len(body) // channel.dimension
         return np.frombuffer(body, dtype=f"<i{width}").astype(np.int64)
     bits = [int(byte) >> place & 1 for byte in body for place in range(8)]
     SA = shape.num_states * shape.num_actions
-    if isinstance(wire, SlotWire):
+    if isinstance(wire, SlotCodec):
         cells = SA * shape.num_states if body[0] % 2 else 2 * SA
         return np.array([body[0], *bits[8 : 8 + cells]], dtype=np.int64)
     vectors = shape.horizon * 2 * SA + (shape.horizon - 1) * SA * shape.num_states
@@ -78,9 +78,9 @@ def sent_integers(channel, body):
 def message_of(channel, sent):
     """The unbiased message of one device: every bit de-biased by itself, in the cells of its slot."""
     shape, message = channel.shape, np.zeros(channel.dimension)
-    if isinstance(channel.wire, IntegersWire):
+    if isinstance(channel.wire, IntegersCodec):
         return sent.astype(float)
-    one_slot, used = isinstance(channel.wire, SlotWire), 0
+    one_slot, used = isinstance(channel.wire, SlotCodec), 0
     for slot in [int(sent[0])] if one_slot else range(2 * shape.horizon - 1):
         own = channel.transition if slot % 2 else channel.outcome
         for cells in slot_cells(channel.encoding, shape, slot):
@@ -249,7 +249,7 @@ def test_s7_any_number_of_messages_from_least_on_is_released():
     channel = channel_of("subset", target=5, least=3)
     bodies = [channel.encode(one, seeded(1)) for one in rows(people(SMALL, 6, 1))]
     for few in (0, 2):
-        with pytest.raises(Unsupportable, match="needs 3"):
+        with pytest.raises(PrivacyViolation, match="needs 3"):
             channel.release(channel.begin_secret(), bodies[:few], TOTALS, seeded(1))
     with pytest.raises(InvalidInput, match="at most the 5"):
         channel.release(channel.begin_secret(), bodies, TOTALS, seeded(1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.cli import main
-from tacit.errors import InvalidInput, Unsupportable
+from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.policies import uniform_policy
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -112,7 +112,7 @@ def test_collectors_who_must_not_see_trajectories_refuse_logs(tmp_path, capsys, 
     study, collector = Study.new(tmp_path / "study", design, seed=1), Collector.new(tmp_path / "collector", design)
     collector.open(study.plan())
     path = write_log(tmp_path / "log.csv", uniform_policy(H, 2, 2))
-    with pytest.raises(Unsupportable, match=f"under {trust} trust"):
+    with pytest.raises(PrivacyViolation, match=f"under {trust} trust"):
         log_reports(collector, path)
     assert main(["collect", "add", str(tmp_path / "collector"), str(path)]) == 2
     shown = capsys.readouterr()

@@ -25,7 +25,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 H, S, A = 2, 3, 2
 PUBLIC = {"states": S, "actions": A, "horizon": H, "trust": "central", "epsilon": 1.0, "delta": 1e-6, "target": 1}
@@ -127,7 +127,7 @@ def test_from_devices_to_a_policy(tmp_path) -> None:
         collector.close()
         release = collector.release(study.head)
         assert study.take(release) == "taken"
-        memory, found = parts.channels[stage].read(memory, Release.parse(release).payload, 1)
+        memory, found = parts.channels[stage].read(memory, ReleasePayload.parse(release).payload, 1)
         belief = parts.learner.update(belief, found)
     study.plan()
     table = study.policy().probabilities(A)

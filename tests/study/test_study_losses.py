@@ -14,14 +14,14 @@ from central_tools import central_claim, require_law, simulated
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import LossUser
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, PrivacyViolation
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize
 from tacit.release.fixed_point import from_payload
-from tacit.release.kinds import channel_from_dict
 from tacit.release.loss_release import LossPlan
 from tacit.release.losses import make_adversarial
+from tacit.release.registry import channel_from_dict
 from tacit.release.toeplitz import prefix_weights
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.study.state import decode_state, encode_state
@@ -199,7 +199,7 @@ def test_files_and_refusals(full):
         with pytest.raises(InvalidInput):
             channel_from_dict(entries)
     body, secret, memory = channel.encode(None, simulated(0)), channel.begin_secret(), channel.begin_memory()
-    with pytest.raises(Unsupportable):
+    with pytest.raises(PrivacyViolation):
         channel.release(secret, [], channel.query, SecureNoise())
     for query in (LossQuery(full=not full), TOTALS):
         with pytest.raises(InvalidInput, match="asks for"):
@@ -207,7 +207,7 @@ def test_files_and_refusals(full):
     for _ in range(2):
         secret, payload = channel.release(secret, [body], channel.query, SecureNoise())
         memory, _ = channel.read(memory, payload, 1)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(PrivacyBudgetExceeded):
         channel.release(secret, [body], channel.query, SecureNoise())
     with pytest.raises(InvalidInput, match="2 releases"):
         channel.read(memory, payload, 1)

@@ -16,7 +16,7 @@ from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.signature import canonical
-from tacit.study.mind import Mind
+from tacit.study.learner_state import LearnerState
 
 RIVER = {"environment": "riverswim:states=3,horizon=4", "episodes": 30}
 STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}
@@ -27,8 +27,8 @@ OPTIONS = {"dp-ppo": "dp-ppo:epochs=3"}
 CASES = {OPTIONS.get(name, name): SIZES[row.asks] for name, row in LEARNERS.items() if name != "optimal"}
 
 
-def written(mind: Mind) -> Mind:
-    return Mind.read(mind.rows(), ("tacit",))
+def written(mind: LearnerState) -> LearnerState:
+    return LearnerState.read(mind.rows(), ("tacit",))
 
 
 def policies(case: str, through_bytes: bool) -> tuple[list[bytes], tuple]:
@@ -38,11 +38,11 @@ def policies(case: str, through_bytes: bool) -> tuple[list[bytes], tuple]:
     streams = seed_streams(3)
     sampler = parts.world.sampler(learner, episodes=episodes, seed=3)
     keep = written if through_bytes else (lambda mind: mind)
-    mind = keep(Mind(belief=learner.begin(), plan=None, memory=privatizer.begin(), coins=streams.learner))
+    mind = keep(LearnerState(belief=learner.begin(), plan=None, memory=privatizer.begin(), rng=streams.learner))
     found, done = [], 0
     while done + learner.least <= episodes:
-        belief, plan = learner.plan(mind.belief, mind.coins)
-        mind = keep(Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins))
+        belief, plan = learner.plan(mind.belief, mind.rng)
+        mind = keep(LearnerState(belief=belief, plan=plan, memory=mind.memory, rng=mind.rng))
         left = episodes - done
         number = left if mind.plan.users is None else min(mind.plan.users, left)
         users = sampler.draw(mind.plan, number, streams.world)
@@ -50,10 +50,10 @@ def policies(case: str, through_bytes: bool) -> tuple[list[bytes], tuple]:
         if mind.plan.query is not None and (done + number < episodes or learner.uses_last):
             for question in range(mind.plan.releases):
                 belief, query = learner.ask(mind.belief, mind.plan, question)
-                mind = keep(Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins))
+                mind = keep(LearnerState(belief=belief, plan=mind.plan, memory=mind.memory, rng=mind.rng))
                 state, released = privatizer.release(mind.memory, users, query, SimulationNoise(streams.noise))
                 belief = learner.update(mind.belief, released)
-                mind = keep(Mind(belief=belief, plan=mind.plan, memory=state, coins=mind.coins))
+                mind = keep(LearnerState(belief=belief, plan=mind.plan, memory=state, rng=mind.rng))
         done += number
     found.append(canonical(policy_to_dict(learner.policy(mind.belief, mind.plan.policy))))
     return found, mind.rows()
@@ -73,5 +73,5 @@ def test_policies_are_the_same_through_bytes(case):
 def test_coins_go_on_where_they_were():
     coins = np.random.default_rng(5)
     coins.random(7)
-    mind = Mind(belief=None, plan=None, memory=None, coins=coins)
+    mind = LearnerState(belief=None, plan=None, memory=None, rng=coins)
     assert written(mind).coins.random() == coins.random()

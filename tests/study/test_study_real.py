@@ -33,13 +33,13 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
+from tacit.study.contract import GENESIS_HEAD, Head
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
-from tacit.study.ladder import left_out
-from tacit.study.parts import NOWHERE, Head
 from tacit.study.record import export_policy
+from tacit.study.size_grid import left_out
 from tacit.study.study import Study
-from tacit.study.wire import Release, Report
+from tacit.study.wire import ReleasePayload, Report
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
@@ -103,12 +103,12 @@ def add(collector: Collector, data: bytes, names: range) -> list[str]:
     return [collector.add(report_of(data, i), f"person {i}") for i in names]
 
 
-def finish(study: Study, collector: Collector) -> list[Release]:
+def finish(study: Study, collector: Collector) -> list[ReleasePayload]:
     """All questions of the stage that is closed."""
     found = []
     while True:
         data = collector.release(study.head)
-        found.append(Release.parse(data))
+        found.append(ReleasePayload.parse(data))
         study.take(data, inspected=True)
         if collector.status()["state"] == "released":
             return found
@@ -140,8 +140,8 @@ def test_a_stage_is_released_once_and_paid_once(kind, place):
     assert ledger_of(collector).count("draw") == (kind in LOCAL)
     assert add(collector, data, range(3)) == ["counted"] * 3
     assert collector.close() == 3
-    first = collector.release(NOWHERE)
-    assert collector.release(NOWHERE) == Collector(place / "collector").release(NOWHERE) == first
+    first = collector.release(GENESIS_HEAD)
+    assert collector.release(GENESIS_HEAD) == Collector(place / "collector").release(GENESIS_HEAD) == first
     assert study.take(first, inspected=True) == "taken"
     assert collector.release(study.head) == first
     questions = 1 if collector.status()["state"] == "released" else 1 + len(finish_rest(study, collector))
@@ -154,7 +154,7 @@ def test_a_stage_is_released_once_and_paid_once(kind, place):
         collector.close()
 
 
-def finish_rest(study: Study, collector: Collector) -> list[Release]:
+def finish_rest(study: Study, collector: Collector) -> list[ReleasePayload]:
     collector.open(study.plan())
     return finish(study, collector)
 
@@ -321,7 +321,7 @@ def test_forged_bundles_and_releases_are_refused(place):
     assert state_of(collector) == before
     add(collector, open_stage(study, collector), range(3))
     collector.close()
-    release = collector.release(NOWHERE)
+    release = collector.release(GENESIS_HEAD)
     for spot in range(0, len(release), 7):
         broken = bytearray(release)
         broken[spot] ^= 1
@@ -469,8 +469,8 @@ def test_a_ladder_is_kept_by_both_parties(place):
     data = open_stage(study, collector)
     add(collector, data, range(5))
     collector.close()
-    release = Release.parse(collector.release(NOWHERE))
-    other = Release(
+    release = ReleasePayload.parse(collector.release(GENESIS_HEAD))
+    other = ReleasePayload(
         study=release.study, stage=0, question=0, people=5, noise="secure", charge=Head(number=9, digest=bytes(32)),
         payload=release.payload,
     )  # fmt: skip

@@ -11,12 +11,12 @@ from channel_tools import SMALL, extreme, noises, people, rejected, request_of, 
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.data.trajectories import Trajectory
-from tacit.errors import InvalidInput, NotSupported, TacitError, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation, TacitError
 from tacit.learners import ldp_rts
-from tacit.protocol import TOTALS, Private
+from tacit.protocol import TOTALS, PrivateStatistics
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.kinds import channel_from_dict
+from tacit.release.registry import channel_from_dict
 from tacit.release.returns import GROUPS, groups_of
 from tacit.release.table import make_privatizer
 from tacit.released.returns import ReturnQuery
@@ -84,7 +84,7 @@ def test_what_is_read_are_ones_and_people_of_every_group():
     users.rewards[[0, 4, 5]] = 0.0
     secret, payload = channel.simulate(channel.begin_secret(), users, HALF, noise)
     memory, released = channel.read(channel.begin_memory(), payload, 7)
-    assert isinstance(released, Private)
+    assert isinstance(released, PrivateStatistics)
     assert released.statistics.ones[:3].tolist() == [2.0, 2.0, 0.0]
     assert released.statistics.groups[:3].tolist() == [3, 4, 0]
     assert len(released.statistics.ones) == GROUPS
@@ -129,7 +129,7 @@ def test_what_no_device_sends_is_refused():
         channel.read(channel.begin_memory(), b"\x01\x00\x00\x01", 2)
     with pytest.raises(InvalidInput, match="3 messages"):
         channel.read(channel.begin_memory(), b"\x00\x01", 3)
-    with pytest.raises(Unsupportable, match="needs 2"):
+    with pytest.raises(PrivacyViolation, match="needs 2"):
         channel.release(channel.begin_secret(), [b"\x00\x01"], HALF, SecureNoise())
     with pytest.raises(InvalidInput, match="one bit about returns"):
         channel.release(channel.begin_secret(), [b"\x00\x01"] * 2, TOTALS, SecureNoise())

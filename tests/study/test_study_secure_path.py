@@ -507,12 +507,12 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(returns, "uniform_below", lambda limit, noise: 0)
     else:
         patch.setattr(
-            wires.SlotWire,
+            wires.SlotCodec,
             "_bits",
             lambda wire, slot, hot, noise: (np.arange(8) < getattr(wire._mechanism(slot), "size", 0)).astype(np.int64),
         )
         patch.setattr(wires, "flipped", lambda own, bits, noise: bits)
-        patch.setattr(wires.IntegersWire, "_noise", lambda wire, noise: np.zeros(wire.counters, dtype=np.int64))
+        patch.setattr(wires.IntegersCodec, "_noise", lambda wire, noise: np.zeros(wire.counters, dtype=np.int64))
 
 
 @pytest.mark.statistical

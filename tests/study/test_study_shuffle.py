@@ -27,15 +27,15 @@ from channel_tools import (
 from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import Slack
+from tacit.accounting.events import ApproximationEvent
 from tacit.accounting.events.mirrored import mirrored_law
 from tacit.data.counts import count_trajectories
-from tacit.errors import InvalidInput, NotSupported, Unsupportable
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.binomial import binomial_tail
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.kinds import CHANNELS, channel_from_dict
+from tacit.release.registry import CHANNELS, channel_from_dict
 from tacit.release.shuffle.noise import least_bit_noise
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -198,9 +198,9 @@ def test_s7_fewer_than_least_are_never_released_and_more_than_wanted_are_refused
     counts = count_trajectories(people(SMALL, 7, 3), 2, 2)
     secret = channel.begin_secret()
     for few in (0, 1, 7):
-        with pytest.raises(Unsupportable, match="needs 8"):
+        with pytest.raises(PrivacyViolation, match="needs 8"):
             channel.release(secret, bodies[:few], EVERYTHING, source)
-    with pytest.raises(Unsupportable, match="needs 8"):
+    with pytest.raises(PrivacyViolation, match="needs 8"):
         channel.simulate(secret, counts, EVERYTHING, source)
     with pytest.raises(InvalidInput, match="at most the 10"):
         channel.release(secret, bodies, EVERYTHING, source)
@@ -208,7 +208,7 @@ def test_s7_fewer_than_least_are_never_released_and_more_than_wanted_are_refused
         channel.release(secret, bodies[:9], BatchQuery(layer=0, failure_prob=None), source)
     _, payload = channel.release(secret, bodies[:9], EVERYTHING, source)
     for wrong in (7, 11):
-        with pytest.raises((InvalidInput, Unsupportable)):
+        with pytest.raises((InvalidInput, PrivacyViolation)):
             channel.read(channel.begin_memory(), payload, wrong)
 
 
@@ -267,7 +267,7 @@ def test_events_are_those_of_the_noise_calibrated_at_least(query):
     full = epsilon_of(channel.events_at(1000), 1e-6)
     assert full < epsilon_of(channel.events(), 1e-6) <= 1.0
     assert basis.batch_std(1000, query) == pytest.approx(wanted.total.std * math.sqrt(10 / 9), rel=1e-9)
-    with pytest.raises(Unsupportable, match="needs 900"):
+    with pytest.raises(PrivacyViolation, match="needs 900"):
         channel.events_at(899)
     with pytest.raises(InvalidInput, match="at most the 1000"):
         channel.events_at(1001)
@@ -303,7 +303,7 @@ def test_overflowing_blocks_are_paid_for_and_shorten_reports(epsilon, delta):
     stage = StageSize(target=1000, least=900, query=EVERYTHING)
     channel, other = small.release_of(stage), whole.release_of(stage)
     slack, count = channel.events()[-1]
-    assert (type(slack), count, slack.tv) == (Slack, 1, float(channel.overflow))
+    assert (type(slack), count, slack.tv) == (ApproximationEvent, 1, float(channel.overflow))
     assert slack.tv == 1e-10 or slack.tv < 1e-10 < delta * 1e6
     assert float(slack.slack()[0]) <= 0.0101 * delta
     # As much as the privatizer of the same delta would charge, and no more noise than a hundredth of delta costs.

@@ -17,9 +17,9 @@ from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.runs.signature import canonical, new_keys
 from tacit.study.bundle import ENTRIES, Bundle
-from tacit.study.parts import NOWHERE, Head
+from tacit.study.contract import GENESIS_HEAD, Head
 from tacit.study.queries import query_from_dict, query_to_dict
-from tacit.study.wire import RELEASE_HEAD, REPORT_HEAD, Release, Report
+from tacit.study.wire import RELEASE_HEAD, REPORT_HEAD, ReleasePayload, Report
 
 HEAD = Head(number=5, digest=bytes(range(32)))
 DESIGN = FakeDesign()
@@ -35,8 +35,8 @@ def others(tmp_path_factory):
     return new_keys(tmp_path_factory.mktemp("others"))
 
 
-def release(payload: bytes = b"\x01\x02\x03") -> Release:
-    return Release(study=bytes(32), stage=2, question=1, people=7, noise="secure", charge=HEAD, payload=payload)
+def release(payload: bytes = b"\x01\x02\x03") -> ReleasePayload:
+    return ReleasePayload(study=bytes(32), stage=2, question=1, people=7, noise="secure", charge=HEAD, payload=payload)
 
 
 @given(stage=st.integers(0, 2**32 - 1), body=st.binary(max_size=40), name=st.binary(min_size=16, max_size=16))
@@ -48,8 +48,8 @@ def test_reports_come_back_as_they_were(stage, body, name):
 
 @given(payload=st.binary(max_size=64), noise=st.sampled_from(["secure", "simulation"]))
 def test_releases_come_back_as_they_were(payload, noise):
-    made = Release(study=bytes(32), stage=1, question=0, people=3, noise=noise, charge=HEAD, payload=payload)
-    assert Release.parse(made.encode()) == made
+    made = ReleasePayload(study=bytes(32), stage=1, question=0, people=3, noise=noise, charge=HEAD, payload=payload)
+    assert ReleasePayload.parse(made.encode()) == made
     assert made.examined(None).words == "unsigned"
 
 
@@ -57,9 +57,9 @@ def test_a_cut_or_longer_release_is_refused_at_every_length(keys):
     for data in (release().encode(), release().signed(keys[0]).encode()):
         for length in range(len(data)):
             with pytest.raises(InvalidInput):
-                Release.parse(data[:length])
+                ReleasePayload.parse(data[:length])
         with pytest.raises(InvalidInput, match="as long as it says"):
-            Release.parse(data + b"\x00")
+            ReleasePayload.parse(data + b"\x00")
 
 
 def test_a_report_without_a_whole_header_is_refused():
@@ -71,12 +71,12 @@ def test_a_report_without_a_whole_header_is_refused():
 
 def test_every_flipped_bit_of_a_signed_release_is_found(keys):
     data = release().signed(keys[0]).encode()
-    assert Release.parse(data).examined(keys[1]).pinned
+    assert ReleasePayload.parse(data).examined(keys[1]).pinned
     for place in range(8 * len(data)):
         changed = bytearray(data)
         changed[place // 8] ^= 1 << (place % 8)
         try:
-            found = Release.parse(bytes(changed))
+            found = ReleasePayload.parse(bytes(changed))
         except InvalidInput:
             continue
         assert not found.examined(keys[1]).pinned, place
@@ -104,7 +104,7 @@ def test_another_key_is_not_the_pinned_one(keys, others):
 )
 def test_a_release_out_of_range_is_never_written(wrong):
     with pytest.raises(InvalidInput):
-        Release(**{**release()._fields(), **wrong})
+        ReleasePayload(**{**release()._fields(), **wrong})
 
 
 def test_nothing_sensitive_is_printed():
@@ -222,7 +222,7 @@ def test_the_signature_of_a_bundle_covers_every_entry(keys, others):
 def test_a_head_is_a_number_and_a_digest(text):
     with pytest.raises(InvalidInput):
         Head.from_text(text)
-    assert Head.from_text(NOWHERE.text) == NOWHERE
+    assert Head.from_text(GENESIS_HEAD.text) == GENESIS_HEAD
 
 
 @pytest.mark.parametrize("strange", [b"NaN", b"1e400", b"-Infinity", b'"\\ud800"'])

@@ -53,7 +53,7 @@ from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.runs.signature import canonical
-from tacit.service.tokens.people import known_credential, open_name
+from tacit.service.tokens.admission import known_credential, open_name
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device, trajectory_from
 from tacit.study.wire import Report

@@ -12,8 +12,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from tacit.service.sealing.envelope import envelope_size, seal_envelope
-from tacit.service.sealing.hpke import SUITE, SecretKey, inner_info, mixer_info, outer_info
+from tacit.service.encryption.envelope import envelope_size, seal_envelope
+from tacit.service.encryption.hpke import SUITE, SecretKey, inner_info, mixer_info, outer_info
 
 PATH = Path(__file__).with_name("sealing.json")
 STUDY = hashlib.sha256(b"tacit test vectors: study").digest()

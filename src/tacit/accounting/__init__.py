@@ -7,6 +7,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
 from tacit.accounting.composition import basic, delta_of, epsilon_of, method_of, parallel
 from tacit.accounting.events import (
+    ApproximationEvent,
     BinomialEvent,
     BoundedEvent,
     Event,
@@ -16,7 +17,6 @@ from tacit.accounting.events import (
     LatticeEvent,
     PureEvent,
     SampledGaussianEvent,
-    Slack,
     UnprotectedEvent,
 )
 from tacit.accounting.families import Family
@@ -25,6 +25,7 @@ from tacit.accounting.people import PeopleLedger
 from tacit.accounting.units import largest_report_epsilon, worst_exposure
 
 __all__ = [
+    "ApproximationEvent",
     "BinomialEvent",
     "BoundedEvent",
     "Certificate",
@@ -42,7 +43,6 @@ __all__ = [
     "PureEvent",
     "Receipt",
     "SampledGaussianEvent",
-    "Slack",
     "UnprotectedEvent",
     "basic",
     "calibrate",

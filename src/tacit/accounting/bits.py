@@ -3,7 +3,7 @@
 More bits are never less private (Lemma M4 (more bits)), so calibration is a search, started from the closed form for a
 Gaussian: N p (1 − p) ≈ differing/μ(ε, δ)². What one search for the number of bits found out bounds the next one, for
 other sizes of a batch. Every answer was found private by the exact accountant in this process, whether it was searched
-for or remembered by another one (`tacit.accounting.remembered`).
+for or remembered by another one (`tacit.accounting.search_cache`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import lru_cache
 
 from tacit.accounting.composition import composed, epsilon_of
 from tacit.accounting.events import BinomialEvent, Events, MirroredEvent
-from tacit.accounting.events.binomial import MOST_BITS
+from tacit.accounting.events.binomial import MAX_BITS
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.accounting.privacy_loss import LEAST_DELTA
-from tacit.accounting.remembered import recall, remember
+from tacit.accounting.privacy_loss import MIN_DELTA
 from tacit.accounting.search import least_integer, least_real
+from tacit.accounting.search_cache import recall, remember
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 __all__ = ["gaussian_bits", "hoeffding_bits", "least_bits", "least_mirrored_probability", "least_probability"]
@@ -88,7 +88,7 @@ class _Known:
     """Of fair bits: as many as were found too few, and as many as were found enough."""
 
     few: int = 0
-    enough: int = MOST_BITS
+    enough: int = MAX_BITS
 
 
 @lru_cache(maxsize=1024)
@@ -185,6 +185,6 @@ def _variance(epsilon: float, delta: float, up: int, down: int) -> float:
     """The variance of Gaussian noise that is enough: differing / μ²."""
     require_real("epsilon", epsilon, low=0.0, open_low=True)
     hint = "noise bits are bounded and cannot give delta = 0; use Laplace"
-    require_real("delta", delta, low=LEAST_DELTA, high=1.0, hint=hint)
+    require_real("delta", delta, low=MIN_DELTA, high=1.0, hint=hint)
     differing = require_count("up", up, least=0) + require_count("down", down, least=0)
     return require_count("up + down", differing) / gaussian_mu(epsilon, delta) ** 2

@@ -16,7 +16,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
-from tacit.errors import NotSupported, Unsupportable, require, require_real
+from tacit.errors import NotSupported, PrivacyViolation, require, require_real
 
 __all__ = ["Calibrated", "Noisy", "calibrate", "events_of", "least_noise"]
 
@@ -92,7 +92,7 @@ def _calibrated(mechanism: type[M], families: tuple[Family, ...], epsilon: float
     found = mechanism.calibrate(families, epsilon, delta)
     certified = epsilon_of(events_of(found, families), delta)
     if not certified <= epsilon:
-        raise Unsupportable(
+        raise PrivacyViolation(
             f"{mechanism.__name__} was calibrated for epsilon={epsilon:g} but the accountant certifies {certified:g}"
         )
     return found

@@ -29,12 +29,12 @@ from scipy.special import ndtri
 from tacit.accounting.privacy_loss import ULP, Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = ["LEAST_SLACK", "LatticeLaw", "gaussian_mu_of_shift", "steepest"]
+__all__ = ["MIN_SLACK", "LatticeLaw", "gaussian_mu_of_shift", "steepest"]
 
-LEAST_SLACK: Final = 1e-30
+MIN_SLACK: Final = 1e-30
 """A smaller slack is not told apart from what lies outside of a window."""
 DEVIATIONS, MARGIN = 14.0, 60
-MOST_OUTCOMES: Final = 2**20
+MAX_OUTCOMES: Final = 2**20
 STEPS: Final = 128
 """Shifts up to here are looked at one by one, larger ones in steps of one part in so many."""
 
@@ -97,7 +97,7 @@ class LatticeLaw:
 
 def _reach(deviation: float) -> int:
     reach = math.ceil(DEVIATIONS * deviation) + MARGIN
-    if 2 * reach > MOST_OUTCOMES:
+    if 2 * reach > MAX_OUTCOMES:
         raise NotSupported(f"noise of a deviation of {deviation:.4g} has too many outcomes: use the exact accountant")
     return reach
 
@@ -110,7 +110,7 @@ def gaussian_mu_of_shift(law: LatticeLaw, shift: int, slack: float) -> float:
     >>> gaussian_mu_of_shift(LatticeLaw.of_bits(30, 0.5), 1, 1e-12)
     inf
     """
-    c, d = require_count("shift", abs(shift), least=0), require_real("slack", slack, low=LEAST_SLACK, high=0.5)
+    c, d = require_count("shift", abs(shift), least=0), require_real("slack", slack, low=MIN_SLACK, high=0.5)
     require(law.outside <= 1e-3 * d, f"a slack must exceed what lies outside of the window, {law.outside:.2g}", d)
     if c == 0:
         return 0.0

@@ -9,7 +9,7 @@ A release is charged before it happens and committed after it happened:
 L1  Never too late: `charge` returns only after the charge is on the disk. A crash between charge and commit leaves the
     charge counted: the budget may be spent without a release, never the other way round.
 L2  Never too much: for every single user, what the charges on that user add up to stays within the budget. The
-    release that would exceed it raises `BudgetSpent` and leaves the ledger as it was.
+    release that would exceed it raises `PrivacyBudgetExceeded` and leaves the ledger as it was.
 L3  Disjoint users compose in parallel (a user pays only for the charges whose range contains that user); charges on the
     same user compose sequentially. Gaussian charges add μ², all others add ε and δ: both stay valid when a later
     charge is chosen in view of earlier releases (fully adaptive composition), which exact composition of other noise
@@ -35,7 +35,7 @@ from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsil
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
-from tacit.errors import BudgetSpent, require
+from tacit.errors import PrivacyBudgetExceeded, require
 
 __all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
 
@@ -70,7 +70,7 @@ class Ledger:
     ...     ledger.charge(users=range(99, 101), **release)
     Traceback (most recent call last):
     ...
-    tacit.errors.BudgetSpent: users 99 to 99 would reach epsilon 2, delta 0, over the budget of epsilon 1, delta 0...
+    tacit.errors.PrivacyBudgetExceeded: users 99 to 99 would reach epsilon 2, delta 0, over the budget of...
     """
 
     path: Path
@@ -104,7 +104,7 @@ class Ledger:
         what: str,
         noise: NoiseKind,
     ) -> Receipt:
-        """Charge these users with this claim, before the release; raises `BudgetSpent` if the budget does not allow it.
+        """Charge these users with this claim, before the release; over budget raises `PrivacyBudgetExceeded`.
 
         `events` says which noise the release adds (None if all that is known is the claim); if they do not give what
         the claim says, the charge is refused as invalid.
@@ -201,7 +201,7 @@ class Ledger:
             charges = [(entry.claim, entry.events) for entry in entries if first in entry.users]
             epsilon, delta = self._total([*charges, (claim, events)])
             if epsilon > self.budget.epsilon or delta > self.budget.delta:
-                raise BudgetSpent(
+                raise PrivacyBudgetExceeded(
                     f"users {first} to {stop - 1} would reach epsilon {epsilon:g}, delta {delta:g}, over the budget of "
                     f"epsilon {self.budget.epsilon:g}, delta {self.budget.delta:g}; nothing was charged or released"
                 )

@@ -40,7 +40,7 @@ from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Receipt, Record, Writer, following
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.accounting.units import worst_exposure
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count
 
 __all__ = ["Draw", "PeopleLedger", "Spent", "committed_at"]
 
@@ -132,7 +132,7 @@ class PeopleLedger:
     def reserve(
         self, *, schedule: Sequence[Events], exposure: Events, questions: Sequence[int] | None = None
     ) -> Receipt:
-        """Set the whole schedule aside, or raise `BudgetSpent` (A1).
+        """Set the whole schedule aside, or raise `PrivacyBudgetExceeded` (A1).
 
         `schedule` holds what one report costs in each stage, over all of its `questions` (one in each, if that is left
         out). `exposure` is what the worst person meets over all stages: `worst_exposure` of the schedule where stages
@@ -148,7 +148,7 @@ class PeopleLedger:
         budget, whole = begun.budget, _known(exposure)
         epsilon = epsilon_of(whole, budget.delta)
         if not epsilon <= budget.epsilon:
-            raise BudgetSpent(
+            raise PrivacyBudgetExceeded(
                 f"the whole schedule would reach epsilon {epsilon:g} at delta {budget.delta:g}, over the budget of "
                 f"epsilon {budget.epsilon:g}; nothing was reserved"
             )
@@ -314,7 +314,7 @@ class PeopleLedger:
         exposure = worst_exposure(planned, budget.unit.reports, budget.delta)
         epsilon = epsilon_of(exposure, budget.delta)
         if not epsilon <= budget.epsilon:
-            raise BudgetSpent(
+            raise PrivacyBudgetExceeded(
                 f"drawing stage {stage} again would reach epsilon {epsilon:g}, over the budget of epsilon "
                 f"{budget.epsilon:g}; nothing was drawn"
             )

@@ -37,18 +37,18 @@ from scipy import fft
 
 from tacit.arrays import Floats
 
-__all__ = ["LEAST_DELTA", "Floats", "PrivacyLoss", "convolve", "total"]
+__all__ = ["MIN_DELTA", "Floats", "PrivacyLoss", "convolve", "total"]
 
 T = TypeVar("T")
 
 ULP = 2.0**-52
-LEAST_DELTA = 1e-16  # below it a composition by Fourier transform has nothing to say except "pure or not"
+MIN_DELTA = 1e-16  # below it a composition by Fourier transform has nothing to say except "pure or not"
 ROUND_UP = 1.0 + 2.0**-40  # covers the rounding of exp, log and sums in a mass
 TAIL = 1e-18  # mass that a composition may cut off its parts and leave above its window, counted as infinite loss
 LOWER_TAIL = 1e-10  # mass of the least losses that may be raised, which changes δ by about that much relative to itself
 FOCUS = 1e-10  # the tilted transform is centred on this quantile
 TILTS = np.geomspace(0.05, 32.0, 20)  # in units of 1/standard deviation
-FEWEST_POINTS, MOST_POINTS = 2**16, 2**20
+FEWEST_POINTS, MAX_POINTS = 2**16, 2**20
 POINTS_PER_DEVIATION = 300.0  # of one counter's loss: an error of about 1e-6 in epsilon, relative
 
 
@@ -212,7 +212,7 @@ class _Grid:
     def cumulants(self, tilts: Floats) -> Floats:
         """κ(tilt) = ln Σ mass e^(tilt · index) at each of these tilts."""
         found = []
-        for some in np.array_split(tilts, -(-tilts.size * self.index.size // MOST_POINTS)):
+        for some in np.array_split(tilts, -(-tilts.size * self.index.size // MAX_POINTS)):
             exponents = np.multiply.outer(some, self.index)
             top = exponents.max(axis=1)
             sums = (self.masses * np.exp(exponents - top[:, np.newaxis])).sum(axis=1)
@@ -250,7 +250,7 @@ def _spacing(parts: list[tuple[PrivacyLoss, int]]) -> float:
     if high - low <= finest:
         return 1e-6
     deviation = math.sqrt(total(atoms, _Grid.variance) / sum([count for _, count in parts]))
-    points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MOST_POINTS)
+    points = min(max((high - low) / deviation * POINTS_PER_DEVIATION, FEWEST_POINTS), MAX_POINTS)
     # The largest loss of one counter becomes a grid point: an extreme atom is then not smeared at all.
     extreme = max((loss for part, _ in parts if (loss := float(part.losses[-1])) > 0.0), default=high - low)
     return extreme / math.ceil(extreme / max((high - low) / points, finest))

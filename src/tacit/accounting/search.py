@@ -15,7 +15,7 @@ from tacit.errors import require
 __all__ = ["least_integer", "least_real"]
 
 FIRST_STEP = 0.05
-MOST_GROWTH = 1e9
+MAX_GROWTH = 1e9
 
 
 def least_real(excess: Callable[[float], float], guess: float, *, tolerance: float = 1e-6) -> float:
@@ -48,7 +48,7 @@ def _least(
     high = max(around(guess)[1], absolute)
     value_high, step = excess(high), FIRST_STEP
     while value_high > 0.0:
-        require(high < MOST_GROWTH * max(guess, absolute), "some amount of noise must reach the target", "none found")
+        require(high < MAX_GROWTH * max(guess, absolute), "some amount of noise must reach the target", "none found")
         ahead = _growth(low, value_low, high, value_high, step)
         low, value_low = high, value_high
         high, step = max(around(high * ahead)[1], high + absolute), 2.0 * step

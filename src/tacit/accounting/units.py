@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 TOLERANCE = 1e-6
 """Relative, in the one-report epsilon."""
-MOST_CHOICES = 300
+MAX_CHOICES = 300
 """How many choices of stages are compared; each is a composition."""
 
 
@@ -127,10 +127,10 @@ def _worst(kinds: tuple[tuple[Events, int], ...], reports: int, delta: float) ->
     slacks = [slack for events, _ in kinds for event, _ in events if (slack := event.slack()) is not None]
     if all(all_gaussian(_curved(events)) for events, _ in kinds) and len({up_to for _, up_to in slacks}) <= 1:
         return _most(kinds, reports, _mu) + _most(kinds, reports, _slack)
-    choices = list(_choices([number for _, number in kinds], reports, MOST_CHOICES + 1))
-    if len(choices) > MOST_CHOICES:
+    choices = list(_choices([number for _, number in kinds], reports, MAX_CHOICES + 1))
+    if len(choices) > MAX_CHOICES:
         raise NotSupported(
-            f"a person with {reports} reports in {len(kinds)} kinds of stages meets more than {MOST_CHOICES} "
+            f"a person with {reports} reports in {len(kinds)} kinds of stages meets more than {MAX_CHOICES} "
             "combinations; plan stages of fewer different sizes, or fewer reports per person"
         )
 

@@ -32,7 +32,7 @@ __all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_o
 
 SHARES: Final[Mapping[str, int]] = {"mechanism": 1, "privatizer": 10, "messages": 250, "learner": 100}
 """One trial of each kind for so many trials that are asked for: what is drawn in one differs in size."""
-LEAST_TRIALS: Final[Mapping[str, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
+MIN_TRIALS: Final[Mapping[str, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
 
 Floats = NDArray[np.float64]
 Kind = Literal["mechanism", "privatizer", "messages", "learner"]
@@ -243,7 +243,7 @@ def trials_of(kind: Kind, asked: int) -> int:
     >>> trials_of("mechanism", 5_000), trials_of("learner", 1_000_000), trials_of("learner", 1_000)
     (5000, 10000, 200)
     """
-    return max(LEAST_TRIALS[kind], asked // SHARES[kind])
+    return max(MIN_TRIALS[kind], asked // SHARES[kind])
 
 
 def shown_down(epsilon: float) -> str:

@@ -62,7 +62,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_MOST_NOISE: Final = 32.0
+_MAX_NOISE: Final = 32.0
 """Beyond this many times the stated noise an attack counts as blind."""
 _SLOPES: Final = np.concatenate([[0.0], np.geomspace(1e-3, 14.0, 40)])
 """The ε at which a curve is compared; a finite grid can only miss a refutation, never make one up."""
@@ -155,7 +155,7 @@ def noise_factor(errors: Errors, events: Events, false_alarm: float) -> float:
     high = 1.0
     while not _impossible(a, b, _curve(quieter(exposed, high))):
         high *= 2.0
-        if high > _MOST_NOISE:
+        if high > _MAX_NOISE:
             return math.inf
     low = high / 2.0
     while low > 1e-3 and _impossible(a, b, _curve(quieter(exposed, low))):

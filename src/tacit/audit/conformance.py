@@ -39,7 +39,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.accounting.provenance import record_pass
-from tacit.audit import exposure, harness, manners, noise
+from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
@@ -73,15 +73,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "families": exposure.families,
     "events": exposure.events,
     "continual": exposure.continual,
-    "replay": manners.replay,
-    "state": manners.state,
-    "query": manners.query,
-    "shapes": manners.shapes,
-    "batch size": manners.batch_size,
-    "spent": manners.spent,
-    "messages": manners.messages,
-    "noise source": manners.noise_source,
-    "silence": manners.silence,
+    "replay": contract_rules.replay,
+    "state": contract_rules.state,
+    "query": contract_rules.query,
+    "shapes": contract_rules.shapes,
+    "batch size": contract_rules.batch_size,
+    "spent": contract_rules.spent,
+    "messages": contract_rules.messages,
+    "noise source": contract_rules.noise_source,
+    "silence": contract_rules.silence,
     "fields": harness.fields,
     "shift": harness.shift,
     "measured": harness.measured,

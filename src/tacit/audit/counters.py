@@ -20,7 +20,7 @@ from tacit.accounting.families import Family
 from tacit.audit.probes import CANARY, PREFIXES, Probe
 from tacit.errors import InvalidInput
 from tacit.noise.continual.counter import ContinualCounter, Running, add, begin
-from tacit.protocol import Calibration, Noise, Private
+from tacit.protocol import Calibration, Noise, PrivateStatistics
 
 __all__ = ["CountedPrefixes", "CounterProbe", "PrefixState", "PrefixStatistics", "Prefixes"]
 
@@ -102,7 +102,7 @@ class CountedPrefixes:
 
     def release(
         self, state: PrefixState, users: Floats, query: Prefixes, noise: Noise
-    ) -> tuple[PrefixState, Private[PrefixStatistics]]:
+    ) -> tuple[PrefixState, PrivateStatistics[PrefixStatistics]]:
         """Count one user's vector, clipped and rounded into the range; nothing raises on data."""
         if not isinstance(query, Prefixes):
             raise InvalidInput(f"{self.name} answers {Prefixes.words()}, it was asked for {type(query).__name__}")
@@ -110,7 +110,7 @@ class CountedPrefixes:
         running, totals = add(self.counter, state.running, whole, noise)
         variance = self.counter.variance_at(int(running.stream.time[0]))
         released = PrefixStatistics(totals, np.array([variance]))
-        return PrefixState(running, released), Private(released, self.claim)
+        return PrefixState(running, released), PrivateStatistics(released, self.claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,10 +55,10 @@ def curator_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
                 seen.append(_counters(privatizer, released.statistics))
             scores[trial] = weights @ (np.array(seen) - was) @ moved
         white.append(scores)
-        coins, tables = np.random.default_rng([seed, 31, world]), []
+        rng, tables = np.random.default_rng([seed, 31, world]), []
         for _ in range(max(100, trials // 25)):
             _, released = privatizer.release(privatizer.begin(), batches[0], plan.query, noise)
-            _, after = learner.plan(learner.update(belief, released), coins)
+            _, after = learner.plan(learner.update(belief, released), rng)
             policies = [after.policy, *(policy for policy, _ in after.groups)]
             tables.append(np.mean([tabular(one).probabilities(shape.num_actions) for one in policies], axis=0).ravel())
         black.append(np.array(tables))

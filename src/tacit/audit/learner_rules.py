@@ -25,9 +25,9 @@ import numpy as np
 from tacit.audit.conformance import NonConformant
 from tacit.errors import UnknownName, require_count
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
-from tacit.protocol import Learner, Plan, Private, Privatizer, World
+from tacit.protocol import Learner, Plan, PrivateStatistics, Privatizer, World
 from tacit.randomness import SimulationNoise, seed_streams
-from tacit.simulation.round import kernels_of
+from tacit.simulation.loop import kernels_of
 from tacit.simulation.simulate import log_checkpoints, simulate
 from tacit.simulation.worlds import world_of
 
@@ -169,7 +169,7 @@ def _kept(setting: _Setting) -> Iterator[str]:
 def _foreign(setting: _Setting) -> Iterator[str]:
     learner = setting.learner
     belief, _ = learner.plan(learner.begin(), seed_streams(setting.seed).learner)
-    for strange in (Private(Foreign(np.zeros(3)), setting.privatizer.claim), None, 7):
+    for strange in (PrivateStatistics(Foreign(np.zeros(3)), setting.privatizer.claim), None, 7):
         try:
             learner.update(belief, strange)
         except Exception:  # noqa: S112 - a refusal is what must happen

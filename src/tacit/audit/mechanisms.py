@@ -24,7 +24,7 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.families import Family
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.bounds import exact_epsilon
-from tacit.audit.streams import stream_score
+from tacit.audit.counter_attack import stream_score
 from tacit.errors import NotSupported, UnknownName, require, require_count
 from tacit.noise.binomial import Binomial
 from tacit.noise.bounded import Bounded

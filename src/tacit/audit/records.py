@@ -166,7 +166,7 @@ def _writing(release: Callable[..., None]) -> Callable[..., None]:
         first: Memory,
         users: Any,
         query: Any,
-        coins: np.random.Generator,
+        rng: np.random.Generator,
         shown: Any,
         out: Floats,
     ) -> None:
@@ -175,7 +175,7 @@ def _writing(release: Callable[..., None]) -> Callable[..., None]:
             memory.ints[:] = first.ints
             memory.flags[:] = first.flags
             for k, given in enumerate(users):
-                release(parameters, state, given, query, coins)
+                release(parameters, state, given, query, rng)
                 c = 0
                 for part in shown:
                     for x in part:

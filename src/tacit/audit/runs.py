@@ -34,7 +34,7 @@ from tacit.release.stage import NoSecret
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import empty_counts
 from tacit.runs.assemble import Assembled
-from tacit.simulation.round import Ended, RoundKernels, fused, interpret
+from tacit.simulation.loop import Ended, RoundKernels, fused, interpret
 from tacit.statistics.count_vectors import add_trajectory
 
 __all__ = [
@@ -118,10 +118,10 @@ def _walked(users: Trajectories) -> Walked:
 
 
 @kernel
-def act_script(world: Script, belief: Any, users: Walked, coins: np.random.Generator) -> None:
+def act_script(world: Script, belief: Any, users: Walked, rng: np.random.Generator) -> None:
     """The first user is scripted, the others follow the policies."""
     if world.came[0] > 0:
-        walk(world.world, belief.policy, coins, users.states, users.actions, users.rewards)
+        walk(world.world, belief.policy, rng, users.states, users.actions, users.rewards)
     world.came[0] += 1
 
 
@@ -175,13 +175,13 @@ def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     white, black = [], []
     for world, batch in enumerate(rounded):
         noise = SimulationNoise(np.random.default_rng([seed, 17, world]))
-        coins = np.random.default_rng([seed, 19, world])
+        rng = np.random.default_rng([seed, 19, world])
         drawn = (stage.simulate(NoSecret(), batch, request, noise)[1] for _ in range(trials))
         white.append(np.concatenate([score(stage.noisy(payload, people)) for payload in drawn]))
         tables = []
         for _ in range(seen):
             _, released = privatizer.release(state, batch, request, noise)
-            _, after = learner.plan(learner.update(belief, released), coins)
+            _, after = learner.plan(learner.update(belief, released), rng)
             policies = [after.policy, *(policy for policy, _ in after.groups)]
             tables.append(
                 np.mean([tabular(policy).probabilities(shape.num_actions) for policy in policies], axis=0).ravel()
@@ -289,8 +289,8 @@ def final_parameters(
     outcome: Outcome = _theta,
 ) -> Floats:
     """θ after one batch of these very users, [runs, d], or another outcome: only the noise differs between runs."""
-    coins = np.random.default_rng(seed)
-    streams = Streams(world=coins, learner=coins, noise=coins)
+    rng = np.random.default_rng(seed)
+    streams = Streams(world=rng, learner=rng, noise=rng)
     found = []
     for _ in range(require_count("runs", runs)):
         found.append(outcome(interpret(learner, privatizer, _Fixed(users), _Nobody(), len(users), streams, _silent)))
@@ -308,7 +308,7 @@ class _Fixed:
     def arrays(self, done: int, users: int) -> None:
         """Nothing is drawn."""
 
-    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> Trajectories:
+    def draw(self, plan: Plan[Any], users: int, rng: np.random.Generator) -> Trajectories:
         """The given users."""
         return self._users
 

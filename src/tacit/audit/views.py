@@ -30,6 +30,7 @@ from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.conformance import probe_of
+from tacit.audit.counter_attack import stream_score
 from tacit.audit.harness import worst_pair
 from tacit.audit.probes import Probe
 from tacit.audit.records import (
@@ -41,7 +42,6 @@ from tacit.audit.records import (
     record_releases,
     record_width,
 )
-from tacit.audit.streams import stream_score
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count
@@ -314,8 +314,8 @@ def _measured(probe: Probe) -> View:
     found = [(variant, worst_pair(variant)) for variant in probe.variants()]
     probe, pair = max(found, key=lambda one: float(np.linalg.norm(one[0].exact(one[1][1]) - one[0].exact(one[1][0]))))
     worlds, record = _recorded(probe, pair)
-    coins = SimulationNoise(np.random.default_rng([probe.seed, 23]))
-    pilot = [record(users, _PILOT, coins) for users in worlds]
+    rng = SimulationNoise(np.random.default_rng([probe.seed, 23]))
+    pilot = [record(users, _PILOT, rng) for users in worlds]
 
     def apart(score: Callable[[Floats], Floats]) -> float:
         one, other = (score(records) for records in pilot)

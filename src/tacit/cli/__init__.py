@@ -31,12 +31,12 @@ def main(argv: Sequence[str] | None = None, *, program: Any = None, name: str = 
 def _main(words: list[str], program: Any, name: str, *, told: bool) -> int:
     from tacit.cli.app import command
     from tacit.cli.failures import INTERRUPTED, USAGE_ERROR, Failed, explain, explain_lost_output, open_output, tell
-    from tacit.compiling import tell_of
     from tacit.errors import TacitError
+    from tacit.jit_progress import set_listener
 
     if told:
         open_output()
-        tell_of(tell)
+        set_listener(tell)
     try:
         code = (program or command())(args=words, prog_name=name, standalone_mode=False, obj=words)
         sys.stdout.flush()

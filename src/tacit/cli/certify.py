@@ -155,7 +155,7 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
 
 def _implied(privatizer: CountPrivatizer, request: PrivacyRequest) -> list[dict[str, Any]]:
     """What the certified guarantee implies in other trust models."""
-    from tacit.accounting.implied import implied_claims
+    from tacit.accounting.implied_claims import implied_claims
 
     found = implied_claims(privatizer.claim, _certificate(privatizer, request).epsilon)
     return [claim.to_dict() for claim in found]
@@ -174,12 +174,12 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from dataclasses import replace
 
     from tacit.noise.table import mechanism_row
-    from tacit.release.table import is_foreign
+    from tacit.release.table import is_plugin
 
     if not request.unit.one:
         return {}, PRINTED_FOR_ONE
     asked = _asking(request, "paper")
-    foreign = is_foreign(request.mechanism)
+    foreign = is_plugin(request.mechanism)
     if foreign or (asked.mechanism is not None and not mechanism_row(request.trust, asked.mechanism).printed):
         whole = _made(_asking(request, "tight")).sampling().weight == 1.0
         what = f"prints {request.mechanism}" if whole else "sends one slot only"
@@ -246,7 +246,7 @@ def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | No
 
 def _show(content: dict[str, Any], words: list[str]) -> None:
     """The same for people; `words` say what is claimed and what is certified."""
-    from tacit.accounting.implied import Implied
+    from tacit.accounting.implied_claims import Implied
     from tacit.accounting.wording import shown_up
 
     asked = content["configuration"]

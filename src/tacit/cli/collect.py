@@ -132,13 +132,13 @@ def _release(
 ) -> None:
     """Release the closed stage, once: asked again, the same bytes come out and nothing is drawn."""
     from tacit.study.collector import Collector
-    from tacit.study.parts import Head
-    from tacit.study.wire import Release, sha256
+    from tacit.study.contract import Head
+    from tacit.study.wire import ReleasePayload, sha256
 
     collector = Collector(directory, key=key)
     check_out(out, collector.stored())
     data = collector.release(Head.from_text(head))
-    made = Release.parse(data)
+    made = ReleasePayload.parse(data)
     target = out or directory / f"release-{made.stage}-{made.question}.tcl"
     write_bytes(target, data)
     plain = {

@@ -22,8 +22,8 @@ from tacit.cli.common import (
     tell,
 )
 from tacit.cli.failures import Failed
-from tacit.engines import check_engine
-from tacit.errors import naming, require_count
+from tacit.errors import error_context, require_count
+from tacit.executors import check_engine
 
 if TYPE_CHECKING:
     from tacit.runs.comparison import Run
@@ -55,7 +55,7 @@ def _compare(
     from tacit.runs.comparison import run_comparison
     from tacit.runs.figures import check_choices
     from tacit.runs.files import read_comparison
-    from tacit.runs.places import place_of
+    from tacit.runs.storage_paths import resolve_location
 
     check_choices(band, log)
     check_engine(engine, address=address)
@@ -63,7 +63,7 @@ def _compare(
     if dry_run:
         _estimate(runs, workers, json=json)
         return
-    directory = Path("tacit-results") / file.stem if out is None else place_of(out)
+    directory = Path("tacit-results") / file.stem if out is None else resolve_location(out)
     with resumable(directory):
         comparison = run_comparison(
             runs,
@@ -89,7 +89,7 @@ def _estimate(runs: tuple[Run, ...], workers: int | None, *, json: bool) -> None
         require_count("workers", workers)
     found = []
     for run in runs:
-        with naming(f"run '{run.label}' on {run.config.environment_name}"):
+        with error_context(f"run '{run.label}' on {run.config.environment_name}"):
             found.append((run.label, estimate(run.config, workers=workers)))
     if json:
         print_json({"dry_run": True, "runs": [{"label": label, **one.to_json()} for label, one in found]})

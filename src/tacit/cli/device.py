@@ -11,7 +11,7 @@ import typer
 from tacit.cli.common import AsJson, print_json, say
 from tacit.cli.files import OutFile, Pinned, check_out, read_bytes
 from tacit.errors import InvalidInput, require
-from tacit.runs.places import write_private
+from tacit.runs.storage_paths import write_private
 
 __all__ = ["register"]
 

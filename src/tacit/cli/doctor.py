@@ -28,9 +28,9 @@ def _doctor(
 ) -> None:
     """Check keys, clocks, disk, sizes of batches, tables and ledger of a party; nothing is changed."""
     with service_extra():
-        from tacit.service.checkup import check_up
         from tacit.service.config import read_party
-        from tacit.study.parts import Head
+        from tacit.service.health_checks import check_up
+        from tacit.study.contract import Head
 
         found = check_up(read_party(config, party), head=None if head is None else Head.from_text(head))
     failed = any(finding.state == "failed" for finding in found)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from tacit.errors import InvalidInput, require
-from tacit.runs.places import check_writable, write_whole, writing_to
+from tacit.runs.storage_paths import check_writable, write_whole, writing_to
 
 __all__ = [
     "Key",
@@ -66,7 +66,7 @@ def read_json_file(path: Path) -> Any:
 
 def read_design_file(path: Path) -> Any:
     """The design in a JSON file."""
-    from tacit.study import parts
+    from tacit.study import contract
 
     try:
         plain = json.loads(read_bytes(path))
@@ -74,7 +74,7 @@ def read_design_file(path: Path) -> Any:
         raise InvalidInput(f"{path} must be a design as 'tacit study new' writes it") from error
     require(isinstance(plain, dict), f"{path} must be a design as 'tacit study new' writes it", "something else")
     try:
-        return parts.read_design(plain)
+        return contract.read_design(plain)
     except InvalidInput:
         raise
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:

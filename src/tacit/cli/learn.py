@@ -49,7 +49,7 @@ def _learn(
 ) -> None:
     """Learn a policy from a log with one private release; every run of this command is a release and costs anew."""
     from tacit.runs.signature import sign
-    from tacit.study.learned import check_target, learned_to_dict, save_learned
+    from tacit.study.learn_files import check_target, learned_to_dict, save_learned
     from tacit.study.learning import learn
 
     if check_only:

@@ -82,7 +82,7 @@ def _mechanisms() -> list[dict[str, Any]]:
 def _privatizers() -> list[dict[str, Any]]:
     from tacit.noise.table import known_names
     from tacit.protocol import Totals
-    from tacit.release.table import FOREIGN, PRIVATIZERS
+    from tacit.release.table import PLUGINS, PRIVATIZERS
 
     built_in = [
         {
@@ -95,7 +95,7 @@ def _privatizers() -> list[dict[str, Any]]:
     ]
     foreign = [
         {"answers": row.answers.words(), "trust": row.trust, "mechanisms": [name], "summary": row.summary}
-        for name, row in FOREIGN.items()
+        for name, row in PLUGINS.items()
     ]
     return built_in + foreign
 

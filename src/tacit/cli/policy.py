@@ -90,7 +90,7 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     """The policy of a run's bundle, with the names of its environment."""
     from tacit.environments.live import LiveWorld
     from tacit.environments.registry import make_environment
-    from tacit.environments.seen import seen_through
+    from tacit.environments.state_features import seen_through
     from tacit.environments.tabular import TabularMDP
     from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy

@@ -49,21 +49,21 @@ def _run(
     dry_run: bool,
     json: bool,
 ) -> None:
-    from tacit.engines import check_engine
-    from tacit.runs.config import MOST_SEEDS, RunConfig
-    from tacit.runs.places import place_of
-    from tacit.runs.runner import Cell, run_cells
-    from tacit.runs.sizes import sized
+    from tacit.executors import check_engine
+    from tacit.runs.config import MAX_SEEDS, RunConfig
+    from tacit.runs.runner import RunSpec, run_cells
+    from tacit.runs.size_defaults import apply_size_defaults
+    from tacit.runs.storage_paths import resolve_location
 
-    count = require_count("seeds", options["seeds"], 1, MOST_SEEDS)
+    count = require_count("seeds", options["seeds"], 1, MAX_SEEDS)
     first = require_count("first seed", first_seed, 0, LARGEST_SEED - count + 1)
-    config = sized(RunConfig.from_dict({**options, "seeds": list(range(first, first + count))}))
+    config = apply_size_defaults(RunConfig.from_dict({**options, "seeds": list(range(first, first + count))}))
     check_engine(engine, address=address)
-    directory = None if out is None else place_of(out)
+    directory = None if out is None else resolve_location(out)
     if dry_run:
         _estimate(config, workers, json=json)
         return
-    cell = Cell(label=config.label, config=config, directory=directory)
+    cell = RunSpec(label=config.label, config=config, directory=directory)
     with resumable(directory):
         (result,) = run_cells(
             [cell],

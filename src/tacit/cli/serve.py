@@ -25,7 +25,7 @@ EXTRA: Final = frozenset(
     )
 )
 """Packages of the extra `service`."""
-MOST_ENROLLED: Final = 10**7
+MAX_ENROLLED: Final = 10**7
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def _run(party: str, config: Path) -> None:
     """Read the configuration, build the party and run it until it is asked to end."""
     with service_extra():
         from tacit.service.config import read_party
-        from tacit.service.running import serve as run
+        from tacit.service.server import serve as run
 
         made: Any = importlib.import_module(f"tacit.service.{party}").party(read_party(config, party))
         code = run(made)
@@ -178,8 +178,8 @@ def _dashboard(
 ) -> None:
     """Show a study while it runs: to operators, privacy officers and learners, and nobody's data to anybody."""
     with service_extra():
-        from tacit.service.dashboard.serving import dashboard_party
-        from tacit.service.running import serve as run
+        from tacit.service.dashboard.server import dashboard_party
+        from tacit.service.server import serve as run
 
         code = run(
             dashboard_party(
@@ -204,7 +204,7 @@ def _enrol(
     json: AsJson = False,
 ) -> None:
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
-    require_count("count", count, 1, MOST_ENROLLED)
+    require_count("count", count, 1, MAX_ENROLLED)
     with service_extra():
         lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)

@@ -37,7 +37,7 @@ def _plot(
     """Draw the regret of one or several results in one figure."""
     from tacit.runs.comparison import load
     from tacit.runs.figures import check_choices, plot
-    from tacit.runs.places import place_of
+    from tacit.runs.storage_paths import resolve_location
 
     check_choices(band, log)
     results: list[Result] = []
@@ -45,7 +45,7 @@ def _plot(
         found = load(directory)
         results += [found] if not hasattr(found, "results") else list(found.results)
     default = "regret-per-episode.png" if per_episode else "regret.png"
-    target = place_of(directories[0]) / default if out is None else place_of(out)
+    target = resolve_location(directories[0]) / default if out is None else resolve_location(out)
     plot(results, target, band=cast("Band", band), per_episode=per_episode, log=cast("LogAxes", log), title=title)
     if json:
         print_json({"figure": str(target), "runs": [result.label for result in results]})
@@ -62,12 +62,12 @@ def _report(
     """Write one self-contained HTML page: curves, tables, commands, claims and certificates."""
     from tacit.runs.comparison import load
     from tacit.runs.figures import check_choices
-    from tacit.runs.places import place_of
     from tacit.runs.report import write_report
+    from tacit.runs.storage_paths import resolve_location
 
     check_choices("std", log)
-    place = place_of(directory)
-    page = place / "report.html" if out is None else place_of(out)
+    place = resolve_location(directory)
+    page = place / "report.html" if out is None else resolve_location(out)
     target = write_report(load(place), page, log=cast("LogAxes", log), directory=place)
     if json:
         print_json({"report": str(target)})

@@ -195,8 +195,8 @@ def _policy(given: str, environment: str | None) -> Any:
     from tacit.cli.policy import load_named
     from tacit.runs.archive import read_result
     from tacit.runs.bundle import load_bundle
-    from tacit.runs.places import place_of
     from tacit.runs.storage import RunDirectory, read_json
+    from tacit.runs.storage_paths import resolve_location
 
     if given.endswith(".json"):
         place = Path(given)
@@ -205,7 +205,7 @@ def _policy(given: str, environment: str | None) -> Any:
         return load_named(place)[0]
     if environment is not None:
         return given
-    place = place_of(given)
+    place = resolve_location(given)
     if not RunDirectory(place).begun:
         raise InvalidInput(f"{given} must be a run's directory or a policy (JSON), or come with --environment")
     return read_result(place)

@@ -50,11 +50,11 @@ def _verify(
     json: AsJson = False,
 ) -> None:
     """Derive a certificate again, check digests and signature, and say in one line whether it is true."""
-    from tacit.runs.places import is_local, place_of
+    from tacit.runs.storage_paths import is_local, resolve_location
     from tacit.runs.verify import verify
 
     del schema  # it has answered already
-    place = place_of(path)
+    place = resolve_location(path)
     found = (_of_a_study(place, key) if is_local(place) else None) or verify(place, key=key)
     if json:
         print_json(found.to_dict())
@@ -67,7 +67,7 @@ def _verify(
 def _of_a_study(path: Path, key: Path | None) -> Verdict | None:
     """What is to be said about a party of a study or what it left behind, if that is what stands here."""
     from tacit.runs.storage import read_json
-    from tacit.study.learned import verify_learned
+    from tacit.study.learn_files import verify_learned
     from tacit.study.verify import verify_collector, verify_policy, verify_study
 
     if (path / "study.db").is_file():
@@ -104,7 +104,7 @@ def _sign(
     key: Annotated[Path, typer.Option(help="The private key.")],
 ) -> None:
     """Sign a bundle, a certificate, a run, a comparison or results that are true; what is false is not signed."""
-    from tacit.runs.sealing import kept_signature, sign_directory
+    from tacit.runs.directory_signature import kept_signature, sign_directory
     from tacit.runs.signature import sign
     from tacit.runs.storage import read_json, write_json
     from tacit.runs.verify import verify

@@ -48,7 +48,7 @@ def shares_of(users: Trajectories, bounds: Sequence[float]) -> Floats:
     return np.asarray(np.clip((returns_of(users) - low) / (high - low), 0.0, 1.0))
 
 
-def as_one_step(shares: Sequence[Floats], coins: np.random.Generator) -> Trajectories:
+def as_one_step(shares: Sequence[Floats], rng: np.random.Generator) -> Trajectories:
     """Users of the arms, one arm after the other: state 0, the arm as action, and the rounded return as reward.
 
     >>> drawn = as_one_step([np.array([0.0, 1.0]), np.array([1.0])], np.random.default_rng(0))
@@ -57,6 +57,6 @@ def as_one_step(shares: Sequence[Floats], coins: np.random.Generator) -> Traject
     """
     all_shares = np.concatenate([np.asarray(part, dtype=np.float64) for part in shares])
     arms = np.repeat(np.arange(len(shares)), [len(part) for part in shares])
-    bits = (coins.random(len(all_shares)) < all_shares).astype(np.float64)
+    bits = (rng.random(len(all_shares)) < all_shares).astype(np.float64)
     states = np.zeros((len(bits), 2), dtype=np.int64)
     return Trajectories(states, arms.astype(np.int64)[:, np.newaxis], bits[:, np.newaxis])

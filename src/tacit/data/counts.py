@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.data.flow import roads_of, walk
+from tacit.data.flow import sparse_transitions, walk
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count
@@ -98,7 +98,7 @@ def _flow(mdp: TabularMDP, groups: Sequence[tuple[Policy, int]], generator: np.r
     require(fits, f"the policy must have the shape {(H, S, A)} of the environment", tables.shape[1:])
     tables = tables / tables.sum(axis=-1, keepdims=True)
     counts, starts = _no_counts(mdp), np.zeros((len(groups), S), dtype=np.int64)
-    walk(roads_of(mdp), tables, users, generator, starts, counts.visits, counts.transitions, counts.rewards)
+    walk(sparse_transitions(mdp), tables, users, generator, starts, counts.visits, counts.transitions, counts.rewards)
     return replace(counts, starts=starts.sum(axis=0), users=int(users.sum()), groups=tuple(starts))
 
 

@@ -17,12 +17,12 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import kernel
-from tacit.tiers import Tiered
+from tacit.lazy_jit import LazyJit
 
-__all__ = ["Roads", "roads_of", "walk", "walk_in_python"]
+__all__ = ["SparseTransitions", "sparse_transitions", "walk", "walk_in_python"]
 
 
-class Roads(NamedTuple):
+class SparseTransitions(NamedTuple):
     """A world as it is walked: the possible successors of every row (l, s, a), side by side."""
 
     rho: Floats
@@ -42,14 +42,14 @@ class Roads(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def roads_of(mdp: TabularMDP) -> Roads:
+def sparse_transitions(mdp: TabularMDP) -> SparseTransitions:
     """The roads of a world, prepared once."""
     # NumPy's multinomial tolerates less rounding in a row than tacit does.
     P = mdp.stage_P / mdp.stage_P.sum(axis=-1, keepdims=True)
     rows = P.reshape(-1, P.shape[-1])
     of, to = np.nonzero(rows)
     start = np.searchsorted(of, np.arange(len(rows) + 1))
-    return Roads(
+    return SparseTransitions(
         rho=mdp.rho / mdp.rho.sum(),
         start=start.astype(np.int64),
         to=to.astype(np.int64),
@@ -62,7 +62,7 @@ def roads_of(mdp: TabularMDP) -> Roads:
 
 @kernel
 def compiled_walk(
-    roads: Roads,
+    roads: SparseTransitions,
     tables: Floats,
     users: Ints,
     generator: np.random.Generator,
@@ -132,7 +132,7 @@ def compiled_walk(
 
 
 def walk_in_python(
-    roads: Roads,
+    roads: SparseTransitions,
     tables: Floats,
     users: Ints,
     generator: np.random.Generator,
@@ -158,7 +158,7 @@ def walk_in_python(
             at = led.sum(axis=0)
 
 
-def _rows(roads: Roads, which: Ints, num_states: int) -> Floats:
+def _rows(roads: SparseTransitions, which: Ints, num_states: int) -> Floats:
     """P(·) of these rows, over all states."""
     found, sizes = np.zeros((len(which), num_states)), roads.start[which + 1] - roads.start[which]
     of = np.repeat(np.arange(len(which)), sizes)
@@ -168,7 +168,7 @@ def _rows(roads: Roads, which: Ints, num_states: int) -> Floats:
 
 
 def _work(
-    roads: Roads,
+    roads: SparseTransitions,
     tables: Floats,
     users: Ints,
     generator: np.random.Generator,
@@ -181,7 +181,7 @@ def _work(
     return int(J * H * (200 + S * A))  # units of a quarter of a microsecond: calls of NumPy, then rows
 
 
-class _Walk(Tiered):  # type: ignore[type-arg]
+class _Walk(LazyJit):  # type: ignore[type-arg]
     """Short runs by NumPy, which nobody has to compile."""
 
     def __init__(self) -> None:

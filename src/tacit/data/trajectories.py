@@ -20,8 +20,8 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
+from tacit.lazy_jit import lazy_jit
 from tacit.policies import DeterministicPolicy, Policy
-from tacit.tiers import tiered
 
 __all__ = [
     "LayeredWorld",
@@ -123,7 +123,7 @@ def _alias_tables(rows: Floats) -> tuple[Floats, Ints]:
     return cut, other
 
 
-alias_tables = tiered(lambda rows: 4 * rows.size)(_alias_tables)
+alias_tables = lazy_jit(lambda rows: 4 * rows.size)(_alias_tables)
 """The same, called from Python."""
 
 

@@ -34,9 +34,9 @@ def iid(world: LossWorld, episodes: int) -> Adversary:
     """A coin with the world's mean losses: every episode alike."""
     mean = world.base.ravel()
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
         del first
-        return _coins(np.broadcast_to(mean, (count, mean.size)), coins)
+        return _coins(np.broadcast_to(mean, (count, mean.size)), rng)
 
     return Adversary(name="iid", episodes=episodes, mean=mean, described="iid", _block=block)
 
@@ -57,8 +57,8 @@ def sinusoidal(
         turns = periods * (k / episodes)[:, np.newaxis] + phase
         return np.clip(center + height * np.sin(2.0 * math.pi * turns), 0.0, 1.0)
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
-        del coins
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
+        del rng
         return at(np.arange(first, first + count, dtype=np.float64))
 
     described = f"sinusoidal {height:g} {low} {high} {seed}"
@@ -78,8 +78,8 @@ def switching(world: LossWorld, episodes: int, *, segments: int = 10, keep: floa
 
     lengths = np.bincount(segment(0, episodes), minlength=parts)
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
-        return _coins(tables[segment(first, count)], coins)
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
+        return _coins(tables[segment(first, count)], rng)
 
     described, mean = f"switching {parts} {share:g} {seed}", lengths @ tables / episodes
     return Adversary(name="switching", episodes=episodes, mean=mean, described=described, _block=block)
@@ -90,9 +90,9 @@ def turning(world: LossWorld, episodes: int, *, at: float = 0.1) -> Adversary:
     share = require_real("at", at, low=0.0, high=1.0)
     base, turn = world.base.ravel(), math.ceil(share * episodes)
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
         early = (np.arange(first, first + count) < turn)[:, np.newaxis]
-        return _coins(np.where(early, base, 1.0 - base), coins)
+        return _coins(np.where(early, base, 1.0 - base), rng)
 
     mean = (turn * base + (episodes - turn) * (1.0 - base)) / episodes
     return Adversary(name="turning", episodes=episodes, mean=mean, described=f"turning {share:g}", _block=block)
@@ -108,8 +108,8 @@ def drift(world: LossWorld, episodes: int, *, reach: float = 1.0, seed: int = 0)
         way = share * (k / max(1, episodes - 1))[:, np.newaxis]
         return np.asarray((1.0 - way) * base + way * target)
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
-        del coins
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
+        del rng
         return at(np.arange(first, first + count, dtype=np.float64))
 
     described, mean = f"drift {share:g} {seed}", _average(at, episodes)
@@ -122,8 +122,8 @@ def worst_of_two(world: LossWorld, episodes: int) -> Adversary:
     one = 0.5 + 0.5 * (world.base.ravel() - _uniform_loss(world) / world.mdp.horizon)
     other = 1.0 - one
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
-        del coins
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
+        del rng
         odd = (np.arange(first, first + count) % 2 == 1)[:, np.newaxis]
         return np.where(odd, one, other)
 
@@ -190,16 +190,16 @@ def _from_table(given: LossTable, world: LossWorld, episodes: int) -> Adversary:
     require(len(losses) >= episodes, f"losses must cover all {episodes} episodes", given=len(losses))
     mine = losses[:episodes, : (X - 1) * A]
 
-    def block(first: int, count: int, coins: np.random.Generator) -> Floats:
-        del coins
+    def block(first: int, count: int, rng: np.random.Generator) -> Floats:
+        del rng
         return np.array(mine[first : first + count])  # a copy: kernels are compiled for writable arrays
 
     described, mean = f"table {given.fingerprint()}", mine.mean(axis=0)
     return Adversary(name="table", episodes=episodes, mean=mean, described=described, _block=block)
 
 
-def _coins(means: Floats, coins: np.random.Generator) -> Floats:
-    return (coins.random(means.shape) < means).astype(np.float64)
+def _coins(means: Floats, rng: np.random.Generator) -> Floats:
+    return (rng.random(means.shape) < means).astype(np.float64)
 
 
 def _average(at: Callable[[Floats], Floats], episodes: int) -> Floats:

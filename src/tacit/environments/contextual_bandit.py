@@ -13,8 +13,8 @@ from tacit.errors import require_count, require_real
 
 __all__ = ["contextual_bandit", "treatment_bandit"]
 
-LEAST_CONTEXT = 0.5  # the rarest context is at least a third as frequent as the most frequent one
-MOST_CONTEXT = 1.5
+MIN_CONTEXT = 0.5  # the rarest context is at least a third as frequent as the most frequent one
+MAX_CONTEXT = 1.5
 
 # Patients by severity and by age group, with their shares; all numbers are illustrative, none was taken from a study.
 PATIENTS = {
@@ -51,7 +51,7 @@ def contextual_bandit(*, contexts: int = 10, actions: int = 5, seed: int = 0) ->
     """
     S, A = require_count("contexts", contexts), require_count("actions", actions)
     generator = np.random.default_rng(require_count("seed", seed, least=0))
-    shares = generator.uniform(LEAST_CONTEXT, MOST_CONTEXT, S)
+    shares = generator.uniform(MIN_CONTEXT, MAX_CONTEXT, S)
     return _bandit("contextual-bandit", shares / shares.sum(), generator.random((S, A)))
 
 

@@ -30,18 +30,18 @@ def estimate_model(environment: LiveWorld | str | Any, episodes: int, *, seed: i
     ('Blackjack-v1 (estimated from 200 episodes)', 29, 4)
     """
     world = environment if isinstance(environment, LiveWorld) else live(environment, **choices)
-    n, coins = require_count("episodes", episodes), np.random.default_rng(require_count("seed", seed, least=0))
+    n, rng = require_count("episodes", episodes), np.random.default_rng(require_count("seed", seed, least=0))
     S, A = world.num_states, world.num_actions
     moves, earned, starts = np.zeros((S, A, S)), np.zeros((S, A)), np.zeros(S)
     env, find = world.make(), world.discretiser.state
-    first: int | None = int(coins.integers(2**31))
+    first: int | None = int(rng.integers(2**31))
     for _ in range(n):
         observation, _ = env.reset(seed=first)
         first, s = None, find(observation)
         starts[s] += 1
         over = False
         for _ in range(world.horizon):
-            a, total = int(coins.integers(A)), 0.0
+            a, total = int(rng.integers(A)), 0.0
             for _ in range(world.repeat):
                 observation, reward, terminated, truncated, _ = env.step(world.first_action + a)
                 total += float(reward)

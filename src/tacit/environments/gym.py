@@ -21,7 +21,7 @@ from tacit.arrays import Floats
 from tacit.environments.registry import make
 from tacit.environments.tabular import RewardKind, TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require_count
-from tacit.ids import GYMNASIUM_IDS, register_all
+from tacit.gymnasium_ids import GYMNASIUM_IDS, register_all
 
 __all__ = ["GYMNASIUM_IDS", "TabularEnv", "from_gymnasium", "named_env", "register_all"]
 

@@ -54,15 +54,15 @@ class Adversary:
     """What decides its losses, apart from the world and the coins: a specification, or the fingerprint of a table."""
     _block: Block = field(repr=False)
 
-    def losses(self, first: int, count: int, coins: np.random.Generator) -> Floats:
+    def losses(self, first: int, count: int, rng: np.random.Generator) -> Floats:
         """The losses [count, pairs] of the episodes first, ..., first + count - 1 (counted from 0), in order.
 
-        Coins are drawn from `coins`: successive blocks from one generator are one sequence, however it is cut.
+        Coins are drawn from `rng`: successive blocks from one generator are one sequence, however it is cut.
         """
         require_count("first", first, least=0)
         within = first + require_count("count", count) <= self.episodes
         require(within, f"{self.name} has losses for {self.episodes} episodes", given=first + count)
-        return self._block(first, count, coins)
+        return self._block(first, count, rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,6 @@ from tacit.environments.contextual_bandit import contextual_bandit, treatment_ba
 from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
-from tacit.environments.ladders import recommender, treatment
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
 from tacit.environments.live import LIVE_PREFIX, LiveWorld
 from tacit.environments.live_presets import PRESETS
@@ -28,6 +27,7 @@ from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
 from tacit.environments.taxi import taxi
+from tacit.environments.treatment import recommender, treatment
 from tacit.errors import InvalidInput, UnknownName
 from tacit.memory import available_memory, require_free
 from tacit.plugins import named

@@ -26,7 +26,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.bands import Without, value_interval
+from tacit.learners.batch_bands import Without, value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
@@ -45,7 +45,7 @@ from tacit.planning.weighted_rows import (
 )
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -145,7 +145,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             shares=(),
         )
 
-    def plan(self, belief: BUCBBelief, coins: np.random.Generator) -> tuple[BUCBBelief, Plan[BatchQuery]]:
+    def plan(self, belief: BUCBBelief, rng: np.random.Generator) -> tuple[BUCBBelief, Plan[BatchQuery]]:
         """A mixture of optimistic policies, everybody assigned by the learner's own coins."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.users)
@@ -154,27 +154,27 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             return self.followed(belief, (), self.stages[0]), Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
         if stage == len(self.stages) - 1:
-            return belief, Plan(policy=self.exploiter(belief, model, coins), users=None, query=None)
+            return belief, Plan(policy=self.exploiter(belief, model, rng), users=None, query=None)
         users = self.stages[stage]
-        groups = self.explorers(belief, model, rho, users, coins)
+        groups = self.explorers(belief, model, rho, users, rng)
         plan = Plan(policy=groups[0][0], users=users, query=EVERYTHING, groups=groups)
         return self.followed(belief, groups, users), plan
 
-    def last(self, belief: BUCBBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
+    def last(self, belief: BUCBBelief, plan: Plan[BatchQuery], rng: np.random.Generator) -> Plan[BatchQuery]:
         """The policy that is best for lower bounds, if anything is known."""
         known = len(belief.users) > 0
-        policy = self.exploiter(belief, self.model(belief)[0], coins) if known else plan.policy
+        policy = self.exploiter(belief, self.model(belief)[0], rng) if known else plan.policy
         return Plan(policy=policy, users=None, query=None)
 
     def explorers(
-        self, belief: BUCBBelief, model: Rows, rho: Floats, users: int, coins: np.random.Generator
+        self, belief: BUCBBelief, model: Rows, rho: Floats, users: int, rng: np.random.Generator
     ) -> tuple[tuple[DeterministicPolicy, int], ...]:
         """Optimistic policies for so many users, and who follows which."""
         J, (H, S) = min(POLICIES, users), (self.shape.horizon, self.shape.num_states)
         policies = np.zeros((J, H, S), dtype=np.int64)
         enough = max(1.0, 4.0 * self.std)
         optimists(
-            model, self.proved(belief), rho, self._z, users / J, enough, coins.random((J, H, S)), policies
+            model, self.proved(belief), rho, self._z, users / J, enough, rng.random((J, H, S)), policies
         )  # fmt: skip
         return grouped(policies, split_evenly(users, J))
 
@@ -182,10 +182,10 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         """The bands that a mixture keeps to; None: it has none."""
         return None
 
-    def exploiter(self, belief: BUCBBelief, model: Rows, coins: np.random.Generator) -> DeterministicPolicy:
+    def exploiter(self, belief: BUCBBelief, model: Rows, rng: np.random.Generator) -> DeterministicPolicy:
         """The policy that is best for lower bounds; where nobody tried its action, what people do already."""
         H, S = self.shape.horizon, self.shape.num_states
-        actions = pessimist(model, H, self._z, coins.random((H, S)))
+        actions = pessimist(model, H, self._z, rng.random((H, S)))
         if self.start is not None:
             usual = self.start.probabilities(self.shape.num_actions).argmax(axis=2)
             rows = np.broadcast_to(model.n, (H, *model.n.shape[1:]))
@@ -202,7 +202,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         done = len(belief.users)
         return belief._replace(policies=(*belief.policies[:done], merged), shares=(*belief.shares[:done], shares))
 
-    def update(self, belief: BUCBBelief, released: Private[CountStatistics]) -> BUCBBelief:
+    def update(self, belief: BUCBBelief, released: PrivateStatistics[CountStatistics]) -> BUCBBelief:
         """Keep the batch, projected."""
         batch = statistics_of(released, CountStatistics)
         flow, people = self.counters.taken(batch), float(batch.users[0])

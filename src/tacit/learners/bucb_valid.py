@@ -13,12 +13,12 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import require_real
-from tacit.learners.bands import BETA, Without, confidence_of, evidence_of, interval_in
+from tacit.learners.batch_bands import BETA, Without, confidence_of, evidence_of, interval_in
 from tacit.learners.bucb import BUCB
 from tacit.planning.valid_bands import Bands, ValueInterval, cautious_plan, widen_nothing, write_bands
 from tacit.planning.weighted_rows import ProvedBands, Rows
 from tacit.policies import DeterministicPolicy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
@@ -83,19 +83,19 @@ class ValidBUCB(BUCB):
         """The bands so far."""
         return ProvedBands(belief.bands, belief.sampling, belief.noise)
 
-    def exploiter(self, belief: BandBelief, model: Rows, coins: np.random.Generator) -> DeterministicPolicy:  # type: ignore[override]
+    def exploiter(self, belief: BandBelief, model: Rows, rng: np.random.Generator) -> DeterministicPolicy:  # type: ignore[override]
         """The policy that is cautious in the bands; where actions tie, what the practical rule exploits."""
-        otherwise = super().exploiter(belief, model, coins)  # type: ignore[arg-type]
+        otherwise = super().exploiter(belief, model, rng)  # type: ignore[arg-type]
         return DeterministicPolicy(cautious_plan(belief.bands, otherwise.actions))
 
-    def last(self, belief: BandBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:  # type: ignore[override]
+    def last(self, belief: BandBelief, plan: Plan[BatchQuery], rng: np.random.Generator) -> Plan[BatchQuery]:  # type: ignore[override]
         """The practical rule's policy, as in version 0.8.0: the record of a study that ended early replays."""
         if len(belief.users) == 0:
             return Plan(policy=plan.policy, users=None, query=None)
-        policy = super().exploiter(belief, self.model(belief)[0], coins)  # type: ignore[arg-type]
+        policy = super().exploiter(belief, self.model(belief)[0], rng)  # type: ignore[arg-type]
         return Plan(policy=policy, users=None, query=None)
 
-    def update(self, belief: BandBelief, released: Private[CountStatistics]) -> BandBelief:  # type: ignore[override]
+    def update(self, belief: BandBelief, released: PrivateStatistics[CountStatistics]) -> BandBelief:  # type: ignore[override]
         """Keep the batch, projected, and tighten the bands."""
         kept = cast("BandBelief", super().update(belief, released))  # type: ignore[arg-type]
         bands = Bands(*(np.array(part) for part in belief.bands))

@@ -22,24 +22,24 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.bucb import BUCB, BUCBBelief
-from tacit.learners.bucbs import make_bucb
+from tacit.learners.bucb_variants import make_bucb
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.dynamic import value_of
-from tacit.planning.loss_budget import LEAST_BUDGET, LossBudget, Polytope, Radii, Standing, mean_bounds, mixed, radii_of
+from tacit.planning.loss_budget import MIN_BUDGET, LossBudget, Polytope, Radii, Standing, mean_bounds, mixed, radii_of
 from tacit.planning.weighted_rows import Rows
 from tacit.policies import DeterministicPolicy, Policy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["Conservative", "ConservativeBelief", "make_conservative", "tail_of_bits"]
 
-MOST_FIRST: Final = 0.1
+MAX_FIRST: Final = 0.1
 """The share of the users who play the baseline before anybody explores, at most."""
-CLEARLY: Final = 0.0025
+CANDIDATE_MARGIN: Final = 0.0025
 """A new candidate replaces the old one if the model finds it better by this share of the largest return."""
-REMEMBERED: Final = 4
+MAX_COMPARED: Final = 4
 """How many candidates are compared with the baseline at each stage."""
 
 Group = tuple[DeterministicPolicy, int]
@@ -82,7 +82,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         self.most = budget.total * episodes
         """What all users together may lose, in shares of H."""
         # √(ℓ/2n) ≤ total/2, or a tenth of the users: whichever is less
-        enough = min(MOST_FIRST * episodes, 2.0 * self.radii.log_term / max(budget.total, LEAST_BUDGET) ** 2)
+        enough = min(MAX_FIRST * episodes, 2.0 * self.radii.log_term / max(budget.total, MIN_BUDGET) ** 2)
         before = np.cumsum([0, *self.stages[:-1]])
         self.first = max(1, int(np.searchsorted(before, enough)))
         """How many batches play the baseline only."""
@@ -111,9 +111,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
             unmeasured=0.0,
         )
 
-    def plan(
-        self, belief: ConservativeBelief, coins: np.random.Generator
-    ) -> tuple[ConservativeBelief, Plan[BatchQuery]]:
+    def plan(self, belief: ConservativeBelief, rng: np.random.Generator) -> tuple[ConservativeBelief, Plan[BatchQuery]]:
         """Spread the next users over the arms, as the budget allows."""
         belief = self._without_given_up(belief)
         stage = len(belief.users)
@@ -123,7 +121,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
             return after, Plan(policy=self.baseline, users=self.stages[stage], query=EVERYTHING)
         last, users = stage == len(self.stages) - 1, self.stages[stage]
         model, rho = self.inner.model(belief.inner)
-        belief = self._with_candidate(belief, model, coins)
+        belief = self._with_candidate(belief, model, rng)
         polytope, arm = self.polytope(belief), belief.current
         costs = self._costs(belief, polytope)
         rest = min(costs, key=costs.__getitem__)  # 0, the baseline, costs nothing
@@ -134,19 +132,19 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         chosen = mixed(
             users=users, allowed=allowed, gain=-costs[rest], unseen=unseen, candidate=costs[arm], last=last
         )  # fmt: skip
-        explorers = self.inner.explorers(belief.inner, model, rho, chosen.explorers, coins) if chosen.explorers else ()
+        explorers = self.inner.explorers(belief.inner, model, rho, chosen.explorers, rng) if chosen.explorers else ()
         return self._spread(belief, explorers, chosen.candidates, rest, last=last)
 
-    def last(self, belief: ConservativeBelief, plan: Plan[BatchQuery], coins: np.random.Generator) -> Plan[BatchQuery]:
+    def last(self, belief: ConservativeBelief, plan: Plan[BatchQuery], rng: np.random.Generator) -> Plan[BatchQuery]:
         """The candidate, if the budget covers it."""
         belief = self._without_given_up(belief)
         if len(belief.users) == 0:
             return Plan(policy=self.baseline, users=None, query=None)
-        belief = self._with_candidate(belief, self.inner.model(belief.inner)[0], coins)
+        belief = self._with_candidate(belief, self.inner.model(belief.inner)[0], rng)
         costs = self._costs(belief, self.polytope(belief))
         return self._served(belief, costs, min(costs, key=costs.__getitem__))[1]
 
-    def update(self, belief: ConservativeBelief, released: Private[CountStatistics]) -> ConservativeBelief:
+    def update(self, belief: ConservativeBelief, released: PrivateStatistics[CountStatistics]) -> ConservativeBelief:
         """Keep the batch, and the sum of its returns."""
         batch = statistics_of(released, CountStatistics)
         n, H = float(batch.users[0]), self.shape.horizon
@@ -206,12 +204,10 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
         together = np.array([covariance[: b + 1, : b + 1].sum() for b in range(B)]) * more
         return scale * np.sqrt(each) + self.tail, scale * np.sqrt(np.maximum(together, 0.0)) + self.tail
 
-    def _with_candidate(
-        self, belief: ConservativeBelief, model: Rows, coins: np.random.Generator
-    ) -> ConservativeBelief:
+    def _with_candidate(self, belief: ConservativeBelief, model: Rows, rng: np.random.Generator) -> ConservativeBelief:
         """The belief with its candidate: the old one, unless the model finds the new one clearly better."""
-        new, old = self.inner.exploiter(belief.inner, model, coins), self._policy_of(belief, belief.current)
-        if self._worth(model, new) <= self._worth(model, old) + CLEARLY * self.shape.horizon:
+        new, old = self.inner.exploiter(belief.inner, model, rng), self._policy_of(belief, belief.current)
+        if self._worth(model, new) <= self._worth(model, old) + CANDIDATE_MARGIN * self.shape.horizon:
             return belief
         if isinstance(self.baseline, DeterministicPolicy) and np.array_equal(new.actions, self.baseline.actions):
             return belief._replace(current=0)
@@ -228,7 +224,7 @@ class Conservative(PlanningLearner[ConservativeBelief, BatchQuery]):
 
     def _costs(self, belief: ConservativeBelief, polytope: Polytope) -> dict[int, float]:
         """What one follower of each known arm may lose against the baseline, at most."""
-        compared = {*self._candidates(belief)[-REMEMBERED:], belief.current} - {0}
+        compared = {*self._candidates(belief)[-MAX_COMPARED:], belief.current} - {0}
         each = {i: polytope.worst(_unit(len(belief.tables), 0) - _unit(len(belief.tables), i)) for i in compared}
         return {0: 0.0, **each}
 

@@ -22,18 +22,18 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.ldp_rts import LDPRTS, RANGE_STARTS, ReturnRequest, RTSBelief, make_ldp_rts
-from tacit.planning.loss_budget import GRID, LEAST_BUDGET, LossBudget, Standing, mean_bounds, mixed
+from tacit.planning.loss_budget import GRID, MIN_BUDGET, LossBudget, Standing, mean_bounds, mixed
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.returns import ReturnQuery, ReturnStatistics
 
 __all__ = ["ConservativeReturns", "ReturnsBelief", "make_conservative_returns"]
 
-MOST_FIRST: Final = 0.1
+MAX_FIRST: Final = 0.1
 """The share of the users who play the baseline before anybody explores, at most."""
-MOST_CANDIDATES: Final = 20
+MAX_CANDIDATES: Final = 20
 """After so many candidates the last one stays."""
-CLEARLY: Final = 0.01
+CANDIDATE_MARGIN: Final = 0.01
 """A new candidate replaces the old one if its posterior mean is better by this share of the range."""
 PERIODS: Final = len(RANGE_STARTS)
 
@@ -70,14 +70,14 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         self.shape, self.name = request.shape, request.name
         self.z: float | None = None
         self.constants: Constants = "none"
-        events = len(GRID) * (1 + PERIODS * (1 + MOST_CANDIDATES))
+        events = len(GRID) * (1 + PERIODS * (1 + MAX_CANDIDATES))
         self.log_term = math.log(events / budget.failure_prob)
         """ℓ: one event for every tilt, of the baseline, of the explorers and of every candidate in every period."""
         self.most = budget.total * request.episodes
         kept = 1.0 - 2.0 * self.noise.flip
         # √(ℓ/2n)/(1 − 2f) ≤ total/2, or a tenth of the users: whichever is less
-        enough = 2.0 * self.log_term / max(kept * budget.total, LEAST_BUDGET) ** 2
-        self.first = max(1, int(min(MOST_FIRST * request.episodes, enough)))
+        enough = 2.0 * self.log_term / max(kept * budget.total, MIN_BUDGET) ** 2
+        self.first = max(1, int(min(MAX_FIRST * request.episodes, enough)))
         self.inner = LDPRTS(shape=request.shape, episodes=request.episodes - self.first, noise=request.noise)
 
     @property
@@ -106,14 +106,14 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
             planned=np.zeros(0, dtype=np.int64),
         )
 
-    def plan(self, belief: ReturnsBelief, coins: np.random.Generator) -> tuple[ReturnsBelief, Plan[ReturnQuery]]:
+    def plan(self, belief: ReturnsBelief, rng: np.random.Generator) -> tuple[ReturnsBelief, Plan[ReturnQuery]]:
         """Spread the next users over the arms, as the budget allows; a batch that never answered is lost."""
         belief = belief._replace(waiting=0.0, unmeasured=belief.unmeasured + belief.waiting)
         if not belief.started:
             query = ReturnQuery(groups=(self.first,), bit="mean", level=float(self.shape.horizon))
             after = belief._replace(planned=np.array([1]))
             return after, Plan(policy=self.baseline, users=self.first, query=query)
-        inner, plan = self.inner.plan(belief.inner, coins)
+        inner, plan = self.inner.plan(belief.inner, rng)
         if plan.query is None or plan.users is None:
             return belief, self._served(belief)
         belief = self._with_candidate(belief._replace(inner=inner))
@@ -134,11 +134,11 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         )
         return self._spread(belief, plan, chosen.explorers, chosen.candidates, rest)
 
-    def last(self, belief: ReturnsBelief, plan: Plan[ReturnQuery], coins: np.random.Generator) -> Plan[ReturnQuery]:
+    def last(self, belief: ReturnsBelief, plan: Plan[ReturnQuery], rng: np.random.Generator) -> Plan[ReturnQuery]:
         """The candidate, if the budget covers it."""
         return self._served(belief)
 
-    def update(self, belief: ReturnsBelief, released: Private[ReturnStatistics]) -> ReturnsBelief:
+    def update(self, belief: ReturnsBelief, released: PrivateStatistics[ReturnStatistics]) -> ReturnsBelief:
         """Take the bits of every group in; ldp-rts gets those of policies that it can describe."""
         rows = belief.planned
         answers = statistics_of(released, ReturnStatistics).first(len(rows))
@@ -156,7 +156,7 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         if not told.any():
             return after._replace(inner=belief.inner._replace(stage=belief.inner.stage + 1))
         part = answers._replace(ones=answers.ones[told], groups=answers.groups[told])
-        return after._replace(inner=self.inner.update(belief.inner, Private(part, released.claim)))
+        return after._replace(inner=self.inner.update(belief.inner, PrivateStatistics(part, released.claim)))
 
     def policy(self, belief: ReturnsBelief, planned: AnyPolicy | None = None) -> AnyPolicy:
         """The policy that is best in the mean of the posterior."""
@@ -212,7 +212,7 @@ class ConservativeReturns(PlanningLearner[ReturnsBelief, ReturnQuery]):
         if belief.current > 0:
             mean, _ = self.inner.posterior(belief.inner)
             worth = self.inner.features(np.stack([new, belief.tables[belief.current - 1]]))[:, :-1] @ mean
-            if worth[0] <= worth[1] + CLEARLY or len(belief.tables) >= MOST_CANDIDATES:
+            if worth[0] <= worth[1] + CANDIDATE_MARGIN or len(belief.tables) >= MAX_CANDIDATES:
                 return belief
         for number, table in enumerate(belief.tables):
             if np.array_equal(table, new):

@@ -20,7 +20,17 @@ from tacit.kernels import lean_kernel
 from tacit.planning.loss_budget import LossBudget, Standing
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
-from tacit.protocol import TOTALS, Constants, Learner, LearnerKernels, Plan, Private, Query, Totals, copy_state
+from tacit.protocol import (
+    TOTALS,
+    Constants,
+    Learner,
+    LearnerKernels,
+    Plan,
+    PrivateStatistics,
+    Query,
+    Totals,
+    copy_state,
+)
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
@@ -168,13 +178,13 @@ def ask_nothing(parameters: Any, belief: Any, query: Any, number: int) -> None:
 
 
 @lean_kernel
-def plan_nothing(parameters: Any, belief: Any, coins: np.random.Generator) -> None:
+def plan_nothing(parameters: Any, belief: Any, rng: np.random.Generator) -> None:
     """The policy stands in the belief already."""
 
 
 def statistics_of(released: Any, kind: type[Statistics]) -> Statistics:
     """What was released, if it is of this kind: a learner that keeps releases must not keep anything else."""
-    if not isinstance(released, Private) or not isinstance(released.statistics, kind):
+    if not isinstance(released, PrivateStatistics) or not isinstance(released.statistics, kind):
         raise InvalidInput(f"a release must be a Private of {kind.__name__}, got {type(released).__name__}")
     return released.statistics
 
@@ -199,7 +209,7 @@ class PlanningLearner(Generic[Belief, Asked]):
             raise InvalidInput("this learner keeps no policy in its belief; hand over the last plan's")
         return planned
 
-    def last(self, belief: Belief, plan: Plan[Asked], coins: np.random.Generator) -> Plan[Asked]:
+    def last(self, belief: Belief, plan: Plan[Asked], rng: np.random.Generator) -> Plan[Asked]:
         """What a study serves that ends before its plans do, because releases were skipped; `plan` would go on."""
         return plan
 
@@ -246,10 +256,10 @@ class KernelLearner(Generic[Belief, Asked, Statistics]):
         """The query as kernels see it: its arrays may be those of the belief."""
         return cast("Asked", TOTALS)
 
-    def plan(self, belief: Belief, coins: np.random.Generator) -> tuple[Belief, Plan[Asked]]:
+    def plan(self, belief: Belief, rng: np.random.Generator) -> tuple[Belief, Plan[Asked]]:
         """Run the planning kernel on a copy of the belief."""
         after = cast("Belief", copy_state(belief))
-        self.kernels.plan(self.parameters, after, coins)
+        self.kernels.plan(self.parameters, after, rng)
         return after, Plan(
             policy=self.policy(after), users=self.users_per_batch, query=self.query(after), releases=self.releases
         )
@@ -258,7 +268,7 @@ class KernelLearner(Generic[Belief, Asked, Statistics]):
         """What was planned to be asked."""
         return belief, cast("Asked", plan.query)
 
-    def update(self, belief: Belief, released: Private[Statistics]) -> Belief:
+    def update(self, belief: Belief, released: PrivateStatistics[Statistics]) -> Belief:
         """Run the update kernel on a copy of the belief."""
         after = cast("Belief", copy_state(belief))
         self.kernels.update(self.parameters, after, released.statistics)

@@ -14,8 +14,8 @@ has not improved, and takes F and D under the users' own states. Each of these l
 noise: whether a step was taken would tell about them. Nothing of that is done here.
 
 A noisy gradient is never short, so every update uses up its radius, however little was learned: radii of the practical
-rule shrink with the number of updates (`tacit.runs.gradient_kind`). With `step`, η is at most that: then updates whose
-natural step stays within the radius are exactly those of `dp-npg`.
+rule shrink with the number of updates (`tacit.runs.gradient_builder`). With `step`, η is at most that: then updates
+whose natural step stays within the radius are exactly those of `dp-npg`.
 """
 
 from __future__ import annotations

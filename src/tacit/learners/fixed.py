@@ -11,7 +11,7 @@ import numpy as np
 from tacit.errors import InvalidInput
 from tacit.learners.contract import CountRequest, PlanningLearner, statistics_of
 from tacit.policies import Policy
-from tacit.protocol import Constants, Plan, Private, Totals
+from tacit.protocol import Constants, Plan, PrivateStatistics, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
 __all__ = ["FixedPolicy", "make_fixed"]
@@ -32,11 +32,11 @@ class FixedPolicy(PlanningLearner[None, Totals]):
     def begin(self) -> None:
         """There is nothing to believe."""
 
-    def plan(self, belief: None, coins: np.random.Generator) -> tuple[None, Plan[Totals]]:
+    def plan(self, belief: None, rng: np.random.Generator) -> tuple[None, Plan[Totals]]:
         """All users at once."""
         return belief, Plan(policy=self.given, users=None, query=None)
 
-    def update(self, belief: None, released: Private[CountStatistics]) -> None:
+    def update(self, belief: None, released: PrivateStatistics[CountStatistics]) -> None:
         """Nothing is learned."""
         statistics_of(released, CountStatistics)
         return belief

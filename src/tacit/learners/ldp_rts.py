@@ -28,7 +28,7 @@ from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import grouped, split_evenly
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
 
@@ -130,13 +130,13 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
             asked=np.zeros((0, self.shape.num_states), dtype=np.int64),
         )
 
-    def plan(self, belief: RTSBelief, coins: np.random.Generator) -> tuple[RTSBelief, Plan[ReturnQuery]]:
+    def plan(self, belief: RTSBelief, rng: np.random.Generator) -> tuple[RTSBelief, Plan[ReturnQuery]]:
         """Policies that are greedy in draws from the posterior, everybody assigned by the learner's own coins."""
         if belief.stage >= len(self.stages):
             return belief, Plan(policy=self.policy(belief), users=None, query=None)
         now = self.stages[belief.stage]
         J = min(DRAWS, now.users)
-        drawn = self._greedy(self._draws(belief, J, coins))
+        drawn = self._greedy(self._draws(belief, J, rng))
         groups = grouped(self._staged(drawn), split_evenly(now.users, J))
         asked = np.stack([policy.actions[0] for policy, _ in groups])
         sizes = tuple(count for _, count in groups)
@@ -147,11 +147,11 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
         plan = Plan(policy=groups[0][0], users=now.users, query=query, groups=groups)
         return belief._replace(asked=asked), plan
 
-    def last(self, belief: RTSBelief, plan: Plan[ReturnQuery], coins: np.random.Generator) -> Plan[ReturnQuery]:
+    def last(self, belief: RTSBelief, plan: Plan[ReturnQuery], rng: np.random.Generator) -> Plan[ReturnQuery]:
         """The policy that is best in the mean of the posterior."""
         return Plan(policy=self.policy(belief), users=None, query=None)
 
-    def update(self, belief: RTSBelief, released: Private[ReturnStatistics]) -> RTSBelief:
+    def update(self, belief: RTSBelief, released: PrivateStatistics[ReturnStatistics]) -> RTSBelief:
         """Halve the levels that are left, or take the returns in."""
         answers = statistics_of(released, ReturnStatistics)
         now, after = self.stages[belief.stage], belief._replace(stage=belief.stage + 1)
@@ -183,10 +183,10 @@ class LDPRTS(PlanningLearner[RTSBelief, ReturnQuery]):
             shift += sums[:-1] - gram[:-1, -1] * (sums[-1] / own)
         return np.asarray(np.linalg.solve(precision, shift)), np.asarray(np.linalg.cholesky(precision))
 
-    def _draws(self, belief: RTSBelief, count: int, coins: np.random.Generator) -> Floats:
+    def _draws(self, belief: RTSBelief, count: int, rng: np.random.Generator) -> Floats:
         """[count, SA]: draws of β from the posterior, mean + L'⁻¹ z."""
         mean, factor = self.posterior(belief)
-        return np.asarray(mean + np.linalg.solve(factor.T, coins.standard_normal((len(mean), count))).T)
+        return np.asarray(mean + np.linalg.solve(factor.T, rng.standard_normal((len(mean), count))).T)
 
     def _greedy(self, worth: Floats) -> Ints:
         """[draws, S]: the best action of every state."""

@@ -14,8 +14,8 @@ A user visits every step once, so drawing an action for every (h, s) beforehand 
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
 Without noise E₁ = E₂ = 0 and this is optimistic policy optimisation with the same bonus.
 
-`replan=rarely` (`tacit.learners.rarely`) takes one step of length η m where m users followed one π: what m single steps
-would be if Q̃ did not move in between.
+`replan=rarely` (`tacit.learners.geometric_replanning`) takes one step of length η m where m users followed one π: what
+m single steps would be if Q̃ did not move in between.
 
 Cost: O(H S² A) per episode, or per batch.
 """
@@ -31,11 +31,11 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
-from tacit.learners.rarely import RareBelief, RarelyReplanned
+from tacit.learners.geometric_replanning import RareBelief, RarelyReplanned
 from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_ceiling, row_radius, row_spread
 from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy
-from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, Private, Totals, copy_state
+from tacit.protocol import TOTALS, Constants, LearnerKernels, Plan, PrivateStatistics, Totals, copy_state
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import (
     CountPrecision,
@@ -250,10 +250,10 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
             users=np.zeros(1, dtype=np.int64),
         )
 
-    def plan(self, belief: PrivateUCBPOBelief, coins: np.random.Generator) -> tuple[PrivateUCBPOBelief, Plan[Totals]]:
+    def plan(self, belief: PrivateUCBPOBelief, rng: np.random.Generator) -> tuple[PrivateUCBPOBelief, Plan[Totals]]:
         """One user follows a policy drawn from π, which has the same law; a batch follows π itself."""
         if self.users_per_batch == 1:
-            return super().plan(belief, coins)
+            return super().plan(belief, rng)
         return copy_state(belief), Plan(policy=self.mixed(belief), users=self.users_per_batch, query=TOTALS)
 
     @staticmethod
@@ -265,11 +265,11 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
 class RarelyImproved(RarelyReplanned):
     """The same with one longer step for everybody who followed one π."""
 
-    def plan(self, belief: RareBelief, coins: np.random.Generator) -> tuple[RareBelief, Plan[Totals]]:
+    def plan(self, belief: RareBelief, rng: np.random.Generator) -> tuple[RareBelief, Plan[Totals]]:
         """The policy π itself, for more users the more have come."""
         return belief, Plan(policy=PrivateUCBPO.mixed(belief.belief), users=self.together(belief), query=TOTALS)
 
-    def update(self, belief: RareBelief, released: Private[CountStatistics]) -> RareBelief:
+    def update(self, belief: RareBelief, released: PrivateStatistics[CountStatistics]) -> RareBelief:
         """One step of length η m for the m users of the batch."""
         after, given = copy_state(belief.belief), self.inner.parameters
         step = given._replace(eta=given.eta * self.together(belief))  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ from tacit.planning.policy_set import PolicySet, cover_by_mixture, every_policy
 from tacit.planning.public_rows import public_rows
 from tacit.planning.widths import DEFAULT_Z, add_widths, combine, estimate_rows, first_states
 from tacit.policies import DeterministicPolicy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -151,18 +151,18 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
             atoms=np.zeros((H, S, A, H, S), dtype=np.int64),
         )
 
-    def plan(self, belief: SDPPEBelief, coins: np.random.Generator) -> tuple[SDPPEBelief, Plan[BatchQuery]]:
+    def plan(self, belief: SDPPEBelief, rng: np.random.Generator) -> tuple[SDPPEBelief, Plan[BatchQuery]]:
         """The next batch: a crude layer or fine exploration."""
         step, request = self.steps[belief.done], self._requests[belief.done]
         if step.layer is None:
-            groups = self._fine(belief, step, coins)
+            groups = self._fine(belief, step, rng)
         else:
-            belief, groups = self._crude(belief, step.layer, step.users, coins)
+            belief, groups = self._crude(belief, step.layer, step.users, rng)
         reports = belief.done < len(self.steps) - 1
         plan = Plan(policy=groups[0][0], users=step.users, query=request if reports else None, groups=groups)
         return belief, plan
 
-    def update(self, belief: SDPPEBelief, released: Private[CountStatistics]) -> SDPPEBelief:
+    def update(self, belief: SDPPEBelief, released: PrivateStatistics[CountStatistics]) -> SDPPEBelief:
         """Take in one batch: extend the crude model, or eliminate and forget."""
         step = self.steps[belief.done]
         E = self._noise.batch_precision(step.users, self._requests[belief.done])
@@ -188,42 +188,42 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         return combine(fine, weights), E, sum(step.L for step, _ in past)
 
     def _crude(
-        self, belief: SDPPEBelief, h: int, users: int, coins: np.random.Generator
+        self, belief: SDPPEBelief, h: int, users: int, rng: np.random.Generator
     ) -> tuple[SDPPEBelief, tuple[tuple[DeterministicPolicy, int], ...]]:
         """Alg. 2, lines 3-6: π_{h,x,a} = argmax V^π(1_{h,x,a}, P_cru) over the active set, and who runs which."""
         S, A = self.shape.num_states, self.shape.num_actions
         atoms = belief.atoms.copy()
         for s in range(S):
             for a in range(A):
-                atoms[h, s, a] = self._most_visits(belief, h, s, a, coins)
+                atoms[h, s, a] = self._most_visits(belief, h, s, a, rng)
         mine = atoms[h].reshape(S * A, *atoms.shape[3:])
-        return belief._replace(atoms=atoms), self._share(mine, users, coins)
+        return belief._replace(atoms=atoms), self._share(mine, users, rng)
 
-    def _most_visits(self, belief: SDPPEBelief, h: int, s: int, a: int, coins: np.random.Generator) -> Ints:
+    def _most_visits(self, belief: SDPPEBelief, h: int, s: int, a: int, rng: np.random.Generator) -> Ints:
         w = np.zeros((self.shape.horizon, self.shape.num_states, self.shape.num_actions))
         w[h, s, a] = 1.0
-        return belief.active.maximize(belief.P_cru, belief.rho, w, coins)[1]
+        return belief.active.maximize(belief.P_cru, belief.rho, w, rng)[1]
 
     def _fine(
-        self, belief: SDPPEBelief, step: Step, coins: np.random.Generator
+        self, belief: SDPPEBelief, step: Step, rng: np.random.Generator
     ) -> tuple[tuple[DeterministicPolicy, int], ...]:
         """Alg. 3: every π_{h,x,a} alike (2024), or the covering mixture and π_0 in equal parts (2025)."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         atoms = belief.atoms.reshape(H * S * A, H, S)
         if self.variant == "2024":
-            return self._share(atoms, step.users, coins)
-        found = cover_by_mixture(belief.active, belief.P_cru, belief.rho, atoms, coins, tolerance=TOLERANCE)
+            return self._share(atoms, step.users, rng)
+        found = cover_by_mixture(belief.active, belief.P_cru, belief.rho, atoms, rng, tolerance=TOLERANCE)
         half = step.users // 2
-        drawn = coins.multinomial(step.users - half, found.weights)
-        return (*grouped(found.policies, drawn.tolist()), *self._share(atoms, half, coins))
+        drawn = rng.multinomial(step.users - half, found.weights)
+        return (*grouped(found.policies, drawn.tolist()), *self._share(atoms, half, rng))
 
     def _share(
-        self, policies: Ints, users: int, coins: np.random.Generator
+        self, policies: Ints, users: int, rng: np.random.Generator
     ) -> tuple[tuple[DeterministicPolicy, int], ...]:
         """Users over policies: equal numbers (2024), or one policy drawn uniformly by each user (2025)."""
         count = len(policies)
         even = self.variant == "2024"
-        shares = split_evenly(users, count) if even else coins.multinomial(users, np.full(count, 1.0 / count)).tolist()
+        shares = split_evenly(users, count) if even else rng.multinomial(users, np.full(count, 1.0 / count)).tolist()
         return grouped(policies, shares)
 
     def _extend(self, belief: SDPPEBelief, h: int, released: CountStatistics, E: float) -> SDPPEBelief:
@@ -252,13 +252,13 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         transitions = np.where(belief.frequent, released.transitions, 0.0)
         visits = released.visits.copy()
         visits[-1] = np.where(belief.frequent[-1].any(axis=-1), visits[-1], 0.0)
-        coins = np.random.default_rng(0)  # only values are asked for, so nothing depends on these
+        rng = np.random.default_rng(0)  # only values are asked for, so nothing depends on these
         if self.constants == "theory":
             known = visits > 0.0
             safe = np.where(known, visits, 1.0)
             P = transitions / safe[..., None]
             r = np.clip(np.where(known, released.rewards / safe, 0.0), 0.0, 1.0)
-            best, _ = belief.active.maximize(P, belief.rho, r, coins)
+            best, _ = belief.active.maximize(P, belief.rho, r, rng)
             return P, r, best - 2.0 * self.width(L, E), True
         counts = released._replace(transitions=transitions, visits=visits)
         P, r, n = np.zeros((H, S, A, S)), np.zeros((H, S, A)), np.zeros((H, S, A))
@@ -266,7 +266,7 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
         upper, lower = np.zeros((H, S, A)), np.zeros((H, S, A))
         add_widths(P, r, n, released.variance, self._z, public_rows(self.shape), upper, lower)
         # Keep π iff V^π(r̂+b) ≥ max_μ V^μ(r̂-b)
-        best, _ = belief.active.maximize(P, belief.rho, lower, coins)
+        best, _ = belief.active.maximize(P, belief.rho, lower, rng)
         return P, upper, best - 1e-12, False
 
     def width(self, L: int, E: float) -> float:

@@ -28,7 +28,7 @@ from tacit.planning.coverage import cover, policy_of
 from tacit.planning.public_rows import public_rows
 from tacit.planning.widths import DEFAULT_Z, ConfidenceModel, combine, confidence_model, first_states, greedy
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
-from tacit.protocol import Constants, Plan, Private
+from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
@@ -92,7 +92,7 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
         """Nothing was released."""
         return StageBelief(batches=())
 
-    def plan(self, belief: StageBelief, coins: np.random.Generator) -> tuple[StageBelief, Plan[BatchQuery]]:
+    def plan(self, belief: StageBelief, rng: np.random.Generator) -> tuple[StageBelief, Plan[BatchQuery]]:
         """Cover the active set, or exploit if this is the last stage."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
         stage = len(belief.batches)
@@ -102,13 +102,13 @@ class SDPPEPlus(PlanningLearner[StageBelief, BatchQuery]):
         model = self.model(belief)
         if stage == len(self.stages) - 1:
             # argmax_π V^π(r̂ - b): no more exploration, and nobody has to report
-            actions = greedy(model.P, model.lower, coins.random((H, S)))
+            actions = greedy(model.P, model.lower, rng.random((H, S)))
             return belief, Plan(policy=DeterministicPolicy(actions), users=None, query=None)
         found = cover(model.P, model.rho, model.upper, model.floor, tolerance=TOLERANCE)
         policy = StochasticPolicy(policy_of(found.occupancy))
         return belief, Plan(policy=policy, users=self.stages[stage], query=EVERYTHING)
 
-    def update(self, belief: StageBelief, released: Private[CountStatistics]) -> StageBelief:
+    def update(self, belief: StageBelief, released: PrivateStatistics[CountStatistics]) -> StageBelief:
         """Keep the batch."""
         return StageBelief(batches=(*belief.batches, statistics_of(released, CountStatistics)))
 

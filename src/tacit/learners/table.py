@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.bucbs import make_sdp_bucb
+from tacit.learners.bucb_variants import make_sdp_bucb
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -21,6 +21,7 @@ from tacit.learners.dp_pg import ascend
 from tacit.learners.dp_trpo import trust_ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
+from tacit.learners.geometric_replanning import replanned_rarely
 from tacit.learners.gradient import make_gradient
 from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
@@ -31,7 +32,6 @@ from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
-from tacit.learners.rarely import replanned_rarely
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
 from tacit.learners.uc_o_reps import uc_o_reps

@@ -50,8 +50,8 @@ __all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]
 
 
 PRACTICAL = {"eta": 3.0}
-LEAST_UPPER = 1e-150
-LEAST_KNOWN = 1e-9
+MIN_UPPER = 1e-150
+MIN_KNOWN = 1e-9
 
 
 class BarrierParameters(NamedTuple):
@@ -91,7 +91,7 @@ def update_uob_lbps(parameters: BarrierParameters, belief: BarrierBelief, releas
             # l̈ = (l̃ + E')/(2E' + 1)
             loss = (loss + E) / (2.0 * E + 1.0)
         # η l̂ = η l̈/u
-        belief.costs[pair] = parameters.eta * loss / max(belief.upper[pair], LEAST_UPPER)
+        belief.costs[pair] = parameters.eta * loss / max(belief.upper[pair], MIN_UPPER)
     update_set(parameters.set, belief.set, released, belief.tally)
     solve_barrier_flow(
         geometry, belief.work, belief.costs, belief.occupancy, belief.set.lo, belief.set.hi,
@@ -136,7 +136,7 @@ def uob_lbps(request: LossRequest) -> LossLearner:
 
 def _possible(geometry: LayeredGeometry, known: Floats) -> Floats:
     """The transitions with every successor possible, be it hardly."""
-    raised = np.maximum(known, LEAST_KNOWN)
+    raised = np.maximum(known, MIN_KNOWN)
     sums = np.add.reduceat(raised, geometry.edges[:-1])
     return np.asarray(raised / np.repeat(sums, np.diff(geometry.edges)))
 

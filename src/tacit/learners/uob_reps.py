@@ -38,7 +38,7 @@ __all__ = ["ExploringBelief", "ExploringParameters", "uob_reps", "update_uob_rep
 
 
 PRACTICAL = {"eta": 3.0}
-LEAST_OCCUPANCY = 1e-300
+MIN_OCCUPANCY = 1e-300
 
 
 class ExploringParameters(NamedTuple):
@@ -78,7 +78,7 @@ def update_uob_reps(parameters: ExploringParameters, belief: ExploringBelief, re
         # η l̂ = η l 1{visited}/(u + γ)
         belief.costs[pair] = parameters.eta * loss / (belief.upper[pair] + parameters.gamma)
     for triple in range(belief.prior.shape[0]):
-        belief.prior[triple] = math.log(max(belief.occupancy[triple], LEAST_OCCUPANCY))
+        belief.prior[triple] = math.log(max(belief.occupancy[triple], MIN_OCCUPANCY))
     update_set(parameters.set, belief.set, released, belief.tally)
     solve_entropy_flow(
         geometry, belief.work, belief.costs, belief.prior, belief.set.lo, belief.set.hi, False,

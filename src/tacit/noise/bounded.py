@@ -39,7 +39,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 __all__ = ["Bounded", "paper_bounded_limit"]
 
 
-MANY: Final = 1000
+NORMAL_APPROX_FROM: Final = 1000
 """From so many users on a sum of bounded noises is drawn as a normal variable."""
 
 # Nodes of the inverse distribution function; linear interpolation errs by less than 1e-7 R.
@@ -144,7 +144,7 @@ class Bounded(Additive):
 
     def summed(self, size: int, users: int, noise: SimulationNoise) -> Floats:
         """The sum of `users` independent noises in each of `size` counters."""
-        if users >= MANY:
+        if users >= NORMAL_APPROX_FROM:
             return np.asarray(np.sqrt(users * self.variance) * noise.generator.standard_normal(size))
         return np.asarray(self.sample(users * size, noise).reshape(users, size).sum(axis=0))
 

@@ -36,7 +36,7 @@ from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require_count, require_real
-from tacit.gammas import MANY, gamma_difference
+from tacit.gammas import MIN_COMPILED_DRAWS, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.additive import Additive, Amount, lattice_encoder
 from tacit.noise.exact import discrete_laplace
@@ -261,7 +261,7 @@ class Laplace(Additive):
             success = -math.expm1(-1.0 / self.scale)
             up, down = (generator.negative_binomial(users, success, size) for _ in range(2))
             return np.asarray(up - down, dtype=np.float64)
-        if size >= MANY:  # the same variates, faster
+        if size >= MIN_COMPILED_DRAWS:  # the same variates, faster
             return np.asarray(self.scale * gamma_difference(float(users), size, generator))
         return np.asarray(self.scale * (generator.gamma(users, size=size) - generator.gamma(users, size=size)))
 

@@ -28,8 +28,8 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel, lean_kernel
-from tacit.noise.places import places_of, slot_places, true_category
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
+from tacit.noise.support_index import places_of, slot_places, true_category
 
 __all__ = [
     "Bits",

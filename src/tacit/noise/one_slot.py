@@ -32,9 +32,8 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.noise.dealt import shared_slots
 from tacit.noise.layout import flattened, rounded_rewards, slot_sender
-from tacit.noise.places import category_counts, excludes_something, gathered, slots_of
+from tacit.noise.multinomial_split import shared_slots
 from tacit.noise.protocol import (
     Counts,
     EncoderParameters,
@@ -44,6 +43,7 @@ from tacit.noise.protocol import (
     require_no_squares,
     require_simulation,
 )
+from tacit.noise.support_index import category_counts, excludes_something, gathered, slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["OneSlot", "bit_ratio", "calibrated_slot", "feeding_slots", "one_slot_encoder"]

@@ -40,7 +40,6 @@ from tacit.noise.layout import (
     slot_sender,
 )
 from tacit.noise.one_slot import bit_ratio
-from tacit.noise.places import category_counts, gathered, slots_of
 from tacit.noise.protocol import (
     Counts,
     EncoderParameters,
@@ -50,11 +49,12 @@ from tacit.noise.protocol import (
     require_no_squares,
     require_simulation,
 )
+from tacit.noise.support_index import category_counts, gathered, slots_of
 from tacit.randomness import SimulationNoise
 
 __all__ = ["RandomizedResponse", "debiasing_variance", "flip_probability", "paper_response_epsilon", "private_keep"]
 
-LEAST = 2.0**-53
+MIN_PROBABILITY = 2.0**-53
 """The least probability that a comparison with a seeded uniform number can have."""
 
 
@@ -108,7 +108,7 @@ class RandomizedResponse(WholeMessage):
     @property
     def flip(self) -> float:
         """The probability of a flip, 1/(e^ε₀+1), and never zero (G5)."""
-        return max(flip_probability(self.epsilon), LEAST)
+        return max(flip_probability(self.epsilon), MIN_PROBABILITY)
 
     @property
     def gain(self) -> float:
@@ -243,7 +243,7 @@ def private_keep(lie: float, cells: int = 2) -> float:
     (True, True)
     """
     units = math.ceil(lie * (1.0 + cells * 2.0**-50) * 2.0**53)
-    return 1.0 - max(1, units) * LEAST
+    return 1.0 - max(1, units) * MIN_PROBABILITY
 
 
 def debiasing_variance(epsilon: float) -> float:

@@ -35,9 +35,9 @@ from tacit.errors import require, require_count
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.exact import bernoulli_logistic, permutation
 from tacit.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
-from tacit.noise.places import places_of, slots_of
 from tacit.noise.protocol import Shape, require_simulation
-from tacit.noise.randomized_response import LEAST, private_keep
+from tacit.noise.randomized_response import MIN_PROBABILITY, private_keep
+from tacit.noise.support_index import places_of, slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["SubsetSelection", "add_subset", "best_size"]
@@ -78,7 +78,7 @@ class SubsetSelection(OneSlot):
     def keep(self) -> float:
         """P(the true cell is sent), p = k e^ε/(k e^ε + d - k), and below 1 where there is another cell."""
         k, d = self.size, self.cells
-        return 1.0 if d == 1 else min(k / (k + (d - k) * math.exp(-self.epsilon)), 1.0 - LEAST)
+        return 1.0 if d == 1 else min(k / (k + (d - k) * math.exp(-self.epsilon)), 1.0 - MIN_PROBABILITY)
 
     @property
     def sampled_keep(self) -> float:

@@ -31,9 +31,9 @@ from tacit.arrays import Floats, Ints
 from tacit.noise.exact import bernoulli_logistic, fair_bits
 from tacit.noise.layout import Bits, send_bits
 from tacit.noise.one_slot import OneSlot, calibrated_slot, feeding_slots, one_slot_encoder
-from tacit.noise.places import slots_of
 from tacit.noise.protocol import Shape, require_simulation
-from tacit.noise.randomized_response import LEAST, debiasing_variance, flip_probability
+from tacit.noise.randomized_response import MIN_PROBABILITY, debiasing_variance, flip_probability
+from tacit.noise.support_index import slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = ["UnaryEncoding"]
@@ -59,7 +59,7 @@ class UnaryEncoding(OneSlot):
     @property
     def rise(self) -> float:
         """P(a zero is sent as one), q = 1/(e^ε+1), and never zero (G1)."""
-        return max(flip_probability(self.epsilon), LEAST)
+        return max(flip_probability(self.epsilon), MIN_PROBABILITY)
 
     @property
     def contrast(self) -> float:

@@ -14,8 +14,8 @@ from tacit.noise.layout import (
     rounded_vector,
     transition_cells,
 )
-from tacit.noise.places import Places, place_of
 from tacit.noise.protocol import EncoderParameters
+from tacit.noise.support_index import SupportIndex, position_of
 
 __all__ = ["message_parts", "placed_vector", "user_vector"]
 
@@ -52,7 +52,7 @@ def user_vector(
 
 @lean_kernel
 def placed_vector(
-    places: Places,
+    places: SupportIndex,
     vector: Floats,
     stages: int,
     S: int,
@@ -74,7 +74,7 @@ def placed_vector(
         if rounded:
             r = 1.0 if generator.random() < rewards[h] else 0.0  # certain from 1 on, never for NaN: a clip of its own
         row = outcome_cell(min(h, stages - 1), s, a, S, A)
-        zero, one = place_of(places.zeros, row), place_of(places.ones, row)
+        zero, one = position_of(places.zeros, row), position_of(places.ones, row)
         if one < 0:
             r = 0.0  # a reward where none can be counts as a visit without one
         else:
@@ -84,6 +84,6 @@ def placed_vector(
         if zero >= 0:
             vector[other + zero] += 1.0 - r if complement else 1.0
         if h < horizon - 1:
-            move = place_of(places.moves, row * S + clipped_index(states[h + 1], S))
+            move = position_of(places.moves, row * S + clipped_index(states[h + 1], S))
             if move >= 0:
                 vector[move] += 1.0

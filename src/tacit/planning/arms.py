@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from tacit.errors import require, require_real
-from tacit.noise.upper_law import UpperLaw, binomial_above
+from tacit.noise.dominating_pmf import DominatingPMF, binomial_above
 from tacit.released.arms import ArmNoise, ArmStatistics
 
 __all__ = ["ArmInterval", "Verdict", "interval_of", "mean_set", "power_of", "verdict_of", "wrong_verdict"]
@@ -28,7 +28,7 @@ CELLS: Final = 40
 """Cells of a set C_i per standard deviation of the statistic."""
 COARSE: Final = 0.5
 """Sets C_i are rounded outwards to multiples of this times 1/√n, so that they recur and their laws are remembered."""
-OCTAVE: Final = 4
+STEPS_PER_OCTAVE: Final = 4
 """Grids are as fine as a power of two to the 1/4 says, so that they recur, too."""
 BISECTIONS: Final = 60
 
@@ -154,14 +154,16 @@ def _widened(p: float, users: int, noise: ArmNoise, stray: float, failure_prob: 
 
 
 @lru_cache(maxsize=4096)
-def _laws(users: tuple[int, ...], sets: tuple[tuple[float, float], ...], noise: ArmNoise) -> tuple[UpperLaw, UpperLaw]:
+def _laws(
+    users: tuple[int, ...], sets: tuple[tuple[float, float], ...], noise: ArmNoise
+) -> tuple[DominatingPMF, DominatingPMF]:
     """The laws above the statistic minus its mean, and above the opposite, for all means in the sets."""
     spread = sum(
         _most_variance(low, high) / n + noise.variance() / n**2 for (low, high), n in zip(sets, users, strict=True)
     )
     # A mean of exactly 0 or 1 has no variance: the grid is then as fine as one user.
     std = max(math.sqrt(spread), 1.0 / max(users) / 4.0)
-    std = 2.0 ** (math.floor(OCTAVE * math.log2(std)) / OCTAVE)
+    std = 2.0 ** (math.floor(STEPS_PER_OCTAVE * math.log2(std)) / STEPS_PER_OCTAVE)
     step, width = std / POINTS, std / CELLS
     added = [law for n in users for law in noise.laws(1.0 / n, step)]
     mine = list(zip(users, sets, strict=True))
@@ -172,7 +174,7 @@ def _laws(users: tuple[int, ...], sets: tuple[tuple[float, float], ...], noise: 
     return _summed([*up, *added]), _summed([*down, *added])
 
 
-def _summed(laws: list[UpperLaw]) -> UpperLaw:
+def _summed(laws: list[DominatingPMF]) -> DominatingPMF:
     total = laws[0]
     for law in laws[1:]:
         total = total + law

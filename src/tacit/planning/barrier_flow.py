@@ -43,7 +43,7 @@ __all__ = ["FLOOR", "BarrierWork", "barrier_work", "solve_barrier_flow"]
 
 TOLERANCE = 1e-9  # of max|ln(inflow/outflow)|
 DIRECT = 30  # iterations before the detour
-MOST_ITERATIONS = 60  # for each weight of the detour
+MAX_ITERATIONS = 60  # for each weight of the detour
 LOOSE = 0.1  # tolerance on the way
 COOLING = 10.0
 
@@ -77,7 +77,7 @@ def solve_barrier_flow(
             break
         if direct:
             # Far from the previous flow: weigh the barrier so that nothing else matters, then less and less.
-            direct, limit, weight = False, MOST_ITERATIONS, max(COOLING, most)
+            direct, limit, weight = False, MAX_ITERATIONS, max(COOLING, most)
             level(geometry, work, weight)
         else:
             ratio = min(weight, COOLING)

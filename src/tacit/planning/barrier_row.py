@@ -24,7 +24,7 @@ from tacit.kernels import lean_kernel
 __all__ = ["split_flow"]
 
 SLACK = 1e-15  # sums of interval ends are exact up to this
-MOST_STEPS = 200
+MAX_STEPS = 200
 TOO_LARGE = math.inf
 EXACT = 1e-12
 
@@ -94,7 +94,7 @@ def _sum_of_logs(first: int, last: int, Q: float, p: Floats) -> float:
 def _search(first: int, last: int, d: Floats, lo: Floats, hi: Floats, p: Floats, free: Flags, start: float) -> float:
     """Find θ with E(θ) = 0 from `start`, by Newton in a bracket that grows until it holds the root; ∞ if it fails."""
     theta, below, above, reach = start, -math.inf, math.inf, 1.0
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         s, error, step = _at(first, last, d, lo, hi, p, free, theta)
         # An error in θ is an error of the same size in e ≥ s.
         if abs(error) <= EXACT * s + 1e-15 * abs(theta):

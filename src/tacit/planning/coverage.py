@@ -39,9 +39,9 @@ __all__ = ["Coverage", "blend", "cover", "inner", "linear_maximum", "policy_of",
 
 SLACK = 1e-12
 """Relative gain below which nothing lies above the segment, and by which rounding may miss the constraint."""
-MOST_PROGRAMS = 200
+MAX_PROGRAMS = 200
 """More steps than any model needs: the secant visits each vertex of the dual function once."""
-MOST_ITERATIONS = 2000
+MAX_ITERATIONS = 2000
 """Iterations after which the best so far is returned, with its true certificate."""
 
 
@@ -124,7 +124,7 @@ def two_point(
         return inner(w, hi), hi, 1, u_hi >= c - SLACK * max(1.0, abs(c))
     programs = 1
     w_lo, u_lo, w_hi = inner(w, lo), inner(u, lo), inner(w, hi)
-    while programs < MOST_PROGRAMS and u_hi > u_lo:
+    while programs < MAX_PROGRAMS and u_hi > u_lo:
         # λ = (<w,lo> - <w,hi>) / (<u,hi> - <u,lo>): both ends are worth the same under w + λu
         slope = (w_lo - w_hi) / (u_hi - u_lo)
         if slope <= 0.0:
@@ -207,7 +207,7 @@ def frank_wolfe(P: Floats, rho: Floats, u: Floats, c: float, tolerance: float) -
     sup = np.inf
     best, best_sup = y, np.inf
     iterations = 0
-    while iterations < MOST_ITERATIONS:
+    while iterations < MAX_ITERATIONS:
         iterations += 1
         for h in range(H):
             for s in range(S):

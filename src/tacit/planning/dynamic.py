@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
-from tacit.tiers import tiered
+from tacit.lazy_jit import lazy_jit
 
 __all__ = [
     "backward_induction",
@@ -59,7 +59,7 @@ def _solving(P: Floats, r: Floats, horizon: int) -> int:
     return horizon * int(P[0].size)
 
 
-solve = tiered(_solving)(backward_induction)
+solve = lazy_jit(_solving)(backward_induction)
 """The same, called from Python."""
 
 
@@ -129,7 +129,7 @@ def _valuing(P: Floats, r: Floats, policy: Floats) -> int:
     return len(policy) * int(P[0].size)
 
 
-value_of = tiered(_valuing)(evaluate_stochastic)
+value_of = lazy_jit(_valuing)(evaluate_stochastic)
 """The same, called from Python."""
 
 

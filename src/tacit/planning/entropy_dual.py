@@ -34,7 +34,7 @@ __all__ = ["EntropyWork", "cold_start", "entropy_work", "evaluate", "fill", "jac
 
 
 SLACK = 1e-15  # sums of interval ends are exact up to this
-LEAST_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
+MIN_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
 TINY = 1e-200  # below, flows are computed in logarithms
 UNREACHABLE = -800.0  # ln inflow of a state that no transition may enter
 
@@ -53,7 +53,7 @@ def fill(first: int, last: int, t: Floats, lo: Floats, hi: Floats, p: Floats, fr
         free[i] = 1
     mass, anchor, total, scale = 1.0, 0.0, 0.0, 0.0
     for _ in range(last - first):
-        if total < LEAST_TOTAL:
+        if total < MIN_TOTAL:
             anchor = math.inf
             for i in range(first, last):
                 if free[i] == 1 and t[i] < anchor:

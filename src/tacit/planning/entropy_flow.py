@@ -31,7 +31,7 @@ __all__ = ["EntropyWork", "entropy_work", "solve_entropy_flow"]
 
 
 TOLERANCE = 1e-9  # of max|F|
-MOST_ITERATIONS = 200
+MAX_ITERATIONS = 200
 
 
 @lean_kernel
@@ -55,7 +55,7 @@ def solve_entropy_flow(
     dual = evaluate(geometry, work, u, costs, log_prior, lo, hi)
     worst = residuals(geometry, work)
     iterations, fallbacks, best = 0, 0, worst
-    while worst > TOLERANCE and iterations < MOST_ITERATIONS:
+    while worst > TOLERANCE and iterations < MAX_ITERATIONS:
         iterations += 1
         jacobian(geometry, work)
         for x in range(X):

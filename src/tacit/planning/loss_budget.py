@@ -21,7 +21,7 @@ from tacit.errors import require, require_real
 __all__ = [
     "FAILURE",
     "GRID",
-    "LEAST_BUDGET",
+    "MIN_BUDGET",
     "LossBudget",
     "Mixture",
     "Polytope",
@@ -38,7 +38,7 @@ FAILURE: Final = 0.05
 """How often a run may lose more than its budget, unless somebody chooses another probability."""
 STAGES: Final = 5.0
 """A single stage may lose so many times what users may lose on average, unless somebody chooses otherwise."""
-LEAST_BUDGET: Final = 1e-6
+MIN_BUDGET: Final = 1e-6
 """Below it nobody explores anyway: how long the baseline is measured need not be computed, where squares underflow."""
 SOLVER: Final = 1e-6
 """What the solver's tolerances may hide of a share."""

@@ -61,15 +61,15 @@ class PolicySet:
         """R = A^S."""
         return int(self.num_actions**self.num_states)
 
-    def maximize(self, P: Floats, rho: Floats, w: Floats, coins: np.random.Generator) -> tuple[float, Ints]:
+    def maximize(self, P: Floats, rho: Floats, w: Floats, rng: np.random.Generator) -> tuple[float, Ints]:
         """The largest <w, d> over the set in the model (P, rho), and a policy[h,s] that attains it.
 
-        Ties are broken at random: actions are tried in an order drawn from `coins`.
+        Ties are broken at random: actions are tried in an order drawn from `rng`.
         """
-        order = _rule_order(self, coins)
+        order = _rule_order(self, rng)
         V, _ = linear_values(P, w)
         if self.alive is None:
-            policy = greedy_in_order(P, w, V, _action_order(self, coins))
+            policy = greedy_in_order(P, w, V, _action_order(self, rng))
             return float(rho @ V[0]), policy
         policy = np.zeros((self.horizon, self.num_states), dtype=np.int64)
         best = branch_and_bound(P, rho, w, V, self.alive, _offsets(self), _table(self), order, policy)
@@ -141,13 +141,13 @@ def _table(policies: PolicySet) -> Ints:
     return np.stack([(numbers // A ** (S - 1 - s)) % A for s in range(S)], axis=1)
 
 
-def _rule_order(policies: PolicySet, coins: np.random.Generator) -> Ints:
-    return np.stack([coins.permutation(policies.rules) for _ in range(policies.horizon)])
+def _rule_order(policies: PolicySet, rng: np.random.Generator) -> Ints:
+    return np.stack([rng.permutation(policies.rules) for _ in range(policies.horizon)])
 
 
-def _action_order(policies: PolicySet, coins: np.random.Generator) -> Ints:
+def _action_order(policies: PolicySet, rng: np.random.Generator) -> Ints:
     size = (policies.horizon, policies.num_states, policies.num_actions)
-    return np.argsort(coins.random(size), axis=2)
+    return np.argsort(rng.random(size), axis=2)
 
 
 @kernel
@@ -291,7 +291,7 @@ class Mixture(NamedTuple):
 
 
 def cover_by_mixture(
-    active: PolicySet, P: Floats, rho: Floats, atoms: Ints, coins: np.random.Generator, *, tolerance: float
+    active: PolicySet, P: Floats, rho: Floats, atoms: Ints, rng: np.random.Generator, *, tolerance: float
 ) -> Mixture:
     """Weights for the atoms, and further atoms from the active set where these leave something uncovered."""
     atoms = np.unique(atoms, axis=0)
@@ -304,7 +304,7 @@ def cover_by_mixture(
         y = np.tensordot(weights, visits, axes=1)
         reached = int((y > 0.0).sum())
         w = np.where(y > 0.0, 1.0 / np.where(y > 0.0, y, 1.0), 0.0)
-        sup, worst = active.maximize(P, rho, w, coins)
+        sup, worst = active.maximize(P, rho, w, rng)
         if sup <= (1.0 + tolerance) * reached:
             break
         atoms = np.concatenate([atoms, worst[None]])

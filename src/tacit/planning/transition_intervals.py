@@ -22,10 +22,10 @@ from tacit.planning.layered import LayeredGeometry
 from tacit.planning.widths import practical_width, row_model
 from tacit.released.consistency import repair_row
 
-__all__ = ["LEAST_HI", "known_intervals", "practical_intervals", "repair_counts", "theory_intervals"]
+__all__ = ["MIN_HI", "known_intervals", "practical_intervals", "repair_counts", "theory_intervals"]
 
 
-LEAST_HI = 1e-9
+MIN_HI = 1e-9
 
 
 @kernel
@@ -149,4 +149,4 @@ def _interval(successors: int, p: float, width: float, i: int, lo: Floats, hi: F
         lo[i], hi[i] = 1.0, 1.0
     else:
         lo[i] = max(0.0, p - width)
-        hi[i] = max(LEAST_HI, min(1.0, p + width))
+        hi[i] = max(MIN_HI, min(1.0, p + width))

@@ -27,8 +27,8 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel, lean_kernel
+from tacit.lazy_jit import interpreted, lazy_jit
 from tacit.planning.flow_projection import FlowCounts, project
-from tacit.tiers import interpreted, tiered
 
 __all__ = [
     "Bands",
@@ -43,7 +43,7 @@ __all__ = [
     "write_bands",
 ]
 
-PEEL: Final = 1.3
+PEELING_FACTOR: Final = 1.3
 """Variances are peeled by this factor; the same number stands in the roots, as 2 · 1.3."""
 MARTINGALES: Final = 5
 """Events of one row and plan: rewards and transitions from both sides, and the variance of V* from above."""
@@ -111,7 +111,7 @@ def confidence(
     15.13
     """
     events = (rows + 1) * plans * weightings
-    levels = max(1, math.ceil(math.log(max(users, PEEL)) / math.log(PEEL)))
+    levels = max(1, math.ceil(math.log(max(users, PEELING_FACTOR)) / math.log(PEELING_FACTOR)))
     return Confidence(
         ell=math.log(2.0 * MARTINGALES * events * levels / beta),
         t=math.log(2.0 * NOISES * events / beta),
@@ -230,7 +230,7 @@ def _bands_work(evidence: Evidence, sure: Confidence, bands: Bands, sampling: Fl
     return 40 * int(evidence.moved.size) * (1 if evidence.moved.shape[1] > 1 else len(bands.q_upper))
 
 
-@tiered(_bands_work)
+@lazy_jit(_bands_work)
 @kernel
 def write_bands(evidence: Evidence, sure: Confidence, bands: Bands, sampling: Floats, noise: Floats) -> None:
     """Tighten the bands by what was released; widths of the best weighting go to sampling and noise [H,S,A], over n."""

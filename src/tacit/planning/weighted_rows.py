@@ -25,11 +25,11 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import folded_kernel, kernel, lean_kernel
+from tacit.lazy_jit import lazy_jit
 from tacit.planning.counters import Counters
 from tacit.planning.flow_projection import Kept
 from tacit.planning.valid_bands import Bands
 from tacit.planning.widths import ROW_FLOOR, _one_of_the_best, practical_width
-from tacit.tiers import tiered
 
 __all__ = [
     "ProvedBands",
@@ -187,7 +187,7 @@ def _rows_work(
     return 2 * int(moved.size) + 4 * int(visits.size)
 
 
-@tiered(_rows_work)
+@lazy_jit(_rows_work)
 @kernel
 def weighted_rows(
     at: Ints | None, to: Ints | None, single: Ints | None, moved: Floats, visits: Floats, rewards: Floats,
@@ -303,7 +303,7 @@ def _optimists_work(
     return each * int(policies.size * model.r.shape[2]) * (1 + model.p.size // max(1, model.r.size))
 
 
-@tiered(_optimists_work)
+@lazy_jit(_optimists_work)
 @kernel
 def optimists(
     model: Rows, proved: ProvedBands | None, rho: Floats, z: float, visits: float, enough: float, coins: Floats,
@@ -373,7 +373,7 @@ def _pessimist_work(model: Rows, horizon: int, z: float, coins: Floats) -> int:
     return 6 * horizon * int((model.p.size + model.r.size) // model.r.shape[0])
 
 
-@tiered(_pessimist_work)
+@lazy_jit(_pessimist_work)
 @kernel
 def pessimist(model: Rows, horizon: int, z: float, coins: Floats) -> Ints:
     """The policy[h,s] that is greedy for lower bounds; unknown rows earn nothing."""
@@ -414,7 +414,7 @@ def _mixture_work(model: Rows, rho: Floats, policies: Ints, users: Floats, found
     return int(policies.size) * (1 + model.p.size // max(1, model.r.size))
 
 
-@tiered(_mixture_work)
+@lazy_jit(_mixture_work)
 @kernel
 def mixture_visits(model: Rows, rho: Floats, policies: Ints, users: Floats, found: Floats) -> None:
     """Add the visits that users[j] of each policy[j,h,s] make in the model to found[L,S,A], step by step if L = H."""
@@ -441,7 +441,7 @@ def _policy_work(model: Rows, rho: Floats, users: float, shares: Floats, total: 
     return int(shares.size) * (1 + model.p.size // max(1, model.r.size))
 
 
-@tiered(_policy_work)
+@lazy_jit(_policy_work)
 @kernel
 def policy_visits(model: Rows, rho: Floats, users: float, shares: Floats, total: float, found: Floats) -> None:
     """The same for users who take the actions by shares[h,s,a] of a total."""

@@ -32,7 +32,7 @@ from tacit.randomness import SimulationNoise
 from tacit.release.central_batches import CentralBatches
 from tacit.release.request import PrivacyRequest
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle_release import LEAST_PEOPLE, ShufflePlan
+from tacit.release.shuffle_release import MIN_PEOPLE, ShufflePlan
 from tacit.release.stage import EVERYTHING
 from tacit.release.staged import Staged
 from tacit.release.table import make_privatizer
@@ -117,7 +117,7 @@ def make_arms(
         noise = GaussianSum(std=made.noise.std / 2.0**0.5)
         return ArmRelease(users=sizes, privatizer=made.planned(batches), query=EVERYTHING, noise=noise)
     if isinstance(made, Staged) and isinstance(made.basis, ShufflePlan):
-        require(people >= LEAST_PEOPLE, "a shuffler needs more than one user", people, "let more users come")
+        require(people >= MIN_PEOPLE, "a shuffler needs more than one user", people, "let more users come")
         total = made.basis.law(people, EVERYTHING)
         noise = BitNoiseSum(bits=total.biases * total.bits, probability=total.probability)
         return ArmRelease(users=sizes, privatizer=made.planned(batches), query=EVERYTHING, noise=noise)

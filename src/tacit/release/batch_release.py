@@ -26,7 +26,7 @@ from tacit.accounting.families import Family
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.protocol import Noise, Query
-from tacit.release.contract import Channel, StageSize
+from tacit.release.contract import Release, StageSize
 from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FreshNoise, require_tight
 from tacit.release.fixed_point import fixed_point, total_variation
 from tacit.release.request import PrivacyRequest, make_claim
@@ -191,7 +191,7 @@ class BatchPlan(CountPlan):
             variance=variance,
         )
 
-    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+    def exposure(self, channels: Sequence[Release], reports: int) -> Events:
         """What a person with so many reports is exposed to: the stages with the largest Δ₂/s, together (G1)."""
         ranked = sorted(channels, key=_ratio, reverse=True)[: require_count("reports", reports)]
         return tuple(event for channel in ranked for event in channel.events())
@@ -208,7 +208,7 @@ class BatchPlan(CountPlan):
         return self.release_of(StageSize(target=1, least=1, query=query))
 
 
-def _ratio(channel: Channel) -> float:
+def _ratio(channel: Release) -> float:
     """Δ₂²/s² of one report."""
     if not isinstance(channel, BatchRelease):
         raise InvalidInput(f"single batches have releases of the kind '{BatchRelease.KIND}', not {channel.KIND}")

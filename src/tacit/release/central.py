@@ -39,11 +39,11 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.errors import BudgetSpent, InvalidInput, require, require_count, require_real
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import ContinualCounter, person_events
-from tacit.noise.places import Places, places_of
-from tacit.protocol import Calibration, Kernel, Noise, Private, Totals, copy_state
+from tacit.noise.support_index import SupportIndex, places_of
+from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import (
     Batch,
@@ -82,7 +82,7 @@ class Parameters(NamedTuple):
     counter: Any
     releases: int
     complement: bool
-    places: Places
+    places: SupportIndex
     ends: Ints
     """[batches]: after how many users each batch is published; empty: after every user but the last."""
     variances: Floats
@@ -125,7 +125,7 @@ def advancing_kernel(step: Callable[..., None]) -> Callable[..., None]:
         elif done == parameters.releases:
             state.stream.time[0] += 1  # the last user: counted, never published (G2)
         else:
-            raise BudgetSpent("all releases of this counter are spent; calibrate for more episodes")
+            raise PrivacyBudgetExceeded("all releases of this counter are spent; calibrate for more episodes")
 
     return advance
 
@@ -163,7 +163,7 @@ def publish(parameters: Any, state: CentralState) -> None:
 
 
 @kernel
-def publish_placed(places: Places, exact: CountStatistics, released: CountStatistics, noise: Floats) -> None:
+def publish_placed(places: SupportIndex, exact: CountStatistics, released: CountStatistics, noise: Floats) -> None:
     """The same over a declared support, in complements: nothing else is published, sure rows follow from visits."""
     transitions, exact_transitions = released.transitions.reshape(-1), exact.transitions.reshape(-1)
     rewards, exact_rewards = released.rewards.reshape(-1), exact.rewards.reshape(-1)
@@ -288,18 +288,18 @@ class Central:
 
     def release(
         self, state: CentralState, users: Batch, query: Totals, noise: Noise
-    ) -> tuple[CentralState, Private[CountStatistics]]:
+    ) -> tuple[CentralState, PrivateStatistics[CountStatistics]]:
         """Count users, one by one, or aggregated counts all together: they are one step, or stay in one batch."""
         require_answer(self, query)
         if isinstance(users, Trajectories):
             after: CentralState = release_users(self, state, users, query, noise)
-            return after, Private(after.released, self.claim)
+            return after, PrivateStatistics(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         exact = add_batch(state.exact, require_shape(users, self.shape), self.shape)
         after = CentralState(exact=exact, stream=copy_state(state.stream), released=copy_state(state.released))
         self.advance(after, noise.generator)
-        return after, Private(after.released, self.claim)
+        return after, PrivateStatistics(after.released, self.claim)
 
     def advance(self, state: CentralState, generator: np.random.Generator) -> None:
         """Publish in place what is due once the exact totals have grown by a step."""

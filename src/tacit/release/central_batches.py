@@ -31,7 +31,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.noise.continual.correlated import correlated_factor, sequential
 from tacit.noise.gaussian import Gaussian
-from tacit.protocol import Calibration, Noise, Private
+from tacit.protocol import Calibration, Noise, PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import Batch, certificate_of, require_answer, require_shape
 from tacit.release.shuffle.batches import batch_spec, batch_statistics, next_users
@@ -167,7 +167,7 @@ class CentralBatches:
 
     def release(
         self, state: CuratorState, users: Batch, query: BatchQuery, noise: Noise
-    ) -> tuple[CuratorState, Private[CountStatistics]]:
+    ) -> tuple[CuratorState, PrivateStatistics[CountStatistics]]:
         """The next batch of the schedule, with its noise. Simulation only."""
         require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
@@ -197,13 +197,13 @@ class CentralBatches:
 
     def _released(
         self, state: CuratorState, noisy: NoisyCounts, e: Floats, query: BatchQuery, spec: ReleaseSpec
-    ) -> tuple[CuratorState, Private[CountStatistics]]:
+    ) -> tuple[CuratorState, PrivateStatistics[CountStatistics]]:
         """The noisy counts of a batch with the variance of their noise, and the state after it."""
         v = float(self._covariance()[state.done, state.done])
         variance = np.array([v if self.shape.horizon > 1 else 0.0, 2.0 * v, v])
         released = batch_statistics(noisy, variance, self.batches[state.done].users, query, spec, 0.0)
         after = CuratorState(released=released, done=state.done + 1, noise=(*state.noise, e))
-        return after, Private(released, self.claim)
+        return after, PrivateStatistics(released, self.claim)
 
     @staticmethod
     def _families(shape: CountShape) -> tuple[Family, ...]:

@@ -1,8 +1,8 @@
 """Messages of local trust as bytes: what a device puts into them, what a reader makes of them, and what it refuses.
 
-    SlotWire       subset, oue       slot u8 (u16) | bits of its vector, 8 per byte, zeros up to the longest slot
-    BitsWire       rr                all bits of all slots, 8 per byte
-    IntegersWire   laplace, gaussian one integer per counter, i16 (i32, i64 where the noise is wider), within a limit
+    SlotCodec       subset, oue       slot u8 (u16) | bits of its vector, 8 per byte, zeros up to the longest slot
+    BitsCodec       rr                all bits of all slots, 8 per byte
+    IntegersCodec   laplace, gaussian one integer per counter, i16 (i32, i64 where the noise is wider), within a limit
 
 Each has one length. A body is drawn with exact coins and integers from secure noise, and from seeded noise with the
 same law. A reader adds integers up before it de-biases anything: the sum does not depend on the order of the bodies,
@@ -30,17 +30,17 @@ from tacit.noise.additive import Additive
 from tacit.noise.exact import bernoulli_logistic, uniform_integers
 from tacit.noise.layout import exact_vector, hot_cells, slot_bits, slot_cells, transition_cells
 from tacit.noise.one_slot import OneSlot
-from tacit.noise.places import places_of, slots_of, taken
 from tacit.noise.protocol import Encoding, Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.support_index import places_of, slots_of, taken
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.roles import rounded_rewards
 from tacit.released.counts import CountShape
 from tacit.statistics.count_vectors import dimension_of
 
-__all__ = ["BitsWire", "IntegersWire", "SlotWire", "Wire", "flipped", "uniform_below", "wire_of"]
+__all__ = ["BitsCodec", "IntegersCodec", "MessageCodec", "SlotCodec", "codec_of", "flipped", "uniform_below"]
 
 User = tuple[Ints, Ints, Floats]
 SCALES: Final = 64
@@ -49,7 +49,7 @@ NO_CELL: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class SlotWire:
+class SlotCodec:
     """One slot: its number and the bits of its vector."""
 
     shape: CountShape
@@ -141,7 +141,7 @@ class SlotWire:
 
 
 @dataclass(frozen=True, slots=True)
-class BitsWire:
+class BitsCodec:
     """All bits of all slots, in the order of `RandomizedResponse.secure`."""
 
     shape: CountShape
@@ -212,7 +212,7 @@ class BitsWire:
 
 
 @dataclass(frozen=True, slots=True)
-class IntegersWire:
+class IntegersCodec:
     """One integer per counter."""
 
     shape: CountShape
@@ -279,19 +279,19 @@ class IntegersWire:
         return np.asarray(raw.sum(axis=0, dtype=np.int64), dtype=np.float64)
 
 
-Wire = SlotWire | BitsWire | IntegersWire
+MessageCodec = SlotCodec | BitsCodec | IntegersCodec
 """The bytes of one randomizer: `size` of a body, `encode`, `check`, and `total`, the sum of unbiased messages."""
 
 
 @lru_cache(maxsize=64)  # every device of a stage asks
-def wire_of(shape: CountShape, encoding: Encoding, outcome: Randomizer, transition: Randomizer) -> Wire:
+def codec_of(shape: CountShape, encoding: Encoding, outcome: Randomizer, transition: Randomizer) -> MessageCodec:
     """The bytes of a randomizer, or a refusal where it has no exact integer form."""
     if isinstance(outcome, OneSlot) and isinstance(transition, OneSlot):
-        return SlotWire(shape, encoding, outcome, transition)
+        return SlotCodec(shape, encoding, outcome, transition)
     if isinstance(outcome, RandomizedResponse) and isinstance(transition, RandomizedResponse):
-        return BitsWire(shape, encoding, outcome, transition)
+        return BitsCodec(shape, encoding, outcome, transition)
     if isinstance(outcome, Additive) and isinstance(transition, Additive) and outcome.whole and transition.whole:
-        return IntegersWire(shape, encoding, outcome, transition)
+        return IntegersCodec(shape, encoding, outcome, transition)
     raise NotSupported(
         f"{outcome.NAME} noise has no exact integer form that a device could send; use subset, oue, rr, "
         "laplace or gaussian"
@@ -299,7 +299,7 @@ def wire_of(shape: CountShape, encoding: Encoding, outcome: Randomizer, transiti
 
 
 @lru_cache(maxsize=64)
-def _vectors(wire: BitsWire) -> list[tuple[RandomizedResponse, Ints, int]]:
+def _vectors(wire: BitsCodec) -> list[tuple[RandomizedResponse, Ints, int]]:
     """Of every vector: its noise, the counters of its first bits, and how many bits it has."""
     shape, encoding = wire.shape, wire.encoding
     return [

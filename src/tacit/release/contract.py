@@ -23,10 +23,10 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.trajectories import TrajectoryLike
 from tacit.errors import require, require_count
-from tacit.protocol import Noise, Private, Query
+from tacit.protocol import Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
 
-__all__ = ["Basis", "Channel", "ChargedAt", "StageSize"]
+__all__ = ["ChargedAt", "Release", "ReleasePlan", "StageSize"]
 
 ChargedAt = Literal["open", "release"]
 """When a stage is paid: before it opens where every message is public once it left a device, else at its release."""
@@ -47,11 +47,11 @@ class StageSize:
         require(least <= self.target, f"least must be at most the target of {self.target} people", least)
 
 
-class Channel(Protocol):
+class Release(Protocol):
     """One stage between people and the learner; a frozen dataclass of exact public numbers."""
 
     KIND: ClassVar[str]
-    """What it is called on disk, a key of `tacit.release.kinds.CHANNELS`."""
+    """What it is called on disk, a key of `tacit.release.registry.CHANNELS`."""
     TRUST: ClassVar[Trust]
     CHARGED_AT: ClassVar[ChargedAt]
 
@@ -130,7 +130,7 @@ class Channel(Protocol):
     def release(self, secret: Any, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[Any, bytes]:
         """The collector: draw the noise that it owes, once, and hand out the payload.
 
-        Fewer than `least` bodies are `Unsupportable`, more than `target` or another query `InvalidInput`.
+        Fewer than `least` bodies are `PrivacyViolation`, more than `target` or another query `InvalidInput`.
         """
         ...
 
@@ -138,7 +138,7 @@ class Channel(Protocol):
         """What is known in public before the first stage: a NamedTuple of arrays."""
         ...
 
-    def read(self, memory: Any, payload: bytes, people: int) -> tuple[Any, Private[Any]]:
+    def read(self, memory: Any, payload: bytes, people: int) -> tuple[Any, PrivateStatistics[Any]]:
         """Anybody: the statistics that a learner takes, from integers; no noise, no secrets."""
         ...
 
@@ -151,7 +151,7 @@ class Channel(Protocol):
         ...
 
 
-class Basis(Protocol):
+class ReleasePlan(Protocol):
     """What a study knows about its noise before the learner is built; then it makes the channels.
 
     It also has what `tacit.release.counts_contract` asks of a privatizer that a learner is told about: `precision`,
@@ -163,10 +163,10 @@ class Basis(Protocol):
         """The public shape of the statistics."""
         ...
 
-    def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
+    def channels(self, stages: Sequence[StageSize]) -> tuple[Release, ...]:
         """One channel for every stage that reports."""
         ...
 
-    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+    def exposure(self, channels: Sequence[Release], reports: int) -> Events:
         """What a person with so many reports, at most one per stage, is exposed to at the worst, over the study."""
         ...

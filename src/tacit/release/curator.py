@@ -30,8 +30,8 @@ from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import BudgetSpent, NotSupported, require, require_count
-from tacit.protocol import Noise, Private, Query
+from tacit.errors import NotSupported, PrivacyBudgetExceeded, require, require_count
+from tacit.protocol import Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import ChargedAt, StageSize
 from tacit.release.fixed_point import draw_noise, from_payload, require_fixed_point, slack, spread, to_payload
@@ -54,7 +54,7 @@ __all__ = [
 
 LEVELS: Final = 16
 """Rewards are multiples of 1/16: rounding adds a deviation of at most 1/32 per visit."""
-MOST: Final = 1 << 62
+MAX_TOTAL: Final = 1 << 62
 """Whole numbers of a payload stay below this."""
 
 
@@ -166,7 +166,7 @@ class FactorNoise(FreshNoise):
         """The payload of the next release: its number, then w_k."""
         done = int(secret.releases[0])
         if done >= self.releases:
-            raise BudgetSpent(f"all {self.releases} releases of this study are spent; plan a longer one")
+            raise PrivacyBudgetExceeded(f"all {self.releases} releases of this study are spent; plan a longer one")
         rows = 0 if self.fresh else done
         fits = secret.sums.shape == (rows, self.size)
         require(fits, f"the secret of this study must hold {rows} sums of {self.size} numbers", secret.sums.shape)
@@ -222,7 +222,9 @@ class CuratorRelease(StageRelease):
         require_unit(self.claim)
         self.require_sizes()
         _ = self.body, self.noise  # their checks are ours
-        require(most < MOST, "the sums of a study must fit into 62 bits", most, "plan fewer people or a smaller unit")
+        require(
+            most < MAX_TOTAL, "the sums of a study must fit into 62 bits", most, "plan fewer people or a smaller unit"
+        )
 
     @property
     def body_size(self) -> int:
@@ -281,11 +283,11 @@ class CuratorRelease(StageRelease):
         secret, w = self.noise.add(secret, own, noise)
         return secret, to_payload(w)
 
-    def read(self, memory: Any, payload: bytes, people: int) -> tuple[Any, Private[Any]]:
+    def read(self, memory: Any, payload: bytes, people: int) -> tuple[Any, PrivateStatistics[Any]]:
         """Anybody: the statistics after this release."""
         require_people(people, self.least, self.target)
         after = self.memory_after(memory, payload, people)
-        return after, Private(after.released, self.claim)
+        return after, PrivateStatistics(after.released, self.claim)
 
     def memory_after(self, memory: Any, payload: bytes, people: int) -> Any:
         """The memory after this payload; its field `released` is what a learner takes."""

@@ -5,7 +5,7 @@
 G1  A payload is whole numbers, little endian, eight bytes each; nothing is rounded after the noise.
 G2  Rounding a continuous Gaussian of the same s differs from z by at most 0.0203/s² in total variation, for every
     coordinate, if s ≥ 256: Lemma N7 (rounded Gaussian). So what holds for the continuous Gaussian at (ε, δ) holds here
-    at (ε, δ + (1 + e^ε) tv): the event `Slack`.
+    at (ε, δ + (1 + e^ε) tv): the event `ApproximationEvent`.
 G3  Secure and simulated noise are the same integer sampler on two sources of bits: the same law, exactly.
 G4  The unit 1/M is the largest power of two (at most 2^-16) at which the slack is below a thousandth of δ, for every ε
     up to 8 above the claimed one.
@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.events import Events, Slack
+from tacit.accounting.events import ApproximationEvent, Events
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.arrays import Ints
 from tacit.errors import NotSupported, require, require_count
@@ -32,8 +32,8 @@ from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
-    "LEAST_STD",
-    "LEAST_UNIT",
+    "MIN_STD",
+    "MIN_UNIT",
     "SLACK_SHARE",
     "draw_noise",
     "fixed_point",
@@ -48,9 +48,9 @@ __all__ = [
     "up_to",
 ]
 
-LEAST_STD: Final = 256
+MIN_STD: Final = 256
 """The least standard deviation, in units, for which Lemma N7 (rounded Gaussian) is stated."""
-LEAST_UNIT: Final = 1 << 16
+MIN_UNIT: Final = 1 << 16
 LARGEST_UNIT: Final = 1 << 30
 SLACK_SHARE: Final = 1e-3
 """The part of δ that pays for whole numbers."""
@@ -90,7 +90,7 @@ def total_variation(coordinates: int, variance: int) -> float:
     >>> total_variation(256, 300**2)
     5.774...e-05
     """
-    require_fixed_point(LEAST_UNIT, variance)
+    require_fixed_point(MIN_UNIT, variance)
     return coordinates * VARIATION / variance * (1.0 + _ROUNDING)
 
 
@@ -101,7 +101,7 @@ def up_to(claim: PrivacyClaim) -> float:
 
 def slack(claim: PrivacyClaim, coordinates: int, variance: int) -> Events:
     """The event of whole numbers: so many coordinates, once."""
-    return ((Slack(tv=total_variation(coordinates, variance), up_to=up_to(claim)), 1),)
+    return ((ApproximationEvent(tv=total_variation(coordinates, variance), up_to=up_to(claim)), 1),)
 
 
 def gaussian_budget(claim: PrivacyClaim) -> float:
@@ -114,7 +114,7 @@ def gaussian_budget(claim: PrivacyClaim) -> float:
 
 
 def fixed_point(
-    claim: PrivacyClaim, coordinates: int, shift_of: Callable[[int], float], least_unit: int = LEAST_UNIT
+    claim: PrivacyClaim, coordinates: int, shift_of: Callable[[int], float], least_unit: int = MIN_UNIT
 ) -> tuple[int, int]:
     """M and the variance in units of 1/M² for sensitivities shift_of(M) (Euclidean, in whole units) (G4)."""
     mu = gaussian_mu(claim.epsilon, gaussian_budget(claim))
@@ -127,7 +127,7 @@ def fixed_point(
 
 
 def least_scale(
-    claim: PrivacyClaim, coordinates: int, variance_of: Callable[[int], int], least_unit: int = LEAST_UNIT
+    claim: PrivacyClaim, coordinates: int, variance_of: Callable[[int], int], least_unit: int = MIN_UNIT
 ) -> tuple[int, int]:
     """The least M from `least_unit` on at which the slack is below its share of δ, with the variance there."""
     unit = least_unit
@@ -136,7 +136,7 @@ def least_scale(
         if variance > LARGEST_SCALE**2:
             break
         paid = (1.0 + math.exp(min(700.0, up_to(claim)))) * coordinates * VARIATION * 1.01 / variance
-        if variance >= LEAST_STD**2 and paid <= SLACK_SHARE * claim.delta:
+        if variance >= MIN_STD**2 and paid <= SLACK_SHARE * claim.delta:
             return unit, variance
         unit *= 2
     raise NotSupported(
@@ -149,8 +149,8 @@ def require_fixed_point(unit: object, variance: object) -> None:
     """Raise unless M is a power of two and the noise is within what the lemma and the sampler cover."""
     M, v = require_count("unit", unit), require_count("variance", variance, 1, LARGEST_SCALE**2)
     require(M & (M - 1) == 0 and M <= LARGEST_UNIT, f"unit must be a power of two of at most {LARGEST_UNIT}", M)
-    inside = LEAST_STD**2 <= v <= LARGEST_SCALE**2
-    require(inside, f"variance must lie between {LEAST_STD}² and {LARGEST_SCALE}² units", v)
+    inside = MIN_STD**2 <= v <= LARGEST_SCALE**2
+    require(inside, f"variance must lie between {MIN_STD}² and {LARGEST_SCALE}² units", v)
 
 
 def spread(variance: int, unit: int) -> float:

@@ -40,7 +40,7 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.policies.softmax import add_pull_back
-from tacit.protocol import Calibration, Kernel, Noise, Private, Query, copy_state
+from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, Query, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import require_answer, require_unit
 from tacit.release.gradient_noise import CALIBRATED, GradientSpec, Reach, gradient_event, gradient_families
@@ -113,10 +113,10 @@ def add_noise(
 
 @kernel
 def release_softmax(
-    noise: GradientNoise, state: GradientState, users: Walked, query: SoftmaxQuery, coins: np.random.Generator
+    noise: GradientNoise, state: GradientState, users: Walked, query: SoftmaxQuery, rng: np.random.Generator
 ) -> None:
     """Release the gradient of a batch at a softmax policy."""
-    choose_users(noise.rate, state.chosen, coins)
+    choose_users(noise.rate, state.chosen, rng)
     add_gradients(
         noise.bounds, query.features, query.table, query.behaviour, users.states, users.actions, users.rewards,
         state.chosen, query.baseline[0], state.sums,
@@ -126,15 +126,15 @@ def release_softmax(
         gradient[j] = 0.0
     # (1/m) Σ_i g_i
     add_pull_back(query.features, state.sums.weights, 1.0 / noise.divisor, gradient)
-    add_noise(noise, state.sums.reward[0], state.chosen, state.released, coins)
+    add_noise(noise, state.sums.reward[0], state.chosen, state.released, rng)
 
 
 @kernel
 def release_doses(
-    noise: GradientNoise, state: GradientState, users: Dosed, query: DoseQuery, coins: np.random.Generator
+    noise: GradientNoise, state: GradientState, users: Dosed, query: DoseQuery, rng: np.random.Generator
 ) -> None:
     """Release the gradient of a batch at a Gaussian policy over doses."""
-    choose_users(noise.rate, state.chosen, coins)
+    choose_users(noise.rate, state.chosen, rng)
     pulls = state.sums.square[0]  # scratch of the right size, side by side
     total = add_dose_gradients(
         noise.bounds, query, query.means, users.states, users.actions, users.rewards, state.chosen, query.baseline[0],
@@ -145,7 +145,7 @@ def release_doses(
     for s in range(pulls.shape[0]):
         for j in range(gradient.shape[0]):
             gradient[j] += pulls[s] * query.features[s, j] / noise.divisor
-    add_noise(noise, total, state.chosen, state.released, coins)
+    add_noise(noise, total, state.chosen, state.released, rng)
 
 
 def both_claims(claim: PrivacyClaim) -> tuple[PrivacyClaim, ...]:
@@ -273,7 +273,7 @@ class GradientPrivatizer:
 
     def release(
         self, state: GradientState, users: Trajectories | Dosed, query: Any, noise: Noise
-    ) -> tuple[GradientState, Private[GradientStatistics]]:
+    ) -> tuple[GradientState, PrivateStatistics[GradientStatistics]]:
         """Release the gradient of a batch of exactly m users at the policy of the query. Simulation only."""
         require_answer(self, query)
         if not isinstance(noise, SimulationNoise):
@@ -286,7 +286,7 @@ class GradientPrivatizer:
         require(came == m, f"a batch must have exactly {m} users", came, "drop a short last batch")
         after = copy_state(state)
         self.kernel(self.parameters, after, given, query, noise.generator)
-        return after, Private(after.released, self.claim)
+        return after, PrivateStatistics(after.released, self.claim)
 
 
 def make_gradients(

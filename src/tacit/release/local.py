@@ -29,9 +29,9 @@ from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import require
 from tacit.kernels import lean_kernel
-from tacit.noise.places import places_of
 from tacit.noise.protocol import EncoderParameters
-from tacit.protocol import Calibration, Kernel, Noise, Private, Totals
+from tacit.noise.support_index import places_of
+from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import (
@@ -172,15 +172,15 @@ class Local(Messages, StagePlan):
 
     def release(
         self, state: LocalState, users: Batch, query: Totals, noise: Noise
-    ) -> tuple[LocalState, Private[CountStatistics]]:
+    ) -> tuple[LocalState, PrivateStatistics[CountStatistics]]:
         """Let every user of a batch send one message; exact counts take the aggregate path."""
         require_answer(self, query)
         if isinstance(users, Trajectories):
             after: LocalState = release_users(self, state, users, query, noise)
-            return after, Private(after.released, self.claim)
+            return after, PrivateStatistics(after.released, self.claim)
         if not isinstance(noise, SimulationNoise):
             raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
         batch = require_shape(users, self.shape)
         vector = self.outcome.total(self.transition, self.encoding, self.shape, batch, noise)
         released = self.totals(state.released, vector, batch.users)
-        return LocalState(message=state.message.copy(), released=released), Private(released, self.claim)
+        return LocalState(message=state.message.copy(), released=released), PrivateStatistics(released, self.claim)

@@ -28,19 +28,19 @@ from tacit.errors import InvalidInput, UnknownName, require
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.one_slot import OneSlot, feeding_slots
-from tacit.noise.places import places_of, slots_of
 from tacit.noise.protocol import Encoding, Randomizer, require_randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.support_index import places_of, slots_of
 from tacit.noise.unary_encoding import UnaryEncoding
-from tacit.protocol import TOTALS, Noise, Private, Query, Totals, copy_state
+from tacit.protocol import TOTALS, Noise, PrivateStatistics, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
-from tacit.release.codecs import Wire, wire_of
+from tacit.release.codecs import MessageCodec, codec_of
 from tacit.release.counts_contract import Batch, require_placed, require_shape
 from tacit.release.documents import CODECS, count_query_to_plain, require_entries
-from tacit.release.letters import LetterBox, alone
+from tacit.release.local_messages import LetterBox, alone
+from tacit.release.simulated_people import unfolded
 from tacit.release.stage import CountMemory
-from tacit.release.unfold import unfolded
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
 
@@ -87,10 +87,10 @@ class Messages:
         return f"local/{self.outcome.NAME}"
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> MessageCodec:
         """The bytes of a message; refused where the noise has no exact integer form."""
         noise: Any = (self.outcome, self.transition)
-        return wire_of(self.shape, self.encoding, *noise)
+        return codec_of(self.shape, self.encoding, *noise)
 
     @property
     def dimension(self) -> int:
@@ -207,10 +207,12 @@ class LocalRelease(LetterBox, Messages):
         """Empty totals."""
         return CountMemory(released=empty_counts(self.shape))
 
-    def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
+    def read(
+        self, memory: CountMemory, payload: bytes, people: int
+    ) -> tuple[CountMemory, PrivateStatistics[CountStatistics]]:
         """Running totals with this stage added."""
         released = self.totals(memory.released, self.wire.total(self.bodies(payload, people)), people)
-        return CountMemory(released=released), Private(released, self.claim)
+        return CountMemory(released=released), PrivateStatistics(released, self.claim)
 
     def simulate(self, secret: Any, users: Batch, query: Query, noise: SimulationNoise) -> tuple[Any, bytes]:
         """A payload from trajectories, or from people drawn to match exact counts."""

@@ -36,7 +36,7 @@ from tacit.noise.continual.counter import gaussian_shares
 from tacit.noise.gaussian import Gaussian
 from tacit.protocol import Noise, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import Channel, StageSize
+from tacit.release.contract import Release, StageSize
 from tacit.release.curator import LEVELS, CuratorPlan, CuratorRelease, FactorNoise, FreshNoise, numbered, require_tight
 from tacit.release.documents import CODECS, record
 from tacit.release.fixed_point import gaussian_budget, least_scale, to_payload
@@ -252,12 +252,12 @@ class LossPlan(CuratorPlan):
         require(asked and stage.target == 1, "a stage of losses is one user, asked for counts and losses", stage)
         return self.alone
 
-    def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
+    def channels(self, stages: Sequence[StageSize]) -> tuple[Release, ...]:
         """One release for every stage of one user."""
         require(len(stages) <= self.releases, f"this plan is for {self.releases} releases", len(stages))
         return CuratorPlan.channels(self, stages)
 
-    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+    def exposure(self, channels: Sequence[Release], reports: int) -> Events:
         """What a person with so many reports, at most one per stage, is exposed to."""
         require_count("reports", reports)
         if any(channel != self.alone for channel in channels):

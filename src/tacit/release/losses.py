@@ -37,9 +37,9 @@ from tacit.accounting.units import largest_report_epsilon
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactLosses, take_in
 from tacit.data.trajectories import LossUser
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count
 from tacit.kernels import kernel, lean_kernel
-from tacit.protocol import Calibration, Kernel, Noise, Private, copy_state
+from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import require_answer, require_unit
 from tacit.release.loss_noise import (
@@ -109,7 +109,7 @@ def release_losses(
 ) -> None:
     """Take in one user and release anew, in place."""
     if state.exact.users[0] >= parameters.layout.releases:
-        raise BudgetSpent("all releases of this privatizer are spent; calibrate for more episodes")
+        raise PrivacyBudgetExceeded("all releases of this privatizer are spent; calibrate for more episodes")
     take_in(parameters.layout.full, state.exact, users.pairs, users.triples, users.losses)
     noise_step(parameters.transitions, state.transitions, generator)
     noise_step(parameters.visits, state.visits, generator)
@@ -277,7 +277,7 @@ class AdversarialPrivatizer:
 
     def release(
         self, state: LossState, users: LossUser, query: LossQuery, noise: Noise
-    ) -> tuple[LossState, Private[LossStatistics]]:
+    ) -> tuple[LossState, PrivateStatistics[LossStatistics]]:
         """Take in one user; the given state is left as it was."""
         require_answer(self, query)
         full = self.feedback == "full"
@@ -289,7 +289,7 @@ class AdversarialPrivatizer:
         losses = np.ascontiguousarray(users.losses[:size], dtype=np.float64)
         user = LossUser(_whole(users.pairs[:H]), _whole(users.triples[:H]), losses)
         self.kernel(self.parameters, after, user, query, noise.generator)
-        return after, Private(after.released, self.claim)
+        return after, PrivateStatistics(after.released, self.claim)
 
     def _public(self) -> LossParameters:
         std = self.noise_std()

@@ -20,8 +20,8 @@ from tacit.arrays import Floats
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.kernels import lean_kernel
-from tacit.noise.places import Places, places_of
-from tacit.protocol import Calibration, Kernel, Noise, Private, Query, Totals
+from tacit.noise.support_index import SupportIndex, places_of
+from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, Query, Totals
 from tacit.release.counts_contract import (
     Batch,
     CountsState,
@@ -43,13 +43,11 @@ __all__ = ["Unprotected"]
 class Parameters(NamedTuple):
     """Where the counters stand, if a support is declared."""
 
-    places: Places
+    places: SupportIndex
 
 
 @lean_kernel
-def release(
-    parameters: Parameters, state: CountsState, users: Walked, query: Totals, coins: np.random.Generator
-) -> None:
+def release(parameters: Parameters, state: CountsState, users: Walked, query: Totals, rng: np.random.Generator) -> None:
     """Add one user to the totals."""
     add_placed_trajectory(state.released, parameters.places, users.states, users.actions, users.rewards)
 
@@ -155,7 +153,7 @@ class Unprotected:
 
     def release(
         self, state: Any, users: Batch, query: Totals | BatchQuery, noise: Noise
-    ) -> tuple[Any, Private[CountStatistics]]:
+    ) -> tuple[Any, PrivateStatistics[CountStatistics]]:
         """Add users to a copy of the totals, or release the next batch of the schedule, as it is."""
         require_answer(self, query)
         after: CountsState | BatchState
@@ -165,7 +163,7 @@ class Unprotected:
             after = release_users(self, state, users, query, noise)
         else:
             after = CountsState(released=add_batch(state.released, require_shape(users, self.shape), self.shape))
-        return after, Private(after.released, self.claim)
+        return after, PrivateStatistics(after.released, self.claim)
 
     def _batch(self, state: BatchState, users: Batch, query: BatchQuery) -> BatchState:
         planned = next_users(self.batches or (), state, query)

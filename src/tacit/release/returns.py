@@ -33,12 +33,12 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.noise.randomized_response import RandomizedResponse
-from tacit.protocol import Calibration, Noise, Private, Query
+from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.codecs import flipped, uniform_below
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import require_answer, require_shape, require_unit
-from tacit.release.letters import LetterBox, alone
+from tacit.release.local_messages import LetterBox, alone
 from tacit.release.shuffle.roles import rounded_rewards
 from tacit.release.stage import StagePlan
 from tacit.released.counts import CountShape
@@ -185,7 +185,7 @@ class OneBitReturns(_Bits, StagePlan):
 
     def release(
         self, state: ReturnState, users: Trajectories, query: ReturnQuery, noise: Noise
-    ) -> tuple[ReturnState, Private[ReturnStatistics]]:
+    ) -> tuple[ReturnState, PrivateStatistics[ReturnStatistics]]:
         """Let everybody answer: group by group in simulations (G3), bit by bit with secure noise."""
         del state  # answers of one batch say nothing about another
         require_answer(self, query)
@@ -201,7 +201,7 @@ class OneBitReturns(_Bits, StagePlan):
             kept = draw(ones, 1.0 - flip)
             ones = kept + draw(groups - ones, flip)
         released = self.statistics(ones, groups)
-        return ReturnState(released=released), Private(released, self.claim)
+        return ReturnState(released=released), PrivateStatistics(released, self.claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,12 +278,14 @@ class ReturnRelease(_Bits, LetterBox):
         """Before the first answer."""
         return ReturnState(released=no_returns())
 
-    def read(self, memory: ReturnState, payload: bytes, people: int) -> tuple[ReturnState, Private[ReturnStatistics]]:
+    def read(
+        self, memory: ReturnState, payload: bytes, people: int
+    ) -> tuple[ReturnState, PrivateStatistics[ReturnStatistics]]:
         """The ones and the people of every group, up to the last one that a byte can name."""
         pairs = np.array([tuple(body) for body in self.bodies(payload, people)], dtype=np.int64)
         ones = np.bincount(pairs[pairs[:, 1] == 1, 0], minlength=GROUPS)
         released = self.statistics(ones, np.bincount(pairs[:, 0], minlength=GROUPS))
-        return ReturnState(released=released), Private(released, self.claim)
+        return ReturnState(released=released), PrivateStatistics(released, self.claim)
 
     def simulate(self, secret: Any, users: Trajectories, query: Query, noise: SimulationNoise) -> tuple[Any, bytes]:
         """A payload from trajectories, one group after the other."""

@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.claims import PrivacyClaim, Trust
-from tacit.accounting.events import Events, Slack
+from tacit.accounting.events import ApproximationEvent, Events
 from tacit.accounting.families import Family
 from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
@@ -64,16 +64,16 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require, requi
 from tacit.noise.binomial import Binomial
 from tacit.noise.mirrored import Mirrored
 from tacit.noise.protocol import require_simulation
-from tacit.protocol import TOTALS, Calibration, Noise, Private, Query, Totals
+from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import Channel, ChargedAt, StageSize
+from tacit.release.contract import ChargedAt, Release, StageSize
 from tacit.release.counts_contract import Batch, require_shape
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
 from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import (
     BIT_KINDS,
-    MOST_BITS,
+    MAX_BITS,
     BitKind,
     BitNoise,
     PaperVariant,
@@ -95,14 +95,14 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
-__all__ = ["LEAST_PEOPLE", "OVERFLOW", "ShufflePlan", "ShuffleRelease"]
+__all__ = ["MIN_PEOPLE", "OVERFLOW", "ShufflePlan", "ShuffleRelease"]
 
 STATISTICS: Final = ("transitions", "visits", "rewards")
-LEAST_PEOPLE: Final = 2
+MIN_PEOPLE: Final = 2
 """A shuffler with a single person hides nobody."""
 OVERFLOW: Final = 1e-10
 """The probability that a block of some device of a stage overflows, where delta has room for it."""
-ROOM: Final = 100.0
+OVERFLOW_DELTA_SHARE: Final = 100.0
 """What overflowing blocks may take of delta, at most: one part in so many."""
 KINDS: Final = 1e-3
 """The share of epsilon left for stages of several kinds, each calibrated as if all were of its own kind."""
@@ -141,7 +141,7 @@ class ShuffleRelease(StageRelease):
 
     def __post_init__(self) -> None:
         require(self.claim.trust == "shuffle", "a shuffled stage claims trust 'shuffle'", self.claim.trust)
-        self.require_sizes(LEAST_PEOPLE)
+        self.require_sizes(MIN_PEOPLE)
         honest = require_count("honest", self.honest)
         require(honest <= self.least, f"honest must be at most the {self.least} needed", honest)
         require(isinstance(self.query, Totals) or self.shape.staged, "single batches keep the steps apart", "pooled")
@@ -232,7 +232,7 @@ class ShuffleRelease(StageRelease):
         covered = _covered(self.bit_noise(people), self.spec)
         if self.overflow == 0:
             return covered
-        return (*covered, (Slack(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
+        return (*covered, (ApproximationEvent(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
 
     def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
         """The device: labels of data and noise, sorted, dummies last; None is a cover report (G4)."""
@@ -276,7 +276,9 @@ class ShuffleRelease(StageRelease):
         """Nobody reported yet."""
         return CountMemory(released=empty_counts(self.shape))
 
-    def read(self, memory: CountMemory, payload: bytes, people: int) -> tuple[CountMemory, Private[CountStatistics]]:
+    def read(
+        self, memory: CountMemory, payload: bytes, people: int
+    ) -> tuple[CountMemory, PrivateStatistics[CountStatistics]]:
         """Running totals with this stage added, or the statistics of this stage alone."""
         noisy = self.noisy(payload, people)
         variance = np.square([*self.std_of(people).values()])
@@ -284,7 +286,7 @@ class ShuffleRelease(StageRelease):
             p = self.query.failure_prob
             E = 0.0 if p is None else self.precision(people, p)
             released = batch_statistics(noisy, variance, people, self.query, self.spec, E)
-            return CountMemory(released=released), Private(released, self.claim)
+            return CountMemory(released=released), PrivateStatistics(released, self.claim)
         noisy.transitions[-1] = 0.0  # as printed, the successors of the last step are sent, too, which nobody uses
         before = memory.released
         parts = noisy if self.shape.staged else [part.sum(axis=0, keepdims=True) for part in noisy]
@@ -296,7 +298,7 @@ class ShuffleRelease(StageRelease):
             variance=before.variance + variance,
             users=before.users + people,
         )
-        return CountMemory(released=released), Private(released, self.claim)
+        return CountMemory(released=released), PrivateStatistics(released, self.claim)
 
     def noisy(self, payload: bytes, people: int) -> NoisyCounts:
         """Unbiased counts: the histogram, if so many people can have sent it, less the mean of their noise."""
@@ -363,10 +365,10 @@ class ShufflePlan(StagePlan):
     calibration: Calibration = "tight"
     variant: PaperVariant = "2025"
     """Whose printed noise the calibration `paper` means."""
-    most_bits: int | None = MOST_BITS
+    most_bits: int | None = MAX_BITS
     """What a device is asked to add to one counter, at most; None: whatever a simulated stage needs."""
 
-    LEAST_PEOPLE: ClassVar[int] = LEAST_PEOPLE
+    MIN_PEOPLE: ClassVar[int] = MIN_PEOPLE
 
     def __post_init__(self) -> None:
         require(self.claim.trust == "shuffle", "a plan of shuffled stages claims trust 'shuffle'", self.claim.trust)
@@ -459,17 +461,17 @@ class ShufflePlan(StagePlan):
             raise InvalidInput("single batches have noise of their own; ask for batch_std")
         return _release(self, users, self.least_of(users), TOTALS).noise_std()
 
-    def reports(self, stages: Sequence[Channel]) -> tuple[BatchReport, ...]:
+    def reports(self, stages: Sequence[Release]) -> tuple[BatchReport, ...]:
         """Certificate and message cost of every kind of stage of single batches, in their order."""
         kinds = Counter((stage.target, self._kind(stage)) for stage in stages)
         named = {(stage.target, self._kind(stage)): stage for stage in reversed(stages)}
         return tuple(self._report(kind, named[users, kind], count) for (users, kind), count in kinds.items())
 
-    def _kind(self, stage: Channel) -> str:
+    def _kind(self, stage: Release) -> str:
         require(isinstance(stage.query, BatchQuery), "only single batches are of several kinds", "others")
         return batch_kind(self.shape, stage.query)  # type: ignore[arg-type]
 
-    def _report(self, kind: str, stage: Channel, count: int) -> BatchReport:
+    def _report(self, kind: str, stage: Release, count: int) -> BatchReport:
         if not isinstance(stage, ShuffleRelease):
             raise InvalidInput(f"a plan of shuffled stages reports on them, got a {type(stage).__name__}")
         noise, cost = stage.bit_noise(stage.target), stage.transport.cost()
@@ -549,7 +551,10 @@ def _overflow(plan: ShufflePlan) -> float:
         return 0.0
     if plan.overflow is not None:
         return require_real("overflow", plan.overflow, low=0.0, high=0.5)
-    return min(OVERFLOW, plan.claim.delta / (ROOM * reports_of(plan.claim) * overflow_slack(plan.claim.epsilon, 1.0)))
+    return min(
+        OVERFLOW,
+        plan.claim.delta / (OVERFLOW_DELTA_SHARE * reports_of(plan.claim) * overflow_slack(plan.claim.epsilon, 1.0)),
+    )
 
 
 @lru_cache(maxsize=4096)  # calibrations are remembered

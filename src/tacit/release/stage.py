@@ -19,9 +19,9 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.units import worst_exposure
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, Unsupportable, require, require_count
+from tacit.errors import InvalidInput, PrivacyViolation, require, require_count
 from tacit.protocol import Query
-from tacit.release.contract import Channel, ChargedAt, StageSize
+from tacit.release.contract import ChargedAt, Release, StageSize
 from tacit.release.documents import Documented
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
@@ -93,25 +93,25 @@ class StagePlan:
     """What is known about the noise before the learner is built; subclasses are frozen dataclasses."""
 
     __slots__ = ()
-    LEAST_PEOPLE: ClassVar[int] = 1
+    MIN_PEOPLE: ClassVar[int] = 1
     claim: PrivacyClaim
     least: Fraction
 
-    def release_of(self, stage: StageSize) -> Channel:
+    def release_of(self, stage: StageSize) -> Release:
         """The release of one stage, calibrated for its least number of people."""
         raise NotImplementedError
 
-    def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
+    def channels(self, stages: Sequence[StageSize]) -> tuple[Release, ...]:
         """One release for every stage that reports."""
         return tuple(self.release_of(stage) for stage in stages)
 
-    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+    def exposure(self, channels: Sequence[Release], reports: int) -> Events:
         """What a person with so many reports meets: the stages that cost most (Lemma P14 (several stages))."""
         return worst_exposure([channel.events() for channel in channels], reports, self.claim.delta)
 
     def least_of(self, target: int) -> int:
         """How many reports a stage of this target needs."""
-        return min(target, max(self.LEAST_PEOPLE, math.ceil(self.least * target)))
+        return min(target, max(self.MIN_PEOPLE, math.ceil(self.least * target)))
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The standard deviation of the noise in one counter when all that are wanted report."""
@@ -142,12 +142,12 @@ def require_people(people: int, least: int, target: int) -> None:
     >>> require_people(89, 90, 100)
     Traceback (most recent call last):
     ...
-    tacit.errors.Unsupportable: the stage has 89 reports and needs 90, as everybody who reports was promised: nothing \
-is released; wait for more, or declare the stage void
+    tacit.errors.PrivacyViolation: the stage has 89 reports and needs 90, as everybody who reports was promised: \
+nothing is released; wait for more, or declare the stage void
     """
     require_count("people", people, least=0)
     if people < least:
-        raise Unsupportable(
+        raise PrivacyViolation(
             f"the stage has {people} reports and needs {least}, as everybody who reports was promised: nothing is "
             "released; wait for more, or declare the stage void"
         )

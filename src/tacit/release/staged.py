@@ -1,7 +1,7 @@
 """Channels as a privatizer: a simulation that runs the very stages of a study.
 
     Trajectories    every device encodes, the collector releases, anybody reads
-    ExactCounts     the channel draws the payload at once (`Channel.simulate`), anybody reads
+    ExactCounts     the channel draws the payload at once (`Release.simulate`), anybody reads
 
 Stages come in the order of the channels, and a channel is asked as many `questions` about the same people as it says:
 their bodies are encoded once. So `tacit.simulate(world, learner, Staged(...), ...)` shows what a study
@@ -25,10 +25,10 @@ from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
 from tacit.data.trajectories import LossUser, Trajectories, Trajectory
-from tacit.errors import BudgetSpent, InvalidInput, require
-from tacit.protocol import Calibration, Noise, Private, Query
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require
+from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import Basis, Channel, StageSize
+from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.counts_contract import require_answer
 from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
@@ -58,9 +58,9 @@ class StagedState(NamedTuple):
 class Staged:
     """The privatizer that runs these channels, one stage after the other."""
 
-    channels: tuple[Channel, ...]
+    channels: tuple[Release, ...]
     """One for every stage; empty until the schedule is `planned`."""
-    basis: Basis
+    basis: ReleasePlan
 
     batches: tuple[PlannedBatch, ...] | None = None
     """A simulation whose learner plans batches: its schedule, empty until it is `planned`."""
@@ -87,7 +87,7 @@ class Staged:
         return replace(self, channels=self.basis.channels(stages), batches=tuple(batches))
 
     @property
-    def first(self) -> Channel:
+    def first(self) -> Release:
         """The first release: all have the same claim, and noise of the same name."""
         require(len(self.channels) > 0, "a schedule must have at least one stage that reports", 0)
         return self.channels[0]
@@ -222,7 +222,9 @@ class Staged:
         memory = first.begin_memory()
         return StagedState(secret=first.begin_secret(), memory=memory, released=_released(memory), done=0)
 
-    def release(self, state: StagedState, users: Any, query: Query, noise: Noise) -> tuple[StagedState, Private[Any]]:
+    def release(
+        self, state: StagedState, users: Any, query: Query, noise: Noise
+    ) -> tuple[StagedState, PrivateStatistics[Any]]:
         """One release of the stage whose turn it is."""
         require_answer(self, query)
         channel, question = self._turn(state.done)
@@ -242,11 +244,11 @@ class Staged:
         after = StagedState(secret=secret, memory=memory, released=private.statistics, done=state.done + 1, bodies=kept)
         return after, private
 
-    def stage(self, state: StagedState) -> Channel:
+    def stage(self, state: StagedState) -> Release:
         """The release whose turn it is."""
         return self._turn(state.done)[0]
 
-    def _turn(self, done: int) -> tuple[Channel, int]:
+    def _turn(self, done: int) -> tuple[Release, int]:
         """The channel whose turn it is after so many releases, and which of its questions."""
         if self.repeated:
             return self.first, done % self.first.questions
@@ -254,11 +256,11 @@ class Staged:
             if done < channel.questions:
                 return channel, done
             done -= channel.questions
-        raise BudgetSpent(f"all {len(self.channels)} stages of the study are released; plan a longer one")
+        raise PrivacyBudgetExceeded(f"all {len(self.channels)} stages of the study are released; plan a longer one")
 
-    def _worst(self) -> Channel:
+    def _worst(self) -> Release:
         """The stage that tells most."""
-        kinds: dict[Events, Channel] = {}
+        kinds: dict[Events, Release] = {}
         for channel in self.channels:
             kinds.setdefault(channel.events(), channel)
         if len(kinds) < 2:
@@ -274,7 +276,7 @@ def _released(memory: Any) -> Any:
     return memory.released
 
 
-def _encoded(channel: Channel, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
+def _encoded(channel: Release, query: Query, users: Any, noise: Noise) -> Iterator[bytes]:
     """What the devices of a batch send; bits about returns come one group after the other."""
     if isinstance(channel, ReturnRelease):
         return channel.answers_of(users, query, noise)

@@ -48,7 +48,7 @@ from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.noise import MOST_BITS, BitKind
+from tacit.release.shuffle.noise import MAX_BITS, BitKind
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
@@ -58,7 +58,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.statistics.count_vectors import Encoding, count_families
 
-__all__ = ["FOREIGN", "MECHANISMS", "PRIVATIZERS", "PrivatizerRow", "is_foreign", "make_privatizer"]
+__all__ = ["MECHANISMS", "PLUGINS", "PRIVATIZERS", "PrivatizerRow", "is_plugin", "make_privatizer"]
 
 P = TypeVar("P", bound=Privatizer[Any, Any, Any])
 Factory = Callable[[PrivacyRequest], Privatizer[Any, Any, Any]]
@@ -88,17 +88,17 @@ class PrivatizerRow:
     summary: str
 
 
-FOREIGN: Final[Mapping[str, PrivatizerRow]] = named("tacit.privatizers", {})
+PLUGINS: Final[Mapping[str, PrivatizerRow]] = named("tacit.privatizers", {})
 """The privatizers of other packages, by name."""
 
 
-def is_foreign(name: str | None) -> bool:
+def is_plugin(name: str | None) -> bool:
     """Whether this names a privatizer of another package, not a mechanism.
 
-    >>> is_foreign(None), is_foreign("laplace")
+    >>> is_plugin(None), is_plugin("laplace")
     (False, False)
     """
-    return name is not None and name not in TABLE and name in FOREIGN
+    return name is not None and name not in TABLE and name in PLUGINS
 
 
 def make_privatizer(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
@@ -120,9 +120,9 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     require_count("episodes", request.episodes)
     require_count("users_per_batch", request.users_per_batch)
     _require_support(request)
-    if request.whole and (request.trust != "local" or is_foreign(request.mechanism)):
+    if request.whole and (request.trust != "local" or is_plugin(request.mechanism)):
         raise NotSupported("whole numbers are asked of built-in local noise; leave whole out, or use trust 'local'")
-    if request.mechanism is not None and is_foreign(request.mechanism):
+    if request.mechanism is not None and is_plugin(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
         *able, last = [trust for asked, trust in PRIVATIZERS if asked is request.asks]
@@ -137,7 +137,7 @@ def _require_support(request: PrivacyRequest) -> None:
     """Raise where a support is declared to a privatizer that would release counters which cannot move."""
     if getattr(request.shape, "support", None) is None:
         return
-    foreign = request.mechanism is not None and is_foreign(request.mechanism)
+    foreign = request.mechanism is not None and is_plugin(request.mechanism)
     if foreign or request.calibrated == "paper" or request.asks not in OVER_SUPPORT:
         able = " and ".join(asks.words() for asks in OVER_SUPPORT)
         raise NotSupported(
@@ -148,7 +148,7 @@ def _require_support(request: PrivacyRequest) -> None:
 
 def _foreign(request: PrivacyRequest, name: str) -> Privatizer[Any, Any, Any]:
     """The privatizer of another package, if it is what its row says and what is asked for."""
-    row = FOREIGN[name]
+    row = PLUGINS[name]
     if not isinstance(row, PrivatizerRow) or row.name != name:
         raise InvalidInput(
             f"the entry point '{name}' of tacit.release must be a PrivatizerRow of this name, got {row!r}"
@@ -309,7 +309,7 @@ def _shuffle_plan(request: PrivacyRequest, users_per_batch: int | None) -> Shuff
         overflow=0.0,
         calibration=calibration,
         variant=request.variant,
-        most_bits=None if users_per_batch is None else MOST_BITS,
+        most_bits=None if users_per_batch is None else MAX_BITS,
     )
 
 

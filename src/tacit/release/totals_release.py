@@ -30,9 +30,9 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, UnknownName, require, require_count
-from tacit.noise.places import places_of, taken
+from tacit.noise.support_index import places_of, taken
 from tacit.protocol import TOTALS, Noise, Query, Totals
-from tacit.release.contract import Channel, StageSize
+from tacit.release.contract import Release, StageSize
 from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FactorNoise, require_tight
 from tacit.release.fixed_point import fixed_point
 from tacit.release.request import PrivacyRequest, make_claim
@@ -247,12 +247,12 @@ class TotalsPlan(CountPlan):
         made.require_asked(stage.query)
         return made
 
-    def channels(self, stages: Sequence[StageSize]) -> tuple[Channel, ...]:
+    def channels(self, stages: Sequence[StageSize]) -> tuple[Release, ...]:
         """One release for every stage that reports."""
         require(len(stages) <= self.releases, f"this plan is for {self.releases} releases", len(stages))
         return CountPlan.channels(self, stages)
 
-    def exposure(self, channels: Sequence[Channel], reports: int) -> Events:
+    def exposure(self, channels: Sequence[Release], reports: int) -> Events:
         """What a person with so many reports, at most one per stage, is exposed to: the first columns together."""
         require(len(channels) <= self.releases, f"this plan is for {self.releases} releases", len(channels))
         require_count("reports", reports)

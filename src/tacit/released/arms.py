@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.noise.upper_law import UpperLaw, gaussian_law, half_bits_laws
+from tacit.noise.dominating_pmf import DominatingPMF, gaussian_law, half_bits_laws
 
 __all__ = ["ArmNoise", "ArmStatistics", "BitNoiseSum", "FlippedBits", "GaussianSum", "NoNoise", "noise_from_dict"]
 
@@ -32,7 +32,7 @@ class NoNoise:
         """Of the noise in a sum."""
         return 0.0
 
-    def laws(self, scale: float, step: float) -> tuple[UpperLaw, ...]:
+    def laws(self, scale: float, step: float) -> tuple[DominatingPMF, ...]:
         """Nothing is added."""
         del scale, step
         return ()
@@ -60,12 +60,12 @@ class GaussianSum:
         """Of the noise in a sum."""
         return self.std**2
 
-    def laws(self, scale: float, step: float) -> tuple[UpperLaw, ...]:
+    def laws(self, scale: float, step: float) -> tuple[DominatingPMF, ...]:
         """The law above scale times the noise, either side."""
         found = gaussian_law(scale * self.std, step)
         moved = math.ceil(scale * self.rounding / step)
         beyond = min(1.0, found.beyond + self.distance)
-        return (UpperLaw(step=step, first=found.first + moved, mass=found.mass, beyond=beyond),)
+        return (DominatingPMF(step=step, first=found.first + moved, mass=found.mass, beyond=beyond),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class BitNoiseSum:
         """Of the noise in a sum: 2 N q (1 − q)/4."""
         return self.bits * self.probability * (1.0 - self.probability) / 2.0
 
-    def laws(self, scale: float, step: float) -> tuple[UpperLaw, ...]:
+    def laws(self, scale: float, step: float) -> tuple[DominatingPMF, ...]:
         """The laws above scale · B/2 and − scale · B'/2, either side."""
         return half_bits_laws(self.bits, self.probability, scale, step)
 
@@ -110,7 +110,7 @@ class FlippedBits:
         """All of it is in the bits."""
         return 0.0
 
-    def laws(self, scale: float, step: float) -> tuple[UpperLaw, ...]:
+    def laws(self, scale: float, step: float) -> tuple[DominatingPMF, ...]:
         """Nothing is added to the sum of flipped bits."""
         del scale, step
         return ()

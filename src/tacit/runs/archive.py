@@ -16,9 +16,9 @@ from tacit.errors import InvalidInput, TacitError
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.places import json_bytes, place_of
 from tacit.runs.result import Resolved, Result
 from tacit.runs.storage import RunDirectory, complete_files
+from tacit.runs.storage_paths import json_bytes, resolve_location
 from tacit.runs.verify import doubts_about_run, kept_config
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.softmax import Objective
@@ -114,7 +114,7 @@ def write_result(result: Result, directory: Path) -> Path:
 
 def read_result(directory: str | Path) -> Result:
     """Read a finished run back; its certificate is derived again, and what was kept is compared, not believed."""
-    place = RunDirectory(place_of(directory))
+    place = RunDirectory(resolve_location(directory))
     with complete_files(place.path):
         return _read(place)
 

@@ -17,7 +17,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import baseline_policy
 from tacit.environments.live import LiveWorld
-from tacit.environments.seen import SeenMDP
+from tacit.environments.state_features import SeenMDP
 from tacit.errors import NotSupported
 from tacit.learners.contract import require_over_support, require_widths
 from tacit.learners.table import learner_row
@@ -27,22 +27,22 @@ from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
+from tacit.runs.builder import RunBuilder, RunRequest
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.count_kinds import BatchKind, CountKind
-from tacit.runs.gradient_kind import GradientKind
-from tacit.runs.kind import Chosen, Kind
-from tacit.runs.loss_kind import LossKind
-from tacit.runs.return_kind import ReturnKind
+from tacit.runs.count_builders import BatchBuilder, CountBuilder
+from tacit.runs.gradient_builder import GradientBuilder
+from tacit.runs.loss_builder import LossBuilder
+from tacit.runs.return_builder import ReturnBuilder
 from tacit.simulation.worlds import world_of
 
 __all__ = ["KINDS", "Assembled", "assemble"]
 
-KINDS: Final[Mapping[type[Query], Kind]] = {
-    Totals: CountKind(),
-    BatchQuery: BatchKind(),
-    LossQuery: LossKind(),
-    SoftmaxQuery: GradientKind(),
-    ReturnQuery: ReturnKind(),
+KINDS: Final[Mapping[type[Query], RunBuilder]] = {
+    Totals: CountBuilder(),
+    BatchQuery: BatchBuilder(),
+    LossQuery: LossBuilder(),
+    SoftmaxQuery: GradientBuilder(),
+    ReturnQuery: ReturnBuilder(),
 }
 """How runs are put together, by what their learner asks for."""
 
@@ -132,7 +132,7 @@ def assemble(config: RunConfig) -> Assembled:
     if config.support is not None and row.asks in NO_COUNTERS:
         raise NotSupported(f"{name} has no use for a declared support: {NO_COUNTERS[row.asks]}; leave the support out")
     kind = KINDS[row.asks]
-    chosen = Chosen(config=config, name=name, row=row, options=options)
+    chosen = RunRequest(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)
     seen = isinstance(environment, SeenMDP)
     if config.sees is not None and not seen:

@@ -21,12 +21,12 @@ from tacit.callbacks import Callback
 from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
+from tacit.runs.display import comparison_html, frame_of
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
-from tacit.runs.places import is_local, make_directory, place_of
 from tacit.runs.result import Result
-from tacit.runs.runner import Cell, Notify, check_cells, run_cells, silent
-from tacit.runs.showing import comparison_html, frame_of
+from tacit.runs.runner import Notify, RunSpec, check_cells, run_cells, silent
 from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json, write_json, writing_to
+from tacit.runs.storage_paths import is_local, make_directory, resolve_location
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,13 +132,13 @@ def run_comparison(
     """
     require(len(runs) > 0, "a comparison must have at least one run", len(runs))
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
-    root = None if out is None else place_of(out)
+    root = None if out is None else resolve_location(out)
     places = [_place(run) for run in runs]
     twice = sorted(place for place, count in Counter(places).items() if count > 1)
     if twice:
         raise InvalidInput(f"two runs of {name} would both be kept in '{twice[0]}'; give each run a name of its own")
     cells = [
-        Cell(label=run.label, config=run.config, directory=None if root is None else root / place)
+        RunSpec(label=run.label, config=run.config, directory=None if root is None else root / place)
         for run, place in zip(runs, places, strict=True)
     ]
     checked = None
@@ -169,7 +169,7 @@ def load(directory: str | Path) -> Result | Comparison:
     >>> again.regret.tobytes() == made.regret.tobytes()
     True
     """
-    root = place_of(directory)
+    root = resolve_location(directory)
     if RunDirectory(root).begun:
         return read_result(root)
     if not (root / INDEX).is_file():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
 
 __all__ = [
     "DEFAULT_BATCH",
-    "MOST_SEEDS",
+    "MAX_SEEDS",
     "RunConfig",
     "Seeds",
     "as_seeds",
@@ -34,12 +34,12 @@ __all__ = [
     "run_parameters",
 ]
 
-MOST_SEEDS: Final = 1_000_000
+MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
-MOST_CHECKPOINTS: Final = 100_000
+MAX_CHECKPOINTS: Final = 100_000
 
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
-UNSAID: Final = (
+OMITTED_IF_EMPTY: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
     *(*BUDGETS, "value_users", "because", "by_size"),
 )
@@ -147,7 +147,7 @@ class RunConfig:
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
     by_size: str | None = field(default=None, compare=False)
-    """What the size of the run decided, and why (`tacit.runs.sizes`); None: nothing. No option either."""
+    """What the size of the run decided, and why (`tacit.runs.size_defaults`); None: nothing. No option either."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -164,7 +164,7 @@ class RunConfig:
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
         self._keep("episodes", require_count("episodes", self.episodes))
-        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MOST_CHECKPOINTS))
+        self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MAX_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
@@ -284,7 +284,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
-        for name in UNSAID:
+        for name in OMITTED_IF_EMPTY:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
                 plain.pop(name)
@@ -370,7 +370,7 @@ def as_seeds(seeds: object) -> tuple[int, ...]:
     """
     if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes | Mapping):
         return tuple(require_count("seed", seed, 0, LARGEST_SEED) for seed in seeds)
-    return tuple(range(require_count("seeds", seeds, 1, MOST_SEEDS)))
+    return tuple(range(require_count("seeds", seeds, 1, MAX_SEEDS)))
 
 
 def parse_learner(spec: str) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tacit.runs.figure_summaries import finding
 from tacit.runs.figures import (
     BAND_WORDS,
     REFERENCE_STYLES,
@@ -20,12 +21,11 @@ from tacit.runs.figures import (
     series,
     values_of,
 )
-from tacit.runs.findings import finding
 from tacit.runs.result import Result
 
 __all__ = ["figure_of"]
 
-MOST_SEED_VALUES: Final = 40_000
+MAX_SEED_VALUES: Final = 40_000
 """A figure with more values of single seeds than this holds their means and bands only: a page must stay small."""
 
 DARK: Final[Mapping[str, str]] = {
@@ -52,7 +52,7 @@ def figure_of(results: Sequence[Result], title: str, *, per_episode: PerEpisode,
         panels.setdefault(result.config.environment_name, []).append(result)
     live = any(result.returns for result in results)
     values = sum(len(result.seeds) * len(result.episodes) for result in results)
-    seeds = values <= MOST_SEED_VALUES and any(len(result.seeds) > 1 for result in results)
+    seeds = values <= MAX_SEED_VALUES and any(len(result.seeds) > 1 for result in results)
     styles = line_styles(results)
     y = "return per episode" if live else "regret per episode" if per_episode else "cumulative regret"
     found = {name: finding(members, per_episode=per_episode) for name, members in panels.items()}
@@ -60,7 +60,7 @@ def figure_of(results: Sequence[Result], title: str, *, per_episode: PerEpisode,
         {"name": name, "y": y, **_panel(members, styles, per_episode=per_episode, seeds=seeds)}
         for name, members in panels.items()
     ]
-    left_out = "" if values <= MOST_SEED_VALUES else " Single seeds are left out of this page: see results.parquet."
+    left_out = "" if values <= MAX_SEED_VALUES else " Single seeds are left out of this page: see results.parquet."
     return {
         "title": title,
         "panels": [{"name": name, "finding": words} for name, words in found.items()],

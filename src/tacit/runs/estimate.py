@@ -138,7 +138,7 @@ def _refuse(label: str, needed: int, free: int | None) -> None:
 
 
 def _processes(tasks: int, workers: int | None) -> int:
-    from tacit.engines import default_workers
+    from tacit.executors import default_workers
 
     return default_workers(tasks) if workers is None else min(workers, tasks)
 

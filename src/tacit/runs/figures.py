@@ -16,9 +16,9 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
-from tacit.runs.line_names import name_lines
-from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
+from tacit.runs.legend_labels import name_lines
 from tacit.runs.result import Result
+from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
 from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, style_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def plot(
         The first episode that is shown.
     """
     _require_drawable(results, band, log)
-    target = None if path is None else _target(place_of(path))
+    target = None if path is None else _target(resolve_location(path))
     from matplotlib.figure import Figure
 
     panels: dict[str, list[Result]] = {}

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.callbacks import Callback, all_callbacks
-from tacit.errors import InvalidInput, UnknownName, naming, require
+from tacit.errors import InvalidInput, UnknownName, error_context, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, parse_learner, run_options
-from tacit.runs.sizes import sized
+from tacit.runs.size_defaults import apply_size_defaults
 
 __all__ = ["compare", "read_comparison"]
 
@@ -61,7 +61,7 @@ def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
     runs = []
     for number, table in enumerate(tables, start=1):
         called = table.get("name")
-        with naming(f"run {number}" + (f" ('{called}')" if isinstance(called, str) else "") + f" of {file}"):
+        with error_context(f"run {number}" + (f" ('{called}')" if isinstance(called, str) else "") + f" of {file}"):
             runs.append(_run(table, defaults))
     return name, tuple(runs)
 
@@ -126,7 +126,7 @@ def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     if merged.get("constants") == "none" and "z" not in table:
         merged.pop("z", None)
     require(isinstance(merged.get("environment"), str), "every [[run]] must name its environment", dict(table))
-    config = sized(RunConfig.from_dict(merged))
+    config = apply_size_defaults(RunConfig.from_dict(merged))
     label = table.get("name", config.label)
     require(isinstance(label, str) and bool(label), "the name of a run must be text", label)
     return Run(label=label, config=config)

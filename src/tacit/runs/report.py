@@ -16,9 +16,9 @@ from tacit.pages.page import render
 from tacit.runs.comparison import Comparison
 from tacit.runs.curves import figure_of
 from tacit.runs.figures import LogAxes, check_choices
-from tacit.runs.places import check_writable, make_directory, place_of, write_whole, writing_to
 from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
+from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
 
 __all__ = ["Table", "render_report", "write_report"]
 
@@ -77,7 +77,7 @@ def write_report(
     found: Result | Comparison, path: str | Path, *, log: LogAxes = "none", directory: str | Path | None = None
 ) -> Path:
     """Write the page to a file."""
-    target = place_of(path)
+    target = resolve_location(path)
     check_writable(target.parent)
     page = render_report(found, log=log, directory=directory)
     with writing_to(target):

@@ -18,7 +18,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
-from tacit.environments.seen import SeenMDP
+from tacit.environments.state_features import SeenMDP
 from tacit.errors import InvalidInput, require
 from tacit.learners.table import learner_row
 from tacit.planning.valid_bands import ValueInterval
@@ -26,8 +26,8 @@ from tacit.policies import AnyPolicy
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
-from tacit.runs.against import Against, against_baseline
 from tacit.runs.assemble import Assembled
+from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
@@ -166,7 +166,7 @@ class Result:
         return float(self.regret[:, -1].mean()) / scale if scale > 1e-12 else None
 
     @property
-    def against(self) -> Against | None:
+    def against(self) -> BaselineComparison | None:
         """Simulation only: the run beside its baseline, with intervals; None where it has none."""
         return against_baseline(self)
 
@@ -288,7 +288,7 @@ class Result:
 
     def to_pandas(self) -> Any:
         """One row per seed and checkpoint, as a pandas DataFrame with the columns of results.parquet."""
-        from tacit.runs.showing import frame_of
+        from tacit.runs.display import frame_of
 
         return frame_of([self])
 
@@ -298,7 +298,7 @@ class Result:
         return f"<Result of {self.label} on {config.environment_name}, trust {config.trust}, {size}>"
 
     def _repr_html_(self) -> str:
-        from tacit.runs.showing import result_html
+        from tacit.runs.display import result_html
 
         return result_html(self)
 
@@ -319,9 +319,9 @@ class Result:
     def save(self, directory: str | Path) -> Path:
         """Write the result as a run's directory; one that holds this result already is left as it is."""
         from tacit.runs.archive import write_result
-        from tacit.runs.places import place_of
+        from tacit.runs.storage_paths import resolve_location
 
-        return write_result(self, place_of(directory))
+        return write_result(self, resolve_location(directory))
 
     def seed_runs(self) -> list[SeedRun]:
         """The result seed by seed, as the loop gave it."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.runs.against import interval_over, mean_return
+from tacit.runs.baseline_comparison import interval_over, mean_return
 from tacit.simulation.judges.live import Estimate, ReturnMeasures
 
 __all__ = ["RETURN_HEAD", "return_cells", "return_lines", "returns_json"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.errors import InvalidInput
 from tacit.policies import policy_to_dict
-from tacit.runs.places import is_local
+from tacit.runs.storage_paths import is_local
 from tacit.simulation.simulate import SeedRun
 
 if TYPE_CHECKING:

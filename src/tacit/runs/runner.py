@@ -16,25 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from tacit.callbacks import Callback, Checkpoint, all_callbacks
-from tacit.engines import check_engine
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import NotSupported, naming, require, require_count
+from tacit.errors import NotSupported, error_context, require, require_count
+from tacit.executors import check_engine
 from tacit.runs.archive import PrivacyJSON, make_header, make_labels, read_result
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
-from tacit.runs.derived import Derived, derive, result_of
 from tacit.runs.estimate import require_memory
-from tacit.runs.places import place_of
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
+from tacit.runs.run_facts import RunFacts, derive, result_of
 from tacit.runs.schedule import Task, run_tasks
-from tacit.runs.sizes import sized
+from tacit.runs.size_defaults import apply_size_defaults
 from tacit.runs.storage import Digests, RunDirectory
+from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_arms import check_arms
 from tacit.simulation.simulate import SeedRun
 
-__all__ = ["Cell", "Checked", "Notify", "check_cells", "run", "run_cells", "silent"]
+__all__ = ["CheckedRun", "Notify", "RunSpec", "check_cells", "run", "run_cells", "silent"]
 
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
@@ -43,7 +43,7 @@ _log = logging.getLogger("tacit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class RunSpec:
     """One named run of an experiment, and where it is kept (None: nowhere)."""
 
     label: str
@@ -52,10 +52,10 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedRun:
     """A cell that can be run: what follows from its configuration, config.json, and the columns that name it."""
 
-    derived: Derived
+    derived: RunFacts
     header: dict[str, Any]
     labels: dict[str, Any]
 
@@ -100,8 +100,8 @@ def run(
     for item in run_parameters():
         if item.default is Parameter.empty and item.name not in (*options, "seeds"):
             raise TypeError(f"run() needs the option {item.name!r}")
-    config = sized(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
-    cell = Cell(label=config.label, config=config, directory=None if out is None else place_of(out))
+    config = apply_size_defaults(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
+    cell = RunSpec(label=config.label, config=config, directory=None if out is None else resolve_location(out))
     made = all_callbacks(callbacks, on_checkpoint)
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
     (result,) = run_cells([cell], experiment="run", **where, progress=progress, callbacks=made)
@@ -120,7 +120,7 @@ run.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[RunSpec],
     *,
     experiment: str,
     workers: int | None = None,
@@ -130,7 +130,7 @@ def run_cells(
     notify: Notify = _log.warning,
     command: str | None = None,
     callbacks: Sequence[Callback] = (),
-    checked: Sequence[Checked] | None = None,
+    checked: Sequence[CheckedRun] | None = None,
 ) -> tuple[Result, ...]:
     """Run what is missing of these cells, on one pool of processes or one cluster, and return all of them.
 
@@ -191,7 +191,7 @@ def run_cells(
     return results
 
 
-def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
+def _points(cell: RunSpec, seed_run: SeedRun) -> list[Checkpoint]:
     """The rows of a seed as callbacks see them."""
     config = cell.config
     names = {"run": cell.label, "environment": config.environment_name, "learner": config.learner}
@@ -210,14 +210,14 @@ def _points(cell: Cell, seed_run: SeedRun) -> list[Checkpoint]:
 
 
 def check_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[RunSpec],
     *,
     experiment: str,
     workers: int | None,
     engine: str = "local",
     address: str | None = None,
     command: str | None = None,
-) -> list[Checked]:
+) -> list[CheckedRun]:
     """Raise unless every cell can be built and its directory fits; returns what is known about them."""
     check_engine(engine, address=address)
     if workers is not None:
@@ -226,7 +226,9 @@ def check_cells(
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
     checked = []
     for cell in cells:
-        with naming(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext():
+        with (
+            error_context(f"run '{cell.label}' on {cell.config.environment_name}") if len(cells) > 1 else nullcontext()
+        ):
             checked.append(_check(cell, experiment, command))
     if address is None:  # another machine's memory is its own
         require_memory([(known.derived.config, known.derived.memory) for known in checked], workers=workers)
@@ -248,7 +250,7 @@ def silent(line: str) -> None:
     del line
 
 
-def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
+def _check(cell: RunSpec, experiment: str, command: str | None) -> CheckedRun:
     """Build the cell, which validates it, and say what it is."""
     derived = derive(cell.config)
     if cell.config.value_users is not None:
@@ -262,7 +264,7 @@ def _check(cell: Cell, experiment: str, command: str | None) -> Checked:
         world=derived.world,
     )
     labels = make_labels(cell.config, derived.resolved, derived.claim, experiment=experiment, label=cell.label)
-    return Checked(derived=derived, header=header, labels=labels)
+    return CheckedRun(derived=derived, header=header, labels=labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +276,7 @@ class _Opened:
     """None where the cell had been begun before: what somebody else has written is not known."""
 
 
-def _open(cell: Cell, known: Checked, privacy: PrivacyJSON, notify: Notify) -> _Opened:
+def _open(cell: RunSpec, known: CheckedRun, privacy: PrivacyJSON, notify: Notify) -> _Opened:
     """Begin the cell's directory, if it has one, and find the seeds that are not in it: all, where it is fresh."""
     if cell.directory is None:
         return _Opened(list(cell.config.seeds), {})
@@ -295,7 +297,7 @@ def _open(cell: Cell, known: Checked, privacy: PrivacyJSON, notify: Notify) -> _
     return _Opened([seed for seed in cell.config.seeds if seed not in found], begun)
 
 
-def _collect(cell: Cell, known: Checked, runs: Mapping[int, SeedRun], experiment: str, *, fresh: bool) -> Result:
+def _collect(cell: RunSpec, known: CheckedRun, runs: Mapping[int, SeedRun], experiment: str, *, fresh: bool) -> Result:
     """The result of a cell; what somebody else may have written is read back and checked, not believed."""
     if cell.directory is not None and not fresh:
         RunDirectory(cell.directory).finish(cell.config.seeds, runs, known.labels)  # where only that was missing

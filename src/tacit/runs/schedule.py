@@ -3,8 +3,8 @@
 Every task is one seed of one configuration and draws from generators that depend on its seed alone. Workers are fresh
 interpreters (`spawn`); they build their objects from the configuration, report progress through one shared counter per
 task (and one more, for compilation) and end when their parent does. The first failure stops everything that runs and
-names its seed; what was finished before stays finished. On a Ray cluster (`tacit.engines`) a seed whose worker was lost
-runs again elsewhere.
+names its seed; what was finished before stays finished. On a Ray cluster (`tacit.executors`) a seed whose worker was
+lost runs again elsewhere.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.compiling import announce, processor_compiling, seconds_compiling, tell_of
-from tacit.engines import TaskFailed, default_workers, scatter
 from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
+from tacit.executors import TaskFailed, default_workers, parallel_map
+from tacit.jit_progress import announce, processor_compiling, seconds_compiling, set_listener
 from tacit.learners.contract import KernelLearner
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -214,7 +214,7 @@ def _run_on_ray(
     watched = None if advanced is quiet else tell
     try:
         with contextlib.closing(
-            scatter(run_remote_seed, tasks, workers=workers, address=address, advanced=watched)
+            parallel_map(run_remote_seed, tasks, workers=workers, address=address, advanced=watched)
         ) as outcomes:
             for task, run in outcomes:
                 before += task.config.episodes
@@ -280,7 +280,7 @@ _stop: Event | None = None
 def _begin_worker(counters: Any, stop: Event) -> None:
     global _counters, _stop  # what a process pool's initializer is for
     _counters, _stop = counters, stop
-    tell_of(_tell_parent)
+    set_listener(_tell_parent)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with_parent, args=(parent.sentinel,), daemon=True).start()

@@ -37,7 +37,8 @@ from tacit.errors import InvalidInput
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.released.arms import ArmStatistics
-from tacit.runs.places import (
+from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
+from tacit.runs.storage_paths import (
     TEMPORARY,
     check_writable,
     complete_files,
@@ -49,7 +50,6 @@ from tacit.runs.places import (
     write_whole,
     writing_to,
 )
-from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.simulate import SeedRun
 from tacit.support import Support

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tacit.environments.seen import SeenMDP
+from tacit.environments.state_features import SeenMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.policies import AnyPolicy, Policy, tabular
 from tacit.release.arms import ArmRelease, make_arms

@@ -17,9 +17,9 @@ from tacit.types import Trust
 
 __all__ = ["TrialSize", "trial_size"]
 
-MOST_USERS: Final = 10**9
+MAX_USERS: Final = 10**9
 """More users per arm are not looked for."""
-LEAST_SQUARE: Final = 1e-100
+MIN_SQUARE: Final = 1e-100
 """Of an effect, so that it is not 0 in floating point; so many users are too many in any case."""
 CLOSE: Final = 1.01
 """A size is found when so much fewer users are too few."""
@@ -94,7 +94,7 @@ def _first_guess(d: float, p0: float, power: float, alpha: float) -> int:
     """(z + z')² (p₀q₀ + p₁q₁)/d², as without noise."""
     variance = p0 * (1.0 - p0) + (p0 + d) * (1.0 - p0 - d)
     z = -float(ndtri(alpha / 2.0)) + float(ndtri(max(power, 0.5)))
-    return max(10, math.ceil(min(2.0 * MOST_USERS, z**2 * variance / max(d**2, LEAST_SQUARE))))
+    return max(10, math.ceil(min(2.0 * MAX_USERS, z**2 * variance / max(d**2, MIN_SQUARE))))
 
 
 def _least_users(reached: Callable[[int], float], power: float, guess: int) -> int:
@@ -102,8 +102,8 @@ def _least_users(reached: Callable[[int], float], power: float, guess: int) -> i
     low, high, factor = max(2, guess // 2), guess, 1.25
     while reached(high) < power:
         low, high, factor = high, math.ceil(high * factor), factor * 1.5
-        if high > MOST_USERS:
-            raise NotSupported(f"no trial of {MOST_USERS:,} users per arm shows this effect; enlarge it, or epsilon")
+        if high > MAX_USERS:
+            raise NotSupported(f"no trial of {MAX_USERS:,} users per arm shows this effect; enlarge it, or epsilon")
     while high > low + 1 and high > CLOSE * low:
         middle = (low + high) // 2
         low, high = (low, middle) if reached(middle) >= power else (middle, high)

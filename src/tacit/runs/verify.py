@@ -32,11 +32,11 @@ from tacit.accounting.terms import Terms
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.places import place_of
+from tacit.runs.directory_signature import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.result import resolve
-from tacit.runs.sealing import INDEX, doubts_about_signature, kept_signature, runs_of
 from tacit.runs.signature import Signed, digest, examine
 from tacit.runs.storage import DIGESTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
 
@@ -78,7 +78,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
     >>> found.true, found.kind
     (True, 'run')
     """
-    place = place_of(path)
+    place = resolve_location(path)
     with complete_files(place):
         return _directory(place, key) if place.is_dir() else _file(place, key)
 

@@ -40,7 +40,7 @@ LARGEST_CONFIG: Final = 2**20
 LARGEST_SECRET: Final = 4096
 ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 """The origin of a web page, spelled as browsers do."""
-LEAST_BEARER: Final = 16
+MIN_BEARER: Final = 16
 """A bearer secret shorter than this could be guessed."""
 
 Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -68,7 +68,7 @@ class Secret(Part, frozen=True, kw_only=True):
         if (self.file is None) == (self.env is None):
             raise ValueError("a secret stands either in a file or in env")
 
-    def read(self, least: int = LEAST_BEARER) -> bytes:
+    def read(self, least: int = MIN_BEARER) -> bytes:
         """The secret, without the white space around it."""
         if self.env is not None:
             place, found = f"the variable {self.env}", os.environ.get(self.env, "").encode()

@@ -16,10 +16,10 @@ import numpy as np
 
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, TacitError
-from tacit.service.crowd import join_all, refresh_all, send_all
-from tacit.service.device import Pins, RemoteDevice
-from tacit.service.exchange import async_client
-from tacit.service.sending import Backoff
+from tacit.service.bulk_client import join_all, refresh_all, send_all
+from tacit.service.device import PinnedKeys, RemoteDevice
+from tacit.service.http_client import async_client
+from tacit.service.retry import Backoff
 from tacit.study.demo import AWAY, COVERED, live
 
 __all__ = ["Lived", "Slice", "live_stage"]
@@ -35,7 +35,7 @@ class Slice:
 
     shuffler: str
     issuer: str | None
-    pins: Pins
+    pins: PinnedKeys
     credentials: Sequence[str]
     """One per person; without an issuer, their names."""
     seed: Sequence[int]

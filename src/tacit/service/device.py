@@ -37,12 +37,12 @@ import numpy as np
 from tacit.errors import InvalidInput, TacitError, require, require_real
 from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
-from tacit.service.exchange import Ask, Exchange, Pause, Reply, client, converse
-from tacit.service.pins import Pins
-from tacit.service.sealing.documents import KeysDocument, Party, believed_keys
-from tacit.service.sealing.envelope import seal_envelope
-from tacit.service.sealing.messages import seal_body
-from tacit.service.sending import FINAL, Backoff, problem_of, retry_after, understood
+from tacit.service.encryption.documents import KeysDocument, Party, believed_keys
+from tacit.service.encryption.envelope import seal_envelope
+from tacit.service.encryption.messages import seal_body
+from tacit.service.http_client import Exchange, HttpRequest, HttpResponse, Pause, client, converse
+from tacit.service.pinned_keys import PinnedKeys
+from tacit.service.retry import FINAL, Backoff, problem_of, retry_after, understood
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.device_state import DeviceState
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from tacit.service.tokens.wallet import Wallet
 
-__all__ = ["WAITING", "Pins", "RemoteDevice"]
+__all__ = ["WAITING", "PinnedKeys", "RemoteDevice"]
 
 Result = TypeVar("Result")
 WAITING: Final = "waiting"
@@ -81,14 +81,14 @@ class RemoteDevice:
         directory: str | Path | None,
         *,
         shuffler: str,
-        pins: Pins | Mapping[str, str | Path],
+        pins: PinnedKeys | Mapping[str, str | Path],
         issuer: str | None = None,
         credential: str | None = None,
         name: str | None = None,
         cap: float | EllipsisType = ...,
         floor: int | EllipsisType = ...,
         noise: Noise | None = None,
-        coins: np.random.Generator | None = None,
+        rng: np.random.Generator | None = None,
         backoff: Backoff | None = None,
         over: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -97,18 +97,18 @@ class RemoteDevice:
     ) -> None:
         """A device in a directory (None: it forgets with the process) that trusts the pinned keys.
 
-        `pins` are public keys that the person has from elsewhere, as `Pins` or by party: {"learner": file, ...}.
+        `pins` are public keys that the person has from elsewhere, as `PinnedKeys` or by party: {"learner": file, ...}.
         `credential` is what the study knows the person by: shown to the issuer where there is one, else to the
         shuffler. A `name` instead is for studies that are open to anybody (demonstrations). `cap` and `floor` are the
-        person's own limits and have no default; these, `noise` and `coins` are as in `tacit.study.device.Device`.
+        person's own limits and have no default; these, `noise` and `rng` are as in `tacit.study.device.Device`.
         """
-        pinned = pins if isinstance(pins, Pins) else Pins.of(pins)
+        pinned = pins if isinstance(pins, PinnedKeys) else PinnedKeys.of(pins)
         require((credential is None) != (name is None), "a device has either a credential or a name", "both or none")
         require(issuer is None or credential is not None, "an issuer needs a credential", "none")
         require(
             (issuer is None) == (pinned.issuer is None), "an issuer and its pinned key belong together", "one of them"
         )
-        self.core = Device(directory, cap=cap, floor=floor, key=pinned.learner, noise=noise, coins=coins)
+        self.core = Device(directory, cap=cap, floor=floor, key=pinned.learner, noise=noise, rng=rng)
         self.shuffler, self.issuer = (None if url is None else url.rstrip("/") for url in (shuffler, issuer))
         self.pins, self.credential = pinned, credential
         self._badge = b"" if issuer is not None else _badge(credential, name)
@@ -185,7 +185,7 @@ class RemoteDevice:
         # What names a bundle is its digest (`relay.Kept`): a tag that a server chose would be a cookie.
         kept = sha256(self.kept.bundle.encode()).hexdigest()
         headers = {"if-none-match": f'"{kept}"'} if self.bundle is not None else {}
-        reply = yield Ask("GET", f"{self.shuffler}/v1/bundle", headers=headers, most=LARGEST_BUNDLE)
+        reply = yield HttpRequest("GET", f"{self.shuffler}/v1/bundle", headers=headers, most=LARGEST_BUNDLE)
         if reply is not None and reply.status == 304 and self.bundle is not None:
             bundle = self.bundle
         else:
@@ -221,7 +221,9 @@ class RemoteDevice:
             if not self.kept.envelope:
                 after = yield from self._enveloping()
             if self.kept.envelope:
-                reply = yield Ask("POST", f"{self.shuffler}/v1/reports", content=self.kept.envelope, headers=BYTES)
+                reply = yield HttpRequest(
+                    "POST", f"{self.shuffler}/v1/reports", content=self.kept.envelope, headers=BYTES
+                )
                 answer = understood(reply)
                 after = answer.after
                 if answer.next in ("done", "refused", "over"):
@@ -275,7 +277,7 @@ class RemoteDevice:
             lambda kept: replace(kept, envelope=seal_envelope(kept.report, token, study=bundle.study, key=key)),
         )
 
-    def _enveloping(self) -> Generator[Ask | Pause, Reply | None, float]:
+    def _enveloping(self) -> Generator[HttpRequest | Pause, HttpResponse | None, float]:
         """Freeze an envelope, with a token where tokens are asked for; else the seconds to wait, at least."""
         if self.issuer is None:
             self._envelop(self._badge)
@@ -285,19 +287,19 @@ class RemoteDevice:
             self._envelop(self._wallet.token(self.kept.stage))
         return after
 
-    def _joining(self) -> Generator[Ask | Pause, Reply | None, float]:
+    def _joining(self) -> Generator[HttpRequest | Pause, HttpResponse | None, float]:
         """Ask the issuer for the token of this stage, unless it is there; the seconds to wait if it is not."""
         wallet, stage = self._wallet, self.kept.stage
         if wallet.token(stage):
             return 0.0
         if wallet.keys is None or stage not in wallet.keys.stages:
-            reply = yield Ask("GET", f"{self.shuffler}/v1/keys/issuer", most=LARGEST_KEYS)
+            reply = yield HttpRequest("GET", f"{self.shuffler}/v1/keys/issuer", most=LARGEST_KEYS)
             if reply is None or reply.status != 200:
                 return 0.0 if reply is None else retry_after(reply.headers)
             if stage not in wallet.accept(reply.content).stages:
                 return 0.0
         headers = {"content-type": "application/json", "authorization": f"Bearer {self.credential}"}
-        reply = yield Ask("POST", f"{self.issuer}/v1/tokens", content=wallet.request(stage), headers=headers)
+        reply = yield HttpRequest("POST", f"{self.issuer}/v1/tokens", content=wallet.request(stage), headers=headers)
         if reply is None:
             return 0.0
         if reply.status in (200, 201):
@@ -308,7 +310,7 @@ class RemoteDevice:
             self._end(word, self.kept.digest)
         return retry_after(reply.headers)
 
-    def _rekeyed(self) -> Generator[Ask | Pause, Reply | None, bool]:
+    def _rekeyed(self) -> Generator[HttpRequest | Pause, HttpResponse | None, bool]:
         """Whether the shuffler has another key by now: then a new envelope goes around the same report."""
         before = self._keys().active
         yield from self._fetching()
@@ -341,9 +343,9 @@ class RemoteDevice:
         before, pins = {party: text.encode() for party, text in self.kept.documents.items()}, self.pins
         return believed_keys(bundle.keys, study=bundle.study, learner=pins.learner, mixer=pins.mixer, before=before)
 
-    def _fetching(self) -> Generator[Ask | Pause, Reply | None, None]:
+    def _fetching(self) -> Generator[HttpRequest | Pause, HttpResponse | None, None]:
         """Fetch, verify and keep the shuffler's keys (E1); nobody's answer leaves those that were kept."""
-        reply = yield Ask("GET", f"{self.shuffler}/v1/keys/{SHUFFLER}")
+        reply = yield HttpRequest("GET", f"{self.shuffler}/v1/keys/{SHUFFLER}")
         if SHUFFLER in self.kept.documents and (reply is None or reply.status >= 500):
             return
         data = _content(reply, "the keys of the shuffler")
@@ -379,12 +381,12 @@ class RemoteDevice:
 
 def _badge(credential: str | None, name: str | None) -> bytes:
     """What stands in an envelope in the place of a token."""
-    from tacit.service.tokens.people import known_credential, open_name
+    from tacit.service.tokens.admission import known_credential, open_name
 
     return known_credential(credential) if credential is not None else open_name(name or "")
 
 
-def _content(reply: Reply | None, what: str) -> bytes:
+def _content(reply: HttpResponse | None, what: str) -> bytes:
     """The bytes of a good reply."""
     if reply is None:
         raise InvalidInput(f"{what} must come from the shuffler, got no answer; try again later")

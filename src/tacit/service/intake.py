@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tacit.service.logs import Log
-from tacit.service.metrics import TOGETHER, Meters
+from tacit.service.metrics import COMMIT_SIZE_BUCKETS, Meters
 from tacit.service.problems import Refused
 from tacit.study.collector import Collector
 
@@ -66,7 +66,7 @@ class Writer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outcomes = meters.counter("reports", "Reports by what became of them.", "outcome")
         self._seconds = meters.histogram("commit_seconds", "One commit of reports.")
-        self._sizes = meters.histogram("commit_reports", "Reports that shared one commit.", TOGETHER)
+        self._sizes = meters.histogram("commit_reports", "Reports that shared one commit.", COMMIT_SIZE_BUCKETS)
         meters.gauge("queue", "Reports that wait for the disk.").set_function(lambda: len(self._reports))
 
     def start(self) -> None:

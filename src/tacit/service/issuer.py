@@ -28,12 +28,12 @@ from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.openapi import JSON, Offer
 from tacit.service.problems import Refused
-from tacit.service.running import Listener, Party
+from tacit.service.server import Listener, Party
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.issuing import Denied, Issuer
 from tacit.service.tokens.keys import LAST_STAGE
+from tacit.service.tokens.token_issuer import Denied, Issuer
 from tacit.service.web import Drain, Still, application, health_route, json_response, metrics_route, said
-from tacit.study.parts import read_design
+from tacit.study.contract import read_design
 
 __all__ = ["IssuerService", "party"]
 
@@ -45,7 +45,7 @@ ANSWERS: Final = {
     "twice": "twice",
     "used up": "used-up",
 }
-"""The slugs of an issuer's denials (`tacit.service.tokens.issuing.DENIALS`)."""
+"""The slugs of an issuer's denials (`tacit.service.tokens.token_issuer.DENIALS`)."""
 THREADS: Final = 4
 
 

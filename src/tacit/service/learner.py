@@ -22,26 +22,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tacit.errors import InvalidInput, TacitError, require
-from tacit.service.batches.opening import OpenedBatch
+from tacit.service.batches.decryption import OpenedBatch
 from tacit.service.config import LearnerConfig, database_url, scraper_of
 from tacit.service.config import Peer as PeerConfig
-from tacit.service.issued import IssuerLink
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.issuer_client import IssuerLink
 from tacit.service.logs import Log
 from tacit.service.loop import Loop
 from tacit.service.metrics import Meters
-from tacit.service.mixed import MixerLink
+from tacit.service.mixer_client import MixerLink
 from tacit.service.openapi import Offer
-from tacit.service.opening import BatchOpener
 from tacit.service.peers import Peer
 from tacit.service.problems import Refused
-from tacit.service.running import Listener, Party
-from tacit.service.sealing.keyring import Keyring
+from tacit.service.release_decryption import BatchOpener
+from tacit.service.server import Listener, Party
 from tacit.service.web import Drain, application, health_route, json_response, metrics_route
-from tacit.service.worker import Worker, no_edge
+from tacit.service.worker import Worker, no_failpoint
+from tacit.study.contract import channels_of, read_design
 from tacit.study.databases import database_at
-from tacit.study.parts import channels_of, read_design
 from tacit.study.record import export_policy
-from tacit.study.sealed import require_seals
+from tacit.study.sealed_batches import require_seals
 from tacit.study.study import Study
 
 __all__ = ["POLICY", "LearnerService", "open_study", "party"]
@@ -54,7 +54,9 @@ LONGEST: Final = 200
 class LearnerService:
     """A study, its worker and the application around them."""
 
-    def __init__(self, config: LearnerConfig, *, log: Log | None = None, edge: Callable[[str], None] = no_edge) -> None:
+    def __init__(
+        self, config: LearnerConfig, *, log: Log | None = None, edge: Callable[[str], None] = no_failpoint
+    ) -> None:
         self.config, self.drain = config, Drain()
         self.log = Log("learner") if log is None else log
         self.meters = Meters("learner")

@@ -28,16 +28,16 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tacit.errors import InvalidInput, require
-from tacit.runs.places import write_private
 from tacit.runs.signature import canonical, new_keys
+from tacit.runs.storage_paths import write_private
 from tacit.service.config import Limits
 from tacit.service.dashboard.access import Tokens
-from tacit.service.dashboard.serving import entrance
-from tacit.service.device import Pins
+from tacit.service.dashboard.server import entrance
+from tacit.service.device import PinnedKeys
+from tacit.service.envelope_sizes import largest_envelope
 from tacit.service.peers import Peer
-from tacit.service.sizes import largest_envelope
 from tacit.service.tokens.enrolment import Enrolment
-from tacit.study.parts import Design, channels_of
+from tacit.study.contract import Design, channels_of
 
 __all__ = ["Loopback"]
 
@@ -106,9 +106,9 @@ class Loopback:
         return self.home("issuer") / "people.txt"
 
     @property
-    def pins(self) -> Pins:
+    def pins(self) -> PinnedKeys:
         """What devices pin."""
-        return Pins.of({party: self._public_key(party) for party in self.parties})
+        return PinnedKeys.of({party: self._public_key(party) for party in self.parties})
 
     def public(self, party: str) -> str:
         """The address of a party for devices."""

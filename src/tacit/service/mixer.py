@@ -1,4 +1,4 @@
-"""The mixer over HTTP: one internal listener, for the learner and for operations (`tacit.service.mixing`).
+"""The mixer over HTTP: one internal listener, for the learner and for operations (`tacit.service.mix_node`).
 
     GET  /v1/keys                          the mixer's signed keys document
     PUT  /v1/stages/{stage}/{file}/{part}  204: a part of a file, 8 MiB each but the last; again: the same. The files:
@@ -27,15 +27,15 @@ from starlette.responses import FileResponse, Response
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.storage import read_json
 from tacit.service.config import MixerConfig, scraper_of
+from tacit.service.encryption.keyring import Keyring
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
-from tacit.service.mixing import PART, Mixed, Mixer
+from tacit.service.mix_node import PART, Mixed, Mixer
 from tacit.service.openapi import BYTES, JSON, Offer
-from tacit.service.running import Listener, Party
-from tacit.service.sealing.keyring import Keyring
+from tacit.service.server import Listener, Party
 from tacit.service.web import Drain, application, health_route, metrics_route
-from tacit.study.parts import read_design
-from tacit.study.permuted import pieces_of
+from tacit.study.contract import read_design
+from tacit.study.external_shuffle import pieces_of
 
 __all__ = ["Jobs", "mixed_by", "mixer_routes", "party"]
 

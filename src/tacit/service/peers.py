@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.errors import InvalidInput, TacitError, require
-from tacit.service.exchange import Ask, Exchange, Reply, client, converse
-from tacit.service.sending import problem_of, retry_after
+from tacit.service.http_client import Exchange, HttpRequest, HttpResponse, client, converse
+from tacit.service.retry import problem_of, retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -96,7 +96,7 @@ class Peer:
         try:
             with self._over.stream("GET", self.url + path, headers=headers) as got:
                 if got.status_code not in (200, 206):
-                    raise _refusal(Reply(got.status_code, got.headers, got.read()[:LARGEST]))
+                    raise _refusal(HttpResponse(got.status_code, got.headers, got.read()[:LARGEST]))
                 # A peer that ignores the range sends everything: then we begin anew.
                 mode = "ab" if got.status_code == 206 else "wb"
                 _write(target, got.iter_bytes(), mode, size)
@@ -112,11 +112,11 @@ class Peer:
             raise _refusal(reply)
         return reply.content
 
-    def _exchange(self, method: str, path: str, content: bytes) -> Exchange[Reply | None]:
-        return (yield Ask(method, self.url + path, content=content, headers=self._headers, most=LARGEST))
+    def _exchange(self, method: str, path: str, content: bytes) -> Exchange[HttpResponse | None]:
+        return (yield HttpRequest(method, self.url + path, content=content, headers=self._headers, most=LARGEST))
 
 
-def _refusal(reply: Reply) -> TacitError:
+def _refusal(reply: HttpResponse) -> TacitError:
     """What a reply that is no success amounts to (Q2)."""
     slug = problem_of(reply)
     if not slug or reply.status >= 500 or reply.status in (408, 429):

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
-from tacit.errors import BudgetSpent, NotSupported, TacitError, Unsupportable
+from tacit.errors import NotSupported, PrivacyBudgetExceeded, PrivacyViolation, TacitError
 
 __all__ = ["ANSWERS", "MEDIA_TYPE", "PROBLEMS", "Problem", "Refused", "problem_response", "refusal_of"]
 
@@ -87,7 +87,7 @@ class Refused(Exception):
 
 def refusal_of(error: TacitError, *, detailed: bool) -> Refused:
     """The refusal that an error of tacit amounts to; `detailed` for other parties only (P2)."""
-    kinds = {BudgetSpent: "budget-spent", NotSupported: "not-supported", Unsupportable: "refused"}
+    kinds = {PrivacyBudgetExceeded: "budget-spent", NotSupported: "not-supported", PrivacyViolation: "refused"}
     slug = next((slug for kind, slug in kinds.items() if isinstance(error, kind)), "refused")
     return Refused(slug, detail=str(error) if detailed else "")
 

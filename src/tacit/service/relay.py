@@ -21,10 +21,10 @@ from typing import Final
 from tacit.errors import require
 from tacit.runs.storage import write_whole, writing_to
 from tacit.service.config import Keys
-from tacit.service.sealing.documents import believed_keys
-from tacit.service.sealing.hpke import SecretKey, outer_info
-from tacit.service.sealing.keyring import Keyring
-from tacit.service.tokens.people import People, TokenHolders
+from tacit.service.encryption.documents import believed_keys
+from tacit.service.encryption.hpke import SecretKey, outer_info
+from tacit.service.encryption.keyring import Keyring
+from tacit.service.tokens.admission import Admission, TokenAdmission
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 
@@ -75,7 +75,7 @@ def ring_of(directory: Path, study: bytes, wanted: Path | None) -> Keyring:
 class Relay:
     """Bundle and documents of one study; safe to use from several threads."""
 
-    def __init__(self, collector: Collector, keys: Keys, ring: Keyring, people: People) -> None:
+    def __init__(self, collector: Collector, keys: Keys, ring: Keyring, people: Admission) -> None:
         require(keys.sign is not None, "keys.sign must name the private key that signs the shuffler's keys", "none")
         assert keys.sign is not None  # noqa: S101 - for the types
         self.collector, self._pinned, self._ring, self._people = collector, keys, ring, people
@@ -123,9 +123,9 @@ class Relay:
         return True
 
     def _accept(self, data: bytes) -> None:
-        tokens = isinstance(self._people, TokenHolders)
+        tokens = isinstance(self._people, TokenAdmission)
         require(tokens, 'the keys of an issuer are for people = "issuer"', "other people")
-        assert isinstance(self._people, TokenHolders)  # noqa: S101 - for the types
+        assert isinstance(self._people, TokenAdmission)  # noqa: S101 - for the types
         self._people.accept(data)
         self.documents[ISSUER] = Kept.of(data)
 

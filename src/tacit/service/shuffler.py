@@ -26,23 +26,23 @@ from starlette.types import ASGIApp
 
 from tacit.errors import require
 from tacit.service.config import ShufflerConfig, database_url
+from tacit.service.encryption.envelope import EnvelopeRefused, open_envelope
+from tacit.service.envelope_sizes import largest_envelope
 from tacit.service.intake import Writer
 from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.openapi import BYTES, Offer
 from tacit.service.problems import ANSWERS, Refused
 from tacit.service.relay import Kept, Relay, ring_of
-from tacit.service.running import Listener, Party
-from tacit.service.sealing.envelope import EnvelopeRefused, open_envelope
-from tacit.service.sizes import largest_envelope
-from tacit.service.tokens.people import People, TokenHolders, people_of
+from tacit.service.server import Listener, Party
+from tacit.service.stage_windows import StageWindows
+from tacit.service.tokens.admission import Admission, TokenAdmission, people_of
 from tacit.service.tokens.token import Refusal
 from tacit.service.web import Drain, application, health_route, json_response, said
-from tacit.service.windows import Windows
 from tacit.study.collector import Collector
 from tacit.study.databases import database_at
-from tacit.study.sealed import require_seals
-from tacit.study.store import Edge, no_edge
+from tacit.study.sealed_batches import require_seals
+from tacit.study.store import Failpoint, no_failpoint
 
 __all__ = ["Shuffler", "collector_of", "party", "public_app", "shuffler"]
 
@@ -59,10 +59,10 @@ class Shuffler:
 
     config: ShufflerConfig
     collector: Collector
-    people: People
+    people: Admission
     relay: Relay
     writer: Writer
-    windows: Windows
+    windows: StageWindows
     meters: Meters
     log: Log
     drain: Drain
@@ -83,7 +83,7 @@ class Shuffler:
         await self.writer.stop()
 
 
-def collector_of(config: ShufflerConfig, edge: Edge = no_edge) -> Collector:
+def collector_of(config: ShufflerConfig, edge: Failpoint = no_failpoint) -> Collector:
     """The collector of a configuration: the one in its directory, or a new one for its design."""
     url = database_url(config)
     where = database_at(config.directory, url)
@@ -118,7 +118,7 @@ def shuffler(
     config: ShufflerConfig,
     *,
     log: Log | None = None,
-    edge: Edge = no_edge,
+    edge: Failpoint = no_failpoint,
     wall: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Shuffler:
@@ -141,7 +141,7 @@ def shuffler(
         log=made_log,
         committed=lambda counted: windows.counted(counted),
     )
-    windows = Windows(
+    windows = StageWindows(
         writer,
         relay,
         window=config.window_seconds,
@@ -230,7 +230,7 @@ def _for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
 def _taking(made: Shuffler) -> Callable[[Request], Any]:
     """What becomes of one envelope: "counted" or "again", or `Refused`."""
     study, writer, people, relay = made.collector.study, made.writer, made.people, made.relay
-    tokens = isinstance(people, TokenHolders) and made.config.sealed
+    tokens = isinstance(people, TokenAdmission) and made.config.sealed
 
     async def take(request: Request) -> str:
         data = await request.body()
@@ -272,11 +272,11 @@ def _design(config: ShufflerConfig) -> Any:
     import json
 
     from tacit.errors import InvalidInput
-    from tacit.study import parts
+    from tacit.study import contract
 
     assert config.design is not None  # noqa: S101 - required above
     try:
-        return parts.read_design(json.loads(config.design.read_bytes()))
+        return contract.read_design(json.loads(config.design.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         if isinstance(error, InvalidInput):
             raise

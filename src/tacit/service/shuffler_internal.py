@@ -31,11 +31,11 @@ from tacit.service.config import scraper_of
 from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.problems import Refused
 from tacit.service.shuffler import Shuffler
+from tacit.service.stage_windows import close_stage, ends_after, look, void_stage
 from tacit.service.web import Still, application, health_route, json_response, metrics_route, said
-from tacit.service.windows import close_stage, ends_after, look, void_stage
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.parts import Head
+from tacit.study.contract import Head
 
 __all__ = ["internal_app"]
 
@@ -47,7 +47,7 @@ QUESTION: Final = "SELECT stage, number FROM question ORDER BY stage DESC, numbe
 
 STEPS: Final = 10
 """Counts of an open stage are told in tenths of the least number that it needs."""
-LEAST_STEP: Final = 5
+MIN_STEP: Final = 5
 """Counts of small stages are told in steps of so many."""
 
 
@@ -143,7 +143,7 @@ def _status(collector: Collector, still: Still[dict[str, Any]]) -> dict[str, Any
     rows, state = found["stages"], found["state"]
     if state not in ("open", "void"):
         return found
-    step = max(LEAST_STEP, collector.channels[rows[-1]["slot"]].least // STEPS)
+    step = max(MIN_STEP, collector.channels[rows[-1]["slot"]].least // STEPS)
 
     def counts() -> dict[str, Any]:
         refused = {word: number - number % step for word, number in found["refused"].items()}

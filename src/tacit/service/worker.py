@@ -24,9 +24,9 @@ from tacit.errors import TacitError, require
 from tacit.service.peers import Peer, Unreachable
 from tacit.study.bundle import Bundle
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
-__all__ = ["Issuing", "Outcome", "Sealed", "Step", "Worker", "no_edge"]
+__all__ = ["Issuing", "Outcome", "Sealed", "Step", "Worker", "no_failpoint"]
 
 Outcome = Literal["moved", "waiting", "unreachable", "held", "refused", "finished"]
 LONGEST: Final = 300
@@ -50,7 +50,7 @@ class Sealed(Protocol):
         """Party -> the signed keys document that the next stage is to have."""
         ...
 
-    def opened(self, release: Release, bundle: Bundle) -> bytes:
+    def opened(self, release: ReleasePayload, bundle: Bundle) -> bytes:
         """What a sealed release amounts to: the payload that an unsealed one would have had."""
         ...
 
@@ -71,7 +71,7 @@ class Issuing(Protocol):
         ...
 
 
-def no_edge(edge: str) -> None:
+def no_failpoint(edge: str) -> None:
     """Outside of tests nothing happens between two effects."""
     del edge
 
@@ -86,7 +86,7 @@ class Worker:
         *,
         sealed: Sealed | None = None,
         issuing: Issuing | None = None,
-        edge: Callable[[str], None] = no_edge,
+        edge: Callable[[str], None] = no_failpoint,
     ) -> None:
         self.study, self.shuffler = study, shuffler
         self.sealed, self.issuing, self._edge = sealed, issuing, edge
@@ -200,13 +200,13 @@ class Worker:
     def _take(self, data: bytes) -> str:
         if self.sealed is None:
             return self.study.take(data)
-        release = Release.parse(data)
+        release = ReleasePayload.parse(data)
         bundle = Bundle.parse(self._bundle_of(release))
         opened = self.sealed.opened(release, bundle)
         self._edge("batch:opened")
         return self.study.take(data, opened=opened)
 
-    def _bundle_of(self, release: Release) -> bytes:
+    def _bundle_of(self, release: ReleasePayload) -> bytes:
         with self.study.store.reading() as connection:
             row = connection.execute(
                 "SELECT bytes FROM bundle WHERE stage = ? AND question = ?", (release.stage, release.question)

@@ -13,10 +13,10 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.data.arms import as_one_step, require_bounds, shares_of
-from tacit.data.live import Players
+from tacit.data.simulator_users import Players
 from tacit.data.trajectories import prepare_world, roll_out
 from tacit.environments.live import LiveWorld
-from tacit.environments.seen import SeenMDP
+from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, require, require_count
 from tacit.planning.dynamic import value_of
@@ -90,16 +90,14 @@ def true_value(world: Lived, policy: Policy) -> float | None:
     return float(world.rho @ V[0])
 
 
-def _shares(
-    world: Lived, policy: Policy, users: int, bounds: tuple[float, float], coins: np.random.Generator
-) -> Floats:
+def _shares(world: Lived, policy: Policy, users: int, bounds: tuple[float, float], rng: np.random.Generator) -> Floats:
     """[users]: everybody's return as a share of the declared range."""
     sizes = [min(CHUNK, users - first) for first in range(0, users, CHUNK)]
     if isinstance(world, TabularMDP):
         prepared = prepare_world(world)
-        return np.concatenate([shares_of(roll_out(prepared, policy, n, coins), bounds) for n in sizes])
+        return np.concatenate([shares_of(roll_out(prepared, policy, n, rng), bounds) for n in sizes])
     players = Players(world, seed=0)
     try:
-        return np.concatenate([shares_of(players.play(policy, n, coins), bounds) for n in sizes])
+        return np.concatenate([shares_of(players.play(policy, n, rng), bounds) for n in sizes])
     finally:
         players.close()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit.arrays import Ints
-from tacit.data.live import LiveCounts, LiveTrajectories, Players, count_live, join_live, join_trajectories
+from tacit.data.simulator_users import LiveCounts, LiveTrajectories, Players, count_live, join_live, join_trajectories
 from tacit.environments.live import LiveWorld
 from tacit.errors import require
 from tacit.policies import tabular
@@ -33,14 +33,14 @@ class LiveSampler:
         """There is no kernel to draw anything from."""
         return None
 
-    def draw(self, plan: Plan[Query], users: int, coins: np.random.Generator) -> LiveTrajectories | LiveCounts:
+    def draw(self, plan: Plan[Query], users: int, rng: np.random.Generator) -> LiveTrajectories | LiveCounts:
         """The groups in the order that the plan has them in."""
         arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
-        parts = self._players.play_groups(arms, coins)
+        parts = self._players.play_groups(arms, rng)
         alone = users == 1 and not isinstance(plan.query, BatchQuery)
         if not self._counts or alone:
             return parts[0] if len(parts) == 1 else join_trajectories(parts)
-        counted = [count_live(self._world, part, coins) for part in parts]
+        counted = [count_live(self._world, part, rng) for part in parts]
         return join_live(counted) if plan.groups else counted[0]
 
 
@@ -67,9 +67,9 @@ class LiveCountWorld:
         """Fresh environments for every run."""
         return LiveSampler(self.environment, seed=seed, counts=self.counts)
 
-    def judge(self, learner: Any, marks: Ints) -> LiveJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> LiveJudge:
         """Returns, and no regret."""
-        return LiveJudge(self.environment, marks)
+        return LiveJudge(self.environment, checkpoints)
 
 
 class LivePathWorld(LiveCountWorld):

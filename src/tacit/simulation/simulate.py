@@ -34,7 +34,7 @@ from tacit.released.arms import ArmStatistics
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
-from tacit.simulation.round import interpret, kernels_of, run_fused
+from tacit.simulation.loop import interpret, kernels_of, run_fused
 from tacit.simulation.worlds import world_of
 
 __all__ = ["COMPILED_FROM", "Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
@@ -118,7 +118,7 @@ def simulate(
     """Run `episodes` users through the loop and return the regret at the checkpoints.
 
     With a `ledger`, all users are charged before the first one comes: each of them is exposed to one privatizer once,
-    so one charge with its claim and events covers the run. `BudgetSpent` is raised before anything happens.
+    so one charge with its claim and events covers the run. `PrivacyBudgetExceeded` is raised before anything happens.
 
     >>> import tacit
     >>> from tacit.learners.psrl import PSRL

@@ -37,7 +37,7 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
 from tacit.environments.live import LiveWorld
-from tacit.environments.seen import SeenMDP
+from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
@@ -54,7 +54,7 @@ from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, l
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.simulation.judges.tabular import TabularJudge
 from tacit.simulation.live import LiveCountWorld, LivePathWorld
-from tacit.simulation.seen import SeenWorld
+from tacit.simulation.state_features import SeenWorld
 
 __all__ = ["DoseWorld", "GameWorld", "ReturnWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
 
@@ -73,15 +73,15 @@ _walked = inlined(walk)
 
 
 @lean_kernel
-def act_one(world: Any, belief: Any, users: Any, coins: np.random.Generator) -> None:
+def act_one(world: Any, belief: Any, users: Any, rng: np.random.Generator) -> None:
     """One user follows the deterministic policy of the belief."""
-    _walked(world, belief.policy, coins, users.states, users.actions, users.rewards)
+    _walked(world, belief.policy, rng, users.states, users.actions, users.rewards)
 
 
 @kernel
-def act_batch(world: Any, belief: Any, users: Any, coins: np.random.Generator) -> None:
+def act_batch(world: Any, belief: Any, users: Any, rng: np.random.Generator) -> None:
     """A batch of users follows the stochastic policy of the belief."""
-    draw_users(world, belief.table, coins, users.states, users.actions, users.rewards)
+    draw_users(world, belief.table, rng, users.states, users.actions, users.rewards)
 
 
 class Dosing(NamedTuple):
@@ -92,14 +92,14 @@ class Dosing(NamedTuple):
 
 
 @kernel
-def act_doses(world: Dosing, belief: Any, users: Any, coins: np.random.Generator) -> None:
+def act_doses(world: Dosing, belief: Any, users: Any, rng: np.random.Generator) -> None:
     """A batch of users gets doses around θ·x_s."""
     features = world.clinic.features
     for s in range(features.shape[0]):
         world.means[s] = 0.0
         for j in range(features.shape[1]):
             world.means[s] += belief.theta[j] * features[s, j]
-    draw_doses(world.clinic, world.means, coins, users.states, users.actions, users.rewards)
+    draw_doses(world.clinic, world.means, rng, users.states, users.actions, users.rewards)
 
 
 class Arena(NamedTuple):
@@ -115,10 +115,10 @@ class Arena(NamedTuple):
 
 
 @lean_kernel
-def act_game(world: Arena, belief: Any, users: LossUser, coins: np.random.Generator) -> None:
+def act_game(world: Arena, belief: Any, users: LossUser, rng: np.random.Generator) -> None:
     """One user follows the policy of the belief against the losses of the present episode."""
     episode = world.next[0]
-    walk_layered(world.world, belief.policy, coins, users.pairs, users.triples)
+    walk_layered(world.world, belief.policy, rng, users.pairs, users.triples)
     for pair in range(users.row.shape[0]):
         users.row[pair] = world.losses[episode, pair]
     if world.full:
@@ -145,14 +145,14 @@ class TabularSampler:
         """The alias tables."""
         return self._world
 
-    def draw(self, plan: Plan[Any], users: int, coins: np.random.Generator) -> Trajectories | ExactCounts:
+    def draw(self, plan: Plan[Any], users: int, rng: np.random.Generator) -> Trajectories | ExactCounts:
         """One user as a trajectory; more, and batches with queries of their own, as counts."""
         if plan.groups:
             arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
-            return flow_groups(self._mdp, arms, coins)
+            return flow_groups(self._mdp, arms, rng)
         if users == 1 and not isinstance(plan.query, BatchQuery):
-            return roll_out(self._world, tabular(plan.policy), 1, coins)
-        return flow_counts(self._mdp, tabular(plan.policy), users, coins)
+            return roll_out(self._world, tabular(plan.policy), 1, rng)
+        return flow_counts(self._mdp, tabular(plan.policy), users, rng)
 
 
 class ReturnSampler:
@@ -169,12 +169,12 @@ class ReturnSampler:
         """The alias tables."""
         return self._world
 
-    def draw(self, plan: Plan[ReturnQuery], users: int, coins: np.random.Generator) -> Trajectories | ExactCounts:
+    def draw(self, plan: Plan[ReturnQuery], users: int, rng: np.random.Generator) -> Trajectories | ExactCounts:
         """One group after the other, as the plan has them."""
         if plan.query is None and not plan.groups:
-            return flow_counts(self._mdp, tabular(plan.policy), users, coins)
+            return flow_counts(self._mdp, tabular(plan.policy), users, rng)
         arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
-        parts = [roll_out(self._world, policy, count, coins) for policy, count in arms]
+        parts = [roll_out(self._world, policy, count, rng) for policy, count in arms]
         fields = ("states", "actions", "rewards")
         return Trajectories(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
@@ -193,13 +193,13 @@ class SoftmaxSampler:
         """The alias tables."""
         return self._world
 
-    def draw(self, plan: Plan[SoftmaxQuery], users: int, coins: np.random.Generator) -> Trajectories:
+    def draw(self, plan: Plan[SoftmaxQuery], users: int, rng: np.random.Generator) -> Trajectories:
         """A batch of trajectories."""
         m, H = self.buffers.actions.shape
         require(users == m, f"a batch must have exactly {m} users", users)
         drawn = Trajectories(np.zeros((m, H), np.int64), np.zeros((m, H), np.int64), np.zeros((m, H)))
         table = _asked(plan).behaviour
-        draw_users(self._world, table, coins, drawn.states, drawn.actions, drawn.rewards)
+        draw_users(self._world, table, rng, drawn.states, drawn.actions, drawn.rewards)
         return drawn
 
 
@@ -227,7 +227,7 @@ class GameSampler:
         self._arena = self._arena._replace(losses=losses, next=np.zeros(1, np.int64))
         return self._arena
 
-    def draw(self, plan: Plan[LossQuery], users: int, coins: np.random.Generator) -> LossUser:
+    def draw(self, plan: Plan[LossQuery], users: int, rng: np.random.Generator) -> LossUser:
         """The next user."""
         require(users == 1, "users of a game come one by one", users)
         policy = plan.policy
@@ -240,7 +240,7 @@ class GameSampler:
         self._arena.next[0] += 1
         H, row = len(self.buffers.pairs), self._arena.losses[episode].copy()
         pairs, triples = np.zeros(H, np.int64), np.zeros(H, np.int64)
-        walk_layered(self._arena.world, policy.flat, coins, pairs, triples)
+        walk_layered(self._arena.world, policy.flat, rng, pairs, triples)
         return LossUser(pairs, triples, row if self._arena.full else row[pairs], row)
 
 
@@ -263,11 +263,11 @@ class DoseSampler:
         """The clinic."""
         return self._dosing
 
-    def draw(self, plan: Plan[DoseQuery], users: int, coins: np.random.Generator) -> Dosed:
+    def draw(self, plan: Plan[DoseQuery], users: int, rng: np.random.Generator) -> Dosed:
         """A batch of contexts, doses and outcomes."""
         require(users == self._users, f"a batch must have exactly {self._users} users", users)
         drawn = self._empty()
-        draw_doses(self._dosing.clinic, _asked(plan).means, coins, drawn.states, drawn.actions, drawn.rewards)
+        draw_doses(self._dosing.clinic, _asked(plan).means, rng, drawn.states, drawn.actions, drawn.rewards)
         return drawn
 
 
@@ -305,9 +305,9 @@ class TabularWorld(_Tabular):
         """One by one where the learner plans after every user."""
         return TabularSampler(self.environment, alone=getattr(learner, "users_per_batch", None) == 1)
 
-    def judge(self, learner: Any, marks: Ints) -> TabularJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> TabularJudge:
         """Pseudo-regret."""
-        return TabularJudge(self.environment, marks)
+        return TabularJudge(self.environment, checkpoints)
 
 
 class ReturnWorld(_Tabular):
@@ -317,9 +317,9 @@ class ReturnWorld(_Tabular):
         """Group by group."""
         return ReturnSampler(self.environment)
 
-    def judge(self, learner: Any, marks: Ints) -> TabularJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> TabularJudge:
         """Pseudo-regret, by the exact values of everybody's policy."""
-        return TabularJudge(self.environment, marks)
+        return TabularJudge(self.environment, checkpoints)
 
 
 class SoftmaxWorld(_Tabular):
@@ -329,10 +329,10 @@ class SoftmaxWorld(_Tabular):
         """Batches of the learner's size."""
         return SoftmaxSampler(self.environment, learner.users_per_batch)
 
-    def judge(self, learner: Any, marks: Ints) -> SoftmaxJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> SoftmaxJudge:
         """Pseudo-regret, and the exact objective."""
         kind = NetworkJudge if isinstance(learner, NetworkLearner) else SoftmaxJudge
-        return kind(self.environment, learner.shape.stages, learner.shape.dimension, marks)
+        return kind(self.environment, learner.shape.stages, learner.shape.dimension, checkpoints)
 
 
 class GameWorld:
@@ -360,9 +360,9 @@ class GameWorld:
         """One by one, with the losses that the learner is allowed to see."""
         return GameSampler(self.environment, full=learner.feedback == "full", episodes=episodes, seed=seed)
 
-    def judge(self, learner: Any, marks: Ints) -> GameJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> GameJudge:
         """Regret in hindsight."""
-        return GameJudge(self.environment.world.mdp, marks)
+        return GameJudge(self.environment.world.mdp, checkpoints)
 
 
 class DoseWorld:
@@ -385,9 +385,9 @@ class DoseWorld:
         """Batches of the learner's size."""
         return DoseSampler(self.environment, learner.users_per_batch)
 
-    def judge(self, learner: Any, marks: Ints) -> DoseJudge:
+    def judge(self, learner: Any, checkpoints: Ints) -> DoseJudge:
         """The exact objective in closed form."""
-        return DoseJudge(self.environment, marks)
+        return DoseJudge(self.environment, checkpoints)
 
 
 WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {

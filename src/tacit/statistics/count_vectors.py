@@ -29,11 +29,11 @@ from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
+from tacit.lazy_jit import lazy_jit
 from tacit.noise.layout import clipped_index, clipped_reward, transition_cells
-from tacit.noise.places import Places, place_of, places_of
 from tacit.noise.protocol import Encoding
+from tacit.noise.support_index import SupportIndex, places_of, position_of
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.tiers import tiered
 
 __all__ = [
     "Encoding",
@@ -66,7 +66,7 @@ def add_trajectory(totals: CountStatistics, states: Ints, actions: Ints, rewards
 
 @lean_kernel
 def add_placed_trajectory(
-    totals: CountStatistics, places: Places, states: Ints, actions: Ints, rewards: Floats
+    totals: CountStatistics, places: SupportIndex, states: Ints, actions: Ints, rewards: Floats
 ) -> None:
     """The same over a declared support: a step that it excludes is not counted, and sure rows follow from visits."""
     if not places.declared:
@@ -78,17 +78,17 @@ def add_placed_trajectory(
         stage = h if stages > 1 else 0
         s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
         row = (stage * S + s) * A + a
-        if place_of(places.zeros, row) >= 0:
+        if position_of(places.zeros, row) >= 0:
             totals.visits[stage, s, a] += 1.0
-            if place_of(places.ones, row) >= 0:
+            if position_of(places.ones, row) >= 0:
                 totals.rewards[stage, s, a] += r
                 totals.squares[stage, s, a] += r * r
-            sure = place_of(places.sure_row, row)
+            sure = position_of(places.sure_row, row)
             if sure >= 0:
                 totals.transitions[stage, s, a, places.sure_cell[sure] % S] = totals.visits[stage, s, a]
         if h < horizon - 1:
             t = clipped_index(states[h + 1], S)
-            if place_of(places.moves, row * S + t) >= 0:
+            if position_of(places.moves, row * S + t) >= 0:
                 totals.transitions[stage, s, a, t] += 1.0
     totals.users[0] += 1
 
@@ -130,7 +130,7 @@ def _cells_work(
     return len(moves) + len(ones) + len(zeros) + len(sure_row)
 
 
-@tiered(_cells_work)
+@lazy_jit(_cells_work)
 @lean_kernel
 def add_cells(
     transitions: Floats, visits: Floats, rewards: Floats, squares: Floats, moved: Ints, N: Ints, R: Floats,
@@ -229,7 +229,7 @@ def add_vector(released: CountStatistics, vector: Floats, complement: bool, hori
 
 
 @lean_kernel
-def add_placed(released: CountStatistics, vector: Floats, places: Places, complement: bool) -> None:
+def add_placed(released: CountStatistics, vector: Floats, places: SupportIndex, complement: bool) -> None:
     """The analyzer over a declared support: what cannot happen stays an exact zero, sure rows follow from visits.
 
     Without complements squares of rewards are released.

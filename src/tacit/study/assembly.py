@@ -25,12 +25,12 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.learners.contract import StageRequest, require_over_support
-from tacit.learners.rarely import RarelyReplanned
+from tacit.learners.geometric_replanning import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
-from tacit.release.contract import Basis, Channel, StageSize
+from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.gradient_release import GradientPlan
 from tacit.release.local import Local
 from tacit.release.local_release import RANDOMIZERS
@@ -46,12 +46,12 @@ from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
+from tacit.runs.builder import RunRequest, count_shape, privacy_request
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.gradient_kind import GradientKind
-from tacit.runs.kind import Chosen, count_shape, privacy_request
-from tacit.runs.loss_kind import LossKind
-from tacit.study import lots
-from tacit.study.declared import Features, declared_words, seen_support
+from tacit.runs.gradient_builder import GradientBuilder
+from tacit.runs.loss_builder import LossBuilder
+from tacit.study import uniform_assignment
+from tacit.study.declarations import Features, declared_words, seen_support
 from tacit.support import Support
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class StudyParts:
     """What runs a study."""
 
     learner: Learner[Any, Any, Any]
-    basis: Basis
-    channels: tuple[Channel, ...]
+    basis: ReleasePlan
+    channels: tuple[Release, ...]
     claim: PrivacyClaim
     events: Events
     """What a person with all reports of the unit is exposed to at the worst, over the study."""
@@ -169,7 +169,7 @@ def study_parts(choices: Choices) -> StudyParts:
     )
 
 
-def _require_declarations(chosen: Chosen, choices: Choices) -> None:
+def _require_declarations(chosen: RunRequest, choices: Choices) -> None:
     """Refuse what a learner, or the channels of its queries, cannot use: a declaration is never ignored."""
     asks, name = chosen.row.asks, chosen.name
     if choices.support is not None and asks not in OVER_SUPPORT:
@@ -188,7 +188,7 @@ def _require_declarations(chosen: Chosen, choices: Choices) -> None:
         raise NotSupported(f"{choices.learner} starts from a policy over states; leave start or sees out")
 
 
-def _require_alike(channels: Sequence[Channel], choices: Choices) -> None:
+def _require_alike(channels: Sequence[Release], choices: Choices) -> None:
     """Refuse unequal stages of binomial noise for people who come back.
 
     Which stages somebody reports in may depend on what was released before. Where all stages cost alike that changes
@@ -205,7 +205,7 @@ def _require_alike(channels: Sequence[Channel], choices: Choices) -> None:
         )
 
 
-def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
+def _public_sizes(channels: Sequence[Release], ladder: tuple[int, ...]) -> str:
     """What everybody may know about who reports."""
     low, high = min(channel.least for channel in channels), max(channel.target for channel in channels)
     if ladder:
@@ -217,7 +217,7 @@ def _public_sizes(channels: Sequence[Channel], ladder: tuple[int, ...]) -> str:
     )
 
 
-def _chosen(choices: Choices) -> tuple[Chosen, TabularMDP]:
+def _chosen(choices: Choices) -> tuple[RunRequest, TabularMDP]:
     """The learner's row and options, and a world of the public sizes about which nothing is known."""
     H, S, A = choices.sizes
     world = unknown_world(H, [str(s) for s in range(S)], [str(a) for a in range(A)], choices.support)
@@ -246,7 +246,7 @@ def _chosen(choices: Choices) -> tuple[Chosen, TabularMDP]:
     )
     row.check_budget(name, config.budget)
     usual = None if choices.baseline is None else baseline_policy(world, choices.baseline)
-    return Chosen(config=config, name=name, row=row, options=options, baseline=usual), world
+    return RunRequest(config=config, name=name, row=row, options=options, baseline=usual), world
 
 
 def unknown_world(H: int, states: Sequence[str], actions: Sequence[str], support: Support | None = None) -> TabularMDP:
@@ -266,14 +266,16 @@ def unknown_world(H: int, states: Sequence[str], actions: Sequence[str], support
     )
 
 
-def _learner(chosen: Chosen, world: TabularMDP, basis: Any, choices: Choices) -> Learner[Any, Any, Any]:
+def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices) -> Learner[Any, Any, Any]:
     """The learner, told what is public about the noise."""
-    if chosen.name == lots.NAME:
+    if chosen.name == uniform_assignment.NAME:
         plain = choices.constants is None and choices.z is None and choices.baseline is None
-        require(plain, f"{lots.NAME} only compares: it takes no constants, z or baseline", "some")
-        return lots.FairLots(shape=basis.shape, noise=basis.bit_noise(), stages=choices.stages, users=choices.target)
+        require(plain, f"{uniform_assignment.NAME} only compares: it takes no constants, z or baseline", "some")
+        return uniform_assignment.UniformAssignment(
+            shape=basis.shape, noise=basis.bit_noise(), stages=choices.stages, users=choices.target
+        )
     if chosen.row.asks is LossQuery:
-        return LossKind().told(chosen, LayeredMDP.from_tabular(world), basis)
+        return LossBuilder().told(chosen, LayeredMDP.from_tabular(world), basis)
     if chosen.row.asks is not BatchQuery:
         return KINDS[chosen.row.asks].learner(chosen, world, basis)
     config = chosen.config
@@ -314,27 +316,27 @@ def _stages(learner: Any, choices: Choices) -> list[StageSize]:
     return [StageSize(target=choices.target, least=choices.least, query=query)] * choices.stages
 
 
-def _request(chosen: Chosen, world: TabularMDP, asks: type[Query]) -> PrivacyRequest:
+def _request(chosen: RunRequest, world: TabularMDP, asks: type[Query]) -> PrivacyRequest:
     """The privacy that the study asks for, as a simulation would ask for it."""
     if asks is SoftmaxQuery:
-        return GradientKind().request(chosen, world)
+        return GradientBuilder().request(chosen, world)
     if asks is LossQuery:
-        return LossKind().request(chosen, LayeredMDP.from_tabular(world))
+        return LossBuilder().request(chosen, LayeredMDP.from_tabular(world))
     request = privacy_request(chosen, asks, count_shape(chosen, world))
     return replace(request, squares=chosen.row.squares(chosen.options), users_per_batch=chosen.config.users_per_batch)
 
 
-def _claim(chosen: Chosen, world: TabularMDP, choices: Choices) -> tuple[PrivacyRequest, PrivacyClaim]:
+def _claim(chosen: RunRequest, world: TabularMDP, choices: Choices) -> tuple[PrivacyRequest, PrivacyClaim]:
     request = _request(chosen, world, chosen.row.asks)
     return request, replace(make_claim(request), unit=choices.unit)
 
 
-def _shuffle(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _shuffle(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     return ShufflePlan.of(replace(request, users_per_batch=choices.target), least=choices.share, claim=claim)
 
 
-def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _local(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request = replace(_request(chosen, world, chosen.row.asks), unit=choices.unit, whole=True)
     plan: object = make_privatizer(request)
     if not isinstance(plan, Local | OneBitReturns):
@@ -342,22 +344,22 @@ def _local(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     return plan
 
 
-def _central(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _central(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     return TotalsPlan.of(request, least=choices.share, claim=claim, releases=choices.stages)
 
 
-def _central_batches(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _central_batches(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     return BatchPlan.of(request, least=choices.share, claim=claim)
 
 
-def _gradient(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _gradient(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     return GradientPlan.of(request, least=choices.share, claim=claim)
 
 
-def _losses(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
+def _losses(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     if request.feedback == "full" or request.known_transitions:
         raise NotSupported(
@@ -367,7 +369,7 @@ def _losses(chosen: Chosen, world: TabularMDP, choices: Choices) -> Basis:
     return LossPlan.of(request, claim=claim, releases=choices.stages)
 
 
-BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Choices], Basis]]] = {
+BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[RunRequest, TabularMDP, Choices], ReleasePlan]]] = {
     (Totals, "central"): _central,
     (Totals, "shuffle"): _shuffle,
     (Totals, "local"): _local,
@@ -381,11 +383,15 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[Chosen, TabularMDP, Ch
 
 
 def _no_request(request: object) -> Learner[Any, Any, Any]:
-    raise NotSupported(f"{lots.NAME} is known to studies alone; compare arms of a simulation by tacit.trial")
+    raise NotSupported(
+        f"{uniform_assignment.NAME} is known to studies alone; compare arms of a simulation by tacit.trial"
+    )
 
 
 OWN: Final[Mapping[str, LearnerRow]] = {
-    lots.NAME: LearnerRow(summary="fair lots between the arms of a trial", asks=ReturnQuery, build=_no_request),
+    uniform_assignment.NAME: LearnerRow(
+        summary="fair lots between the arms of a trial", asks=ReturnQuery, build=_no_request
+    ),
 }
 """Learners that only studies know."""
 

@@ -23,19 +23,19 @@ from typing import Final
 
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.runs.storage import writing_to
-from tacit.study.parts import Head
-from tacit.study.permuted import MEMORY, TEMPORARY, fsync_directory, write_permuted
-from tacit.study.sealed import Manifest, check_sealed, message_size
+from tacit.study.contract import Head
+from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory, write_permuted
+from tacit.study.sealed_batches import Manifest, check_sealed, message_size
 from tacit.study.store import Store
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["BatchFiles"]
 
 FOLDER: Final = "batches"
 MESSAGES, TOKENS = ".batch", ".tokens"
-TOGETHER: Final = 500
+BODIES_PER_FETCH: Final = 500
 """How many bodies are fetched from the database at once."""
 COUNTED: Final = "stage = ? AND report.seq NOT IN (SELECT seq FROM dropped)"
 
@@ -48,7 +48,7 @@ class BatchFiles:
         self.store = store
         self.memory = memory
 
-    def write(self, connection: Connection, stage: int, channel: Channel, people: int, layers: int) -> Manifest:
+    def write(self, connection: Connection, stage: int, channel: Release, people: int, layers: int) -> Manifest:
         """Make the files of a closed stage and say what they are (F1)."""
         with writing_to(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -99,7 +99,7 @@ class BatchFiles:
         with self.store.reading() as connection:
             row = connection.execute("SELECT bytes FROM outbox WHERE stage = ?", (stage,)).fetchone()
         require(row is not None, "a stage must be released to have a batch", "none")
-        return Manifest.parse(Release.parse(bytes(row[0])).payload)
+        return Manifest.parse(ReleasePayload.parse(bytes(row[0])).payload)
 
     def _unnamed(self, connection: Connection, seen: Head | None = None) -> list[Path]:
         """The files that no release names, and those of releases that the learner has taken (F2, F3)."""
@@ -110,7 +110,7 @@ class BatchFiles:
         taken = taken if seen is None else max(taken, seen.number)
         kept: set[str] = set()
         for (data,) in connection.execute("SELECT bytes FROM outbox WHERE charge > ?", (taken,)).fetchall():
-            manifest = Manifest.parse(Release.parse(bytes(data)).payload)
+            manifest = Manifest.parse(ReleasePayload.parse(bytes(data)).payload)
             kept |= {f"{manifest.digest.hex()}{MESSAGES}", f"{manifest.tokens.hex()}{TOKENS}"}
         return [path for path in sorted(self.folder.iterdir()) if path.name not in kept]
 
@@ -144,11 +144,11 @@ class BatchFiles:
             fsync_directory(self.folder)
 
 
-def _bodies(connection: Connection, stage: int, channel: Channel, layers: int) -> Iterator[bytes]:
+def _bodies(connection: Connection, stage: int, channel: Release, layers: int) -> Iterator[bytes]:
     """The bodies that count, some at a time; their lengths are checked again."""
     last = -1
     query = f"""SELECT report.seq, bytes FROM body JOIN report ON report.seq = body.seq
-                WHERE {COUNTED} AND report.seq > ? ORDER BY report.seq LIMIT {TOGETHER}"""  # noqa: S608
+                WHERE {COUNTED} AND report.seq > ? ORDER BY report.seq LIMIT {BODIES_PER_FETCH}"""  # noqa: S608
     while rows := connection.execute(query, (stage, last)).fetchall():
         for _, body in rows:
             check_sealed(channel, body, layers)

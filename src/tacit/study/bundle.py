@@ -36,14 +36,14 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
-from tacit.release.contract import Channel
-from tacit.release.kinds import channel_from_dict
+from tacit.release.contract import Release
+from tacit.release.registry import channel_from_dict
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.signature import Signed, canonical, digest, examine, sign
-from tacit.study.declared import Features, declared_features
-from tacit.study.parts import Head
+from tacit.study.contract import Head
+from tacit.study.declarations import Features, declared_features
 from tacit.study.queries import query_from_dict
 
 __all__ = ["FORMAT", "VERSION", "Bundle"]
@@ -70,7 +70,7 @@ class Bundle:
     content: Mapping[str, Any]
     claim: PrivacyClaim
     head: Head
-    channel: Channel | None
+    channel: Release | None
     query: Any
     arms: tuple[tuple[AnyPolicy, Fraction], ...]
     fallback: AnyPolicy
@@ -199,7 +199,7 @@ class Bundle:
         return examine(self.content, pinned)
 
 
-def _require_shape(channel: Channel, sizes: tuple[int, int, int]) -> None:
+def _require_shape(channel: Release, sizes: tuple[int, int, int]) -> None:
     """The channel must count what policies see."""
     shape = getattr(channel, "shape", None)
     if isinstance(shape, CountShape):

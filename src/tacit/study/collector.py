@@ -10,11 +10,11 @@ C2  Paid first: charge, noise, outbox, commit with the release's digest, secret 
     transaction. Under local trust the charge is on the disk before `open` returns: messages are public once they left.
 C3  Never fewer than `least`: a stage with fewer reports ends void. A void stage gives participation back, unless it
     was paid for.
-C4  A restored backup is found out before it draws (`tacit.study.heads`): it must hold the heads that a file beside the
-    database, the bundle and the learner name; one that does not stops for good.
+C4  A restored backup is found out before it draws (`tacit.study.ledger_heads`): it must hold the heads that a file
+    beside the database, the bundle and the learner name; one that does not stops for good.
 C5  Real people get noise that nobody can replay: a collector of secure noise refuses every other source.
 C6  It believes no number that it can derive: a design whose certificate does not hold is refused.
-C7  Sealed stages (`tacit.study.sealed`): it checks lengths only, and releases the manifest of a permuted file.
+C7  Sealed stages (`tacit.study.sealed_batches`): it checks lengths only, and releases the manifest of a permuted file.
 """
 
 from __future__ import annotations
@@ -40,27 +40,36 @@ from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.runs.signature import canonical
-from tacit.study import parts as study_parts
-from tacit.study.admission import begin_stage, believed, last_stage, require_next_question
+from tacit.study import contract as study_parts
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
+from tacit.study.bundle_checks import begin_stage, believed, last_stage, require_next_question
+from tacit.study.contract import (
+    GENESIS_HEAD,
+    Design,
+    Head,
+    certificate_under,
+    channels_of,
+    packages_of,
+    parts_of,
+    usable_key,
+)
 from tacit.study.databases import database_at
-from tacit.study.heads import HeadFile, UnknownHead, require_latest, require_seen, stopped_by
 from tacit.study.inspection import require_outbox, status_of
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
-from tacit.study.ladder import left_out, rung_of
-from tacit.study.parts import NOWHERE, Design, Head, certificate_under, channels_of, packages_of, parts_of, usable_key
-from tacit.study.sealed import require_layers
+from tacit.study.ledger_heads import HeadFile, UnknownHead, require_latest, require_seen, stopped_by
+from tacit.study.sealed_batches import require_layers
+from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
-from tacit.study.store import Database, Edge, no_edge
-from tacit.study.wire import Release, sha256
+from tacit.study.store import Database, Failpoint, no_failpoint
+from tacit.study.wire import ReleasePayload, sha256
 
 __all__ = ["Collector"]
 
 PEOPLE: Final = "people.key"
-TOGETHER: Final = 1000
+REPORTS_PER_TRANSACTION: Final = 1000
 """How many reports one transaction takes in."""
 
 
@@ -74,7 +83,7 @@ class Collector:
         key: str | Path | None = None,
         learner: str | Path | None = None,
         source: Noise | None = None,
-        edge: Edge = no_edge,
+        edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
         """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles.
@@ -99,7 +108,7 @@ class Collector:
         self.pseudonyms = Pseudonyms.load(self.directory / PEOPLE)
         known = self.pseudonyms.mark == meta["people"]
         require(known, f"{PEOPLE} must be the key that this collector began with", "another key", "restore it")
-        self.channels: tuple[Channel, ...] = channels_of(self.design)
+        self.channels: tuple[Release, ...] = channels_of(self.design)
         self.study = bytes.fromhex(self.design.digest)
         self._begun: dict[int, int] = {}
         self.layers = require_layers(self.channels, int(meta.get("sealed", 0)))
@@ -120,7 +129,7 @@ class Collector:
         seed: int | None = None,
         source: Noise | None = None,
         sealed: int = 0,
-        edge: Edge = no_edge,
+        edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> Self:
         """Begin to collect for a design whose certificate holds (C6): the whole schedule is reserved at once.
@@ -215,7 +224,9 @@ class Collector:
         """
         answers: list[str] = []
         source = iter(reports)
-        while some := [(row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, TOGETHER)]:
+        while some := [
+            (row[0], self.pseudonyms.of(row[1]), *row[2:]) for row in islice(source, REPORTS_PER_TRANSACTION)
+        ]:
             with self._step("add") as connection:
                 intake = self._intake(connection)
                 intake.expect(some)
@@ -350,7 +361,7 @@ class Collector:
         """Raise unless ledger and outbox are as they were written, belong together and contain the heads."""
         with self.store.reading() as connection:
             self.heads.require_held(connection)
-            PeopleLedger.within(connection).verify(None if head in (None, NOWHERE) else head.receipt)
+            PeopleLedger.within(connection).verify(None if head in (None, GENESIS_HEAD) else head.receipt)
             require_outbox(connection, self.study)
 
     # inside of transactions
@@ -403,7 +414,7 @@ class Collector:
             receipt = paid.receipt
         self.store.edge("release:drawn")
         after, payload, noise = self._payload(connection, channel, asked, n)
-        made = Release(
+        made = ReleasePayload(
             study=self.study,
             stage=stage,
             question=question,
@@ -427,7 +438,7 @@ class Collector:
             self._scrub(connection, stage)
         return data
 
-    def _payload(self, connection: Connection, channel: Channel, asked: Bundle, n: int) -> tuple[Any, bytes, Noise]:
+    def _payload(self, connection: Connection, channel: Release, asked: Bundle, n: int) -> tuple[Any, bytes, Noise]:
         """What the channel releases of all bodies, or the manifest of the file that they were permuted into (C7)."""
         stage = int(asked["stage"])
         secret, noise = self._secret(connection), self._noise(connection)
@@ -446,7 +457,7 @@ class Collector:
     def _require_sealed(self) -> None:
         require(self.layers > 0, "only sealed stages have batches", "a collector that reads its reports")
 
-    def _require_enough(self, channel: Channel, n: int) -> None:
+    def _require_enough(self, channel: Release, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
         hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)

@@ -24,13 +24,13 @@ from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
 from tacit.protocol import Constants
-from tacit.release.contract import Channel
-from tacit.release.kinds import channel_from_dict
+from tacit.release.contract import Release
+from tacit.release.registry import channel_from_dict
 from tacit.runs.config import parse_learner
 from tacit.runs.signature import canonical
 from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
-from tacit.study.declared import Features, declared_features, declared_support, declared_words, seen_support
-from tacit.study.ladder import require_ladder
+from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
+from tacit.study.size_grid import require_ladder
 from tacit.support import Support
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
@@ -63,7 +63,7 @@ class StudyDesign:
     least: int
     """How many reports a stage needs: with fewer, it is void."""
     ladder: tuple[int, ...]
-    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.ladder`)."""
+    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.size_grid`)."""
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -181,7 +181,7 @@ class StudyDesign:
         """Learner, channels, claim and certificate, derived from the design alone."""
         return study_parts(Choices.of(self))
 
-    def declared(self) -> tuple[Channel, ...]:
+    def declared(self) -> tuple[Release, ...]:
         """The channels as the design spells them out."""
         return tuple(channel_from_dict(plain) for plain in self.channels)
 
@@ -222,7 +222,8 @@ def plan_study(
     public that nothing depends on the step; `auto`, the default learner, then pools the steps. A `baseline` is what
     people do already ('always ACTION', 'uniform', a policy or its table) and the fallback unless another one is given;
     with a `loss_budget` people lose at most this share of the largest return against it, with probability 95%.
-    `support` and `sees` declare in public what can happen, and what policies see of a state (`tacit.study.declared`).
+    `support` and `sees` declare in public what can happen, and what policies see of a state
+    (`tacit.study.declarations`).
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)

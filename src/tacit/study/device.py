@@ -35,16 +35,16 @@ from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.data.trajectories import Trajectory
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
 from tacit.release.returns import ReturnRelease
-from tacit.runs.places import check_writable, locked
+from tacit.runs.storage_paths import check_writable, locked
 from tacit.study.bundle import Bundle
+from tacit.study.contract import Head
 from tacit.study.device_state import DRAWN, DeviceState, keep, recall
-from tacit.study.parts import Head
 from tacit.study.wire import ID, Report
 
 __all__ = ["Device", "trajectory_from"]
@@ -64,7 +64,7 @@ class Device:
         floor: int | EllipsisType = ...,
         key: str | Path | EllipsisType | None = ...,
         noise: Noise | None = None,
-        coins: np.random.Generator | None = None,
+        rng: np.random.Generator | None = None,
     ) -> None:
         """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`.
 
@@ -80,7 +80,7 @@ class Device:
         self.cap, self.floor = float(cap), require_count("floor", floor)
         self.key = None if key is None else Path(key)
         self.noise: Noise = SecureNoise() if noise is None else noise
-        self.coins = coins
+        self.rng = rng
         """What lots are drawn with: which policy of a mixture, which action; None: the operating system's."""
         self.directory = None if directory is None else Path(directory)
         self.kept = DeviceState()
@@ -134,7 +134,7 @@ class Device:
         if isinstance(policy, LayeredPolicy | GaussianPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
         named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
-        return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.coins is None else self.coins)
+        return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.rng is None else self.rng)
 
     def report(self, trajectory: Any) -> bytes:
         """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
@@ -220,7 +220,7 @@ class Device:
         assert channel is not None  # noqa: S101 - for the types
         self._require_limits(bundle)
         if len(others) >= claim.unit.reports:
-            raise BudgetSpent(
+            raise PrivacyBudgetExceeded(
                 f"a person of this study must report at most {claim.unit.reports} times, got {len(others)} reports "
                 "that have left this device; it follows the policy and sends nothing more"
             )
@@ -228,7 +228,7 @@ class Device:
             return
         spent = epsilon_of((*(event for _, events in others for event in events), *channel.events()), claim.delta)
         if spent > claim.epsilon:
-            raise BudgetSpent(
+            raise PrivacyBudgetExceeded(
                 f"all reports of this device must cost at most epsilon {claim.epsilon:g}, got {spent:g} with one more; "
                 "it follows the policy and sends nothing more"
             )
@@ -282,7 +282,7 @@ class Device:
         if len(found.arms) == 1:
             return 0
         common = math.lcm(*(weight.denominator for _, weight in found.arms))
-        ticket = SystemRandom().randrange(common) if self.coins is None else int(self.coins.integers(common))
+        ticket = SystemRandom().randrange(common) if self.rng is None else int(self.rng.integers(common))
         for place, (_, weight) in enumerate(found.arms):
             ticket -= int(weight * common)
             if ticket < 0:

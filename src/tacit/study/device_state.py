@@ -22,9 +22,9 @@ from typing import Final
 
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.errors import require
-from tacit.runs.places import complete_files, read_json, write_private, writing_to
 from tacit.runs.signature import canonical
-from tacit.study.parts import NOWHERE
+from tacit.runs.storage_paths import complete_files, read_json, write_private, writing_to
+from tacit.study.contract import GENESIS_HEAD
 
 __all__ = ["DRAWN", "STATE", "DeviceState", "keep", "recall"]
 
@@ -42,7 +42,7 @@ class DeviceState:
     stage: int = -1
     """The stage that was seen last, which the rest is about."""
     digest: str = ""
-    head: str = NOWHERE.text
+    head: str = GENESIS_HEAD.text
     bundle: str = field(default="", repr=False)
     arm: int = 0
     drawn: int = 0

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import InvalidInput, require, require_count
-from tacit.study.findings import DataCheck, Episodes
-from tacit.study.gathering import Gathered
+from tacit.study.episode_log import DataCheck, Episodes
 from tacit.study.mapping import EpisodeMapping
 from tacit.study.rows import read_rows
+from tacit.study.trajectory_builder import TrajectoryBuilder
 
 __all__ = ["DataCheck", "Episodes", "Progress", "as_mapping", "check_log", "data_check", "read_episodes", "read_people"]
 
@@ -116,8 +116,8 @@ def read_people(
     return episodes, tuple(gathered.people)
 
 
-def _gathered(path: str | Path, mapping: EpisodeMapping, progress: Progress | None) -> tuple[Gathered, int]:
-    gathered, rows = Gathered(mapping), 0
+def _gathered(path: str | Path, mapping: EpisodeMapping, progress: Progress | None) -> tuple[TrajectoryBuilder, int]:
+    gathered, rows = TrajectoryBuilder(mapping), 0
     for chunk in read_rows(path, mapping):
         for row in chunk:
             gathered.take(row)

@@ -8,15 +8,15 @@ from typing import Any
 from tacit.accounting.database import Connection
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import require
-from tacit.release.contract import Channel
-from tacit.study.heads import stopped_by
-from tacit.study.parts import Design, Head
-from tacit.study.wire import Release, sha256
+from tacit.release.contract import Release
+from tacit.study.contract import Design, Head
+from tacit.study.ledger_heads import stopped_by
+from tacit.study.wire import ReleasePayload, sha256
 
 __all__ = ["require_outbox", "status_of"]
 
 
-def status_of(connection: Connection, design: Design, channels: Sequence[Channel], noise: str) -> dict[str, Any]:
+def status_of(connection: Connection, design: Design, channels: Sequence[Release], noise: str) -> dict[str, Any]:
     """The stages, what was refused and what was spent."""
     rows = connection.execute("SELECT number, slot, state, n, reason FROM stage ORDER BY number").fetchall()
     counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
@@ -58,7 +58,7 @@ def require_outbox(connection: Connection, study: bytes) -> None:
     committed = {draw.number: draw.release for draw in PeopleLedger.within(connection).entries() if draw.release}
     rows = connection.execute("SELECT stage, question, bytes, digest, charge FROM outbox").fetchall()
     for stage, question, data, digest, charge in rows:
-        release = Release.parse(data)
+        release = ReleasePayload.parse(data)
         same = sha256(data).hex() == digest == committed.get(charge) and release.charge.number == charge
         same = same and (release.stage, release.question, release.study) == (stage, question, study)
         require(same, "releases must be as they were written and committed", f"another one of stage {stage}")

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.runs.storage import writing_to
-from tacit.study.sealed import check_sealed
+from tacit.study.sealed_batches import check_sealed
 from tacit.study.wire import Report
 
 __all__ = ["REASONS", "Intake", "Pseudonyms"]
@@ -118,7 +118,7 @@ class Intake:
         self.refused: Counter[str] = Counter()
         row = connection.execute("SELECT number, slot FROM stage WHERE state = 'open'").fetchone()
         self.stage: int | None = None if row is None else row[0]
-        self.channel: Channel | None = None if row is None else channels[row[1]]
+        self.channel: Release | None = None if row is None else channels[row[1]]
         self.last = connection.execute("SELECT coalesce(max(number), -1) FROM stage").fetchone()[0]
         self.begun = {} if begun is None else begun
         self.counted, self.exact = self._at_most(), False

@@ -9,7 +9,7 @@
 G1  A person has at most one report in every stage and g in all, whatever the log says about the person: the unit of
     the claim is the person, and every stage has exactly as many reports as there are people. The number of people is
     public (neighbours replace one person by another); how many episodes anybody has is not.
-G2  Everything after the release is post-processing and can be recomputed from the payloads (`tacit.study.learned`).
+G2  Everything after the release is post-processing and can be recomputed from the payloads (`tacit.study.learn_files`).
 G3  The noise of the totals does not depend on the order in which episodes were dealt; its standard deviation is g
     times that of one episode per person.
 
@@ -35,7 +35,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, UnknownName, Unsupportable, require, require_count, require_epsilon
+from tacit.errors import InvalidInput, PrivacyViolation, UnknownName, require, require_count, require_epsilon
 from tacit.noise.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
 from tacit.planning.widths import DEFAULT_Z
@@ -241,7 +241,7 @@ def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
         raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
     varies = check.notes.get("propensity varies", 0)
     if varies:
-        raise Unsupportable(
+        raise PrivacyViolation(
             "the propensities of the log must be one number for every step, state and action, got several for "
             f"{varies} of them: the actions were chosen by more than step and state, and counts of such a log mix what "
             "an action does with why it was taken"
@@ -317,7 +317,7 @@ def _read(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics
 def _require_behaviour(behaviour: object) -> None:
     require(behaviour in get_args(Behaviour), "behaviour must be 'known' or 'unknown'", behaviour)
     if behaviour == "unknown":
-        raise Unsupportable(
+        raise PrivacyViolation(
             "a log can only be learned from if its actions were chosen by step and state alone: what else decided "
             "them may also have decided what followed, and no count tells the two apart; collect with a study"
         )

@@ -21,17 +21,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.errors import InvalidInput, Unsupportable, require
+from tacit.errors import InvalidInput, PrivacyViolation, require
 from tacit.policies import Policy, tabular
 from tacit.randomness import SecureNoise
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.declared import support_of
+from tacit.study.contract import Design
+from tacit.study.declarations import support_of
 from tacit.study.episodes import Episodes, as_mapping, read_people
 from tacit.study.intake import LONGEST_NAME
 from tacit.study.mapping import EpisodeMapping
-from tacit.study.parts import Design
 from tacit.study.wire import ID, Report
 from tacit.support import Support
 
@@ -49,7 +49,7 @@ def log_reports(
     """Reports of the open stage, with whose they are; without a mapping the columns have the names of the design."""
     design = collector.design
     if design.trust != "central":
-        raise Unsupportable(f"under {design.trust} trust a log of raw episodes is refused: {WHY[design.trust]}")
+        raise PrivacyViolation(f"under {design.trust} trust a log of raw episodes is refused: {WHY[design.trust]}")
     known = design_mapping(design) if mapping is None else as_mapping(mapping)
     _require_design(known, design)
     bundle, channel = _open_stage(collector)
@@ -73,7 +73,7 @@ def design_mapping(design: Design) -> EpisodeMapping:
     )
 
 
-def _reports(bundle: Bundle, channel: Channel, episodes: Episodes, ids: tuple[str, ...]) -> Iterator[tuple[bytes, str]]:
+def _reports(bundle: Bundle, channel: Release, episodes: Episodes, ids: tuple[str, ...]) -> Iterator[tuple[bytes, str]]:
     noise = SecureNoise()
     for number in range(len(episodes)):
         lived = episodes.trajectory(number)
@@ -92,7 +92,7 @@ def _require_design(known: EpisodeMapping, design: Design) -> None:
     require(bounds == tuple(design.rewards), f"the bounds of rewards must be {list(design.rewards)}", list(bounds))
 
 
-def _open_stage(collector: Collector) -> tuple[Bundle, Channel]:
+def _open_stage(collector: Collector) -> tuple[Bundle, Release]:
     """The bundle of the open stage, and its channel."""
     last = collector.status()["stages"][-1:]
     open_now = bool(last) and last[0]["state"] == "open"

@@ -30,9 +30,9 @@ from tacit.study.columns import Bins, Categories, require_text
 __all__ = ["Absorb", "Columns", "EpisodeMapping", "LongRule"]
 
 LongRule = Literal["refuse", "cut"]
-MOST_STATES: Final = 65_535
+MAX_STATES: Final = 65_535
 """Labels of states and actions are 16 bits wide on the wire."""
-MOST_STEPS: Final = 10_000
+MAX_STEPS: Final = 10_000
 BETWEEN: Final = ", "
 """Between the names of the parts of a state."""
 
@@ -82,7 +82,7 @@ class EpisodeMapping:
 
     def __post_init__(self) -> None:
         horizon = require_count("horizon", self.horizon)
-        require(horizon <= MOST_STEPS, f"horizon must be at most {MOST_STEPS}", horizon)
+        require(horizon <= MAX_STEPS, f"horizon must be at most {MAX_STEPS}", horizon)
         require_count("first_step", self.first_step, least=0)
         low, high = require_real("low", self.low), require_real("high", self.high)
         fine = low < high and math.isfinite(high - low)
@@ -93,9 +93,9 @@ class EpisodeMapping:
         require(len(self.states) > 0, "states must have a column", 0)
         for name in self.used_columns:
             require_text("column", name)
-        require(len(self.state_names) <= MOST_STATES, f"there must be at most {MOST_STATES} states", "more")
+        require(len(self.state_names) <= MAX_STATES, f"there must be at most {MAX_STATES} states", "more")
         require(len(set(self.state_names)) == len(self.state_names), "states must have different names", "one twice")
-        require(len(self.action_names) <= MOST_STATES, f"there must be at most {MOST_STATES} actions", "more")
+        require(len(self.action_names) <= MAX_STATES, f"there must be at most {MAX_STATES} actions", "more")
         roles = [self.columns.person, self.columns.episode, self.columns.step, self.reward, self.actions.column]
         roles += [part.column for part in self.states]
         roles += [] if self.columns.propensity is None else [self.columns.propensity]
@@ -111,7 +111,7 @@ class EpisodeMapping:
     def state_names(self) -> tuple[str, ...]:
         """Names of the states: the product of the parts, then the padding's own state if it has a new one."""
         sizes = math.prod(len(part.names) for part in self.states)
-        require(sizes <= MOST_STATES, f"there must be at most {MOST_STATES} states", sizes)
+        require(sizes <= MAX_STATES, f"there must be at most {MAX_STATES} states", sizes)
         names = tuple(BETWEEN.join(parts) for parts in product(*(part.names for part in self.states)))
         own = None if self.short is None else self.short.state
         return names if own is None or own in names else (*names, own)

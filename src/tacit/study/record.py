@@ -22,11 +22,11 @@ from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import digest, sign
 from tacit.runs.storage import check_writable, write_json, writing_to
 from tacit.study.bundle import Bundle
-from tacit.study.mind import Mind
-from tacit.study.parts import NOWHERE, packages_of
+from tacit.study.contract import GENESIS_HEAD, packages_of
+from tacit.study.learner_state import LearnerState
 from tacit.study.queries import query_to_dict
 from tacit.study.study import Study
-from tacit.study.wire import Release, sha256
+from tacit.study.wire import ReleasePayload, sha256
 
 __all__ = ["ENTRIES", "FORMAT", "export_policy", "replayed"]
 
@@ -105,8 +105,8 @@ def replayed(study: Study) -> int:
         sealed = connection.execute("SELECT bytes, digest FROM release").fetchall()
     require(all(sha256(data).hex() == name for data, name in sealed), "releases must be as they were taken", "others")
     _require_chain(study, asked)
-    mind = Mind.read(steps[0][3:], packages)
-    begun = Mind(belief=parts.learner.begin(), plan=None, memory=parts.channels[0].begin_memory(), coins=mind.coins)
+    mind = LearnerState.read(steps[0][3:], packages)
+    begun = LearnerState(belief=parts.learner.begin(), plan=None, memory=parts.channels[0].begin_memory(), rng=mind.rng)
     require(begun.rows() == tuple(steps[0][3:]), "a study must begin with nothing", "another belief")
     for kind, stage, question, *stored in steps[1:]:
         mind = _again(
@@ -118,7 +118,7 @@ def replayed(study: Study) -> int:
     return len(steps)
 
 
-def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: Any, asked: Any) -> Mind:
+def _again(study: Study, mind: LearnerState, kind: str, slot: int | None, release: Any, asked: Any) -> LearnerState:
     """One step of a study, done again."""
     learner = study.parts.learner
     if kind == "plan":
@@ -126,31 +126,31 @@ def _again(study: Study, mind: Mind, kind: str, slot: int | None, release: Any, 
             return mind
         if slot is None:
             return mind.served(learner)
-        belief, plan = learner.plan(mind.belief, mind.coins)
-        return Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+        belief, plan = learner.plan(mind.belief, mind.rng)
+        return LearnerState(belief=belief, plan=plan, memory=mind.memory, rng=mind.rng)
     require(mind.plan is not None and slot is not None, "a study must plan before it asks", kind)
     assert mind.plan is not None and slot is not None  # noqa: S101, PT018 - for the types
     if kind == "ask":
         bundle = Bundle.parse(asked[0])
         belief, query = learner.ask(mind.belief, mind.plan, bundle["question"])
         require(query_to_dict(query) == bundle["query"], "bundles must ask what was planned", "another query")
-        return Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
+        return LearnerState(belief=belief, plan=mind.plan, memory=mind.memory, rng=mind.rng)
     kept = kind in ("take", "void") and release is not None
     require(kept, "a study must have kept its releases", "one is missing")
-    given, channel = Release.parse(release[0]), study.parts.channels[slot]
+    given, channel = ReleasePayload.parse(release[0]), study.parts.channels[slot]
     # A sealed release is read as what it was opened to.
     payload = given.payload if release[1] is None else release[1]
     require((release[1] is None) == (study.layers == 0), "a sealed study must have kept what it opened", "otherwise")
     if kind == "void":
         memory = channel.skip(mind.memory, payload, given.people)
-        return Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+        return LearnerState(belief=mind.belief, plan=mind.plan, memory=memory, rng=mind.rng)
     memory, found = channel.read(mind.memory, payload, given.people)
-    return Mind(belief=learner.update(mind.belief, found), plan=mind.plan, memory=memory, coins=mind.coins)
+    return LearnerState(belief=learner.update(mind.belief, found), plan=mind.plan, memory=memory, rng=mind.rng)
 
 
 def _require_chain(study: Study, asked: dict[tuple[int, int], Any]) -> None:
     """Every bundle must be as it was made, of this study, and name the one before it."""
-    previous = NOWHERE.digest.hex()
+    previous = GENESIS_HEAD.digest.hex()
     for data, name in asked.values():
         bundle = Bundle.parse(data)
         whole = bundle.digest == name and bundle.study == study.study and bundle["previous"] == previous

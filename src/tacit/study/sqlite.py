@@ -20,7 +20,7 @@ from typing import Final
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage import check_writable, writing_to
-from tacit.study.store import SCHEMA_VERSION, Edge, Fill, Store, no_edge, require_kind, require_version
+from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version
 from tacit.study.tables import COLLECTOR, STUDY
 
 __all__ = ["FILES", "SqliteDatabase", "SqliteStore"]
@@ -34,7 +34,7 @@ FILES: Final = {"collector": "collector.db", "study": "study.db"}
 class SqliteStore(Store):
     """A database in one file."""
 
-    def __init__(self, path: Path, kind: str, edge: Edge = no_edge) -> None:
+    def __init__(self, path: Path, kind: str, edge: Failpoint = no_failpoint) -> None:
         super().__init__(kind, edge)
         self.path = path
         self.where = str(path)
@@ -90,7 +90,7 @@ class SqliteDatabase:
         """The file of a kind of party."""
         return self.directory / FILES[kind]
 
-    def create(self, kind: str, *, edge: Edge = no_edge, first: Fill) -> SqliteStore:
+    def create(self, kind: str, *, edge: Failpoint = no_failpoint, first: Fill) -> SqliteStore:
         """Make a new database and fill it with `first`, in one transaction; an existing one is never touched."""
         path = self.path(kind)
         require(sqlite3.sqlite_version_info >= STRICT_SINCE, "SQLite must be 3.37 or newer", sqlite3.sqlite_version)
@@ -120,7 +120,7 @@ class SqliteDatabase:
             pass
         return store
 
-    def open(self, kind: str, *, edge: Edge = no_edge) -> SqliteStore:
+    def open(self, kind: str, *, edge: Failpoint = no_failpoint) -> SqliteStore:
         """Open an existing database of this kind; a missing one is an error, not a fresh start."""
         path = self.path(kind)
         require(path.is_file(), f"{path.parent} must hold a {kind}", "no such file", f"make one with 'new' ({kind})")

@@ -22,17 +22,26 @@ from typing import Any, Final, Protocol
 from tacit.accounting.database import Connection
 from tacit.errors import require
 
-__all__ = ["SCHEMA_VERSION", "Database", "Edge", "Fill", "Store", "no_edge", "require_kind", "require_version"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Database",
+    "Failpoint",
+    "Fill",
+    "Store",
+    "no_failpoint",
+    "require_kind",
+    "require_version",
+]
 
 SCHEMA_VERSION: Final = 3
 
-Edge = Callable[[str], None]
+Failpoint = Callable[[str], None]
 """Called with a name wherever a crash could fall between two effects; does nothing outside of tests."""
 Fill = Callable[[Connection], None]
 """Writes the first rows of a new database, in the transaction that makes it."""
 
 
-def no_edge(edge: str) -> None:
+def no_failpoint(edge: str) -> None:
     """Outside of tests nothing happens between two effects."""
     del edge
 
@@ -43,7 +52,7 @@ class Store(ABC):
     where: str
     """What the database is called in messages; never a password."""
 
-    def __init__(self, kind: str, edge: Edge = no_edge) -> None:
+    def __init__(self, kind: str, edge: Failpoint = no_failpoint) -> None:
         self.kind = kind
         self.edge = edge
         self._of_thread = threading.local()
@@ -150,11 +159,11 @@ class Database(Protocol):
         """Whether there is a party of this kind."""
         ...
 
-    def create(self, kind: str, *, edge: Edge = no_edge, first: Fill) -> Store:
+    def create(self, kind: str, *, edge: Failpoint = no_failpoint, first: Fill) -> Store:
         """Make a new database and fill it with `first`, in one transaction; an existing one is never touched."""
         ...
 
-    def open(self, kind: str, *, edge: Edge = no_edge) -> Store:
+    def open(self, kind: str, *, edge: Failpoint = no_failpoint) -> Store:
         """Open an existing database of this kind; a missing one is an error, not a fresh start."""
         ...
 

@@ -9,8 +9,8 @@ L3  Believed is what fits: the study, the stage, the question, the size, a ledge
 L4  Between two steps everything is bytes; a study that is put down and taken up plans bit for bit the same policies.
 L5  A release whose counts contradict themselves is quarantined: it was released and paid, and is not used.
 L6  `kill` is final: the next bundle says so, devices fall back to the public policy and send nothing.
-L7  A sealed study (`tacit.study.sealed`) is told with a release what its batch was opened to; both are kept, and what
-    was opened is read where an unsealed study reads the payload. One without the other is refused.
+L7  A sealed study (`tacit.study.sealed_batches`) is told with a release what its batch was opened to; both are kept,
+    and what was opened is read where an unsealed study reads the payload. One without the other is refused.
     The bundle of a sealed stage holds the keys that its messages are sealed to: other keys, after a rotation, come with
     the next stage.
 L8  A study that gave a stage up which the collector released does not get stuck: it takes the release and skips it.
@@ -33,22 +33,22 @@ from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, LayeredPolicy
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
 from tacit.runs.signature import canonical
-from tacit.study import parts as study_parts
+from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle
+from tacit.study.bundle_chain import handed, issue, kept_bundle, last_head, weighted
+from tacit.study.contract import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.databases import database_at
-from tacit.study.declared import support_of
+from tacit.study.declarations import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
-from tacit.study.issuing import handed, issue, kept_bundle, last_head, weighted
-from tacit.study.mind import Mind, keep
-from tacit.study.parts import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.learner_state import LearnerState, keep
 from tacit.study.queries import query_to_dict
-from tacit.study.sealed import Manifest, require_layers, require_opened
-from tacit.study.store import Database, Edge, no_edge
-from tacit.study.taking import expected, give_up_asking, store_release, used
-from tacit.study.wire import Release
+from tacit.study.release_checks import expected, give_up_asking, store_release, used
+from tacit.study.sealed_batches import Manifest, require_layers, require_opened
+from tacit.study.store import Database, Failpoint, no_failpoint
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["Study"]
 
@@ -62,7 +62,7 @@ class Study:
         *,
         key: str | Path | None = None,
         collector: str | Path | None = None,
-        edge: Edge = no_edge,
+        edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
         """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
@@ -91,7 +91,7 @@ class Study:
         collector: str | Path | None = None,
         seed: int | None = None,
         sealed: int = 0,
-        edge: Edge = no_edge,
+        edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> Self:
         """Begin a study; the learner's coins come from the operating system unless there is a seed.
@@ -101,9 +101,9 @@ class Study:
         usable_key(key)
         parts = parts_of(design)
         layers = require_layers(parts.channels, sealed)
-        coins = np.random.default_rng() if seed is None else seed_streams(seed).learner
+        rng = np.random.default_rng() if seed is None else seed_streams(seed).learner
         memory = parts.channels[0].begin_memory()
-        mind = Mind(belief=parts.learner.begin(), plan=None, memory=memory, coins=coins)
+        mind = LearnerState(belief=parts.learner.begin(), plan=None, memory=memory, rng=rng)
 
         def first(connection: Connection) -> None:
             connection.execute("INSERT INTO meta VALUES ('design', ?)", (canonical(design.to_dict()).decode(),))
@@ -151,7 +151,7 @@ class Study:
         `opened` is the histogram that a sealed release was opened to (L7); it need not be said again.
         `inspected=True` uses a release that was quarantined, on the word of whoever looked into it.
         """
-        parts, given = self.parts, Release.parse(release)
+        parts, given = self.parts, ReleasePayload.parse(release)
         self._require_believable(given)
         with self.store.step("take") as connection:
             place = (given.stage, given.question)
@@ -195,7 +195,7 @@ class Study:
                 return "quarantined"
             belief = parts.learner.update(mind.belief, found)
             self.store.edge("take:learned")
-            after = Mind(belief=belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            after = LearnerState(belief=belief, plan=mind.plan, memory=memory, rng=mind.rng)
             keep(connection, "take", *place, after)
             if given.question == questions - 1:
                 connection.execute("UPDATE stage SET state = 'released' WHERE number = ?", (given.stage,))
@@ -291,14 +291,14 @@ class Study:
 
     # inside of transactions
 
-    def _require_believable(self, given: Release) -> None:
+    def _require_believable(self, given: ReleasePayload) -> None:
         """Refuse what is of another study, or not of the collector that was pinned (L3)."""
         require(given.study == self.study, "a release must be of this study", "another study")
         signed = given.examined(self.collector)
         require(signed.valid or not given.signature, "a release must have a signature that fits", signed.words)
         require(self.collector is None or signed.pinned, "a release must be signed by the pinned key", signed.words)
 
-    def _opened(self, given: Release, slot: int, opened: bytes | None, kept: bytes | None) -> bytes | None:
+    def _opened(self, given: ReleasePayload, slot: int, opened: bytes | None, kept: bytes | None) -> bytes | None:
         """What a sealed release was opened to, if it belongs to its manifest; None where nothing is sealed (L7)."""
         if not self.layers:
             require(opened is None, "a study that is not sealed reads its releases itself", "an opened batch")
@@ -317,9 +317,9 @@ class Study:
             "SELECT bytes, opened FROM release WHERE stage = ? AND question = ?", (stage, question)
         ).fetchone()
         if row is not None:
-            mind, given = self._mind(connection), Release.parse(row[0])
+            mind, given = self._mind(connection), ReleasePayload.parse(row[0])
             memory = self.parts.channels[slot].skip(mind.memory, row[1] or given.payload, given.people)
-            after = Mind(belief=mind.belief, plan=mind.plan, memory=memory, coins=mind.coins)
+            after = LearnerState(belief=mind.belief, plan=mind.plan, memory=memory, rng=mind.rng)
             keep(connection, "void", stage, question, after)
 
     def _question(self, connection: Connection, stage: int) -> int:
@@ -330,9 +330,9 @@ class Study:
         require(held.fetchone() is None, "no release may be quarantined when the next stage is planned", "one", hint)
         return question
 
-    def _mind(self, connection: Connection) -> Mind:
+    def _mind(self, connection: Connection) -> LearnerState:
         row = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC LIMIT 1").fetchone()
-        return Mind.read(row, packages_of(self.parts.learner, *self.parts.channels))
+        return LearnerState.read(row, packages_of(self.parts.learner, *self.parts.channels))
 
     def _next(
         self, connection: Connection, parts: Parts, number: int, keys: Mapping[str, bytes], *, retry: bool
@@ -350,8 +350,8 @@ class Study:
         # The people of a stage that was given up have followed its policies: a loss budget counts them
         anew = again is not None or mind.plan is None or self.design.budget is not None
         if not retry or anew:
-            belief, plan = parts.learner.plan(mind.belief, mind.coins)
-            mind = Mind(belief=belief, plan=plan, memory=mind.memory, coins=mind.coins)
+            belief, plan = parts.learner.plan(mind.belief, mind.rng)
+            mind = LearnerState(belief=belief, plan=plan, memory=mind.memory, rng=mind.rng)
             self.store.edge("plan:planned")
             if plan.query is None:
                 return self._serve(connection, parts, number, mind)
@@ -365,7 +365,7 @@ class Study:
         connection.execute("INSERT INTO stage VALUES (?, ?, ?, 'open', NULL)", (number, slot, plan.releases))
         return self._ask(connection, parts, number, slot, 0, keys)
 
-    def _fits_all(self, plan: Plan[Any], channel: Channel) -> bool:
+    def _fits_all(self, plan: Plan[Any], channel: Release) -> bool:
         """Bits about returns cost the same among any number of people: a slot after one that was skipped may differ."""
         fewer = plan.users is not None and plan.users >= channel.target
         return isinstance(channel, ReturnRelease) and (fewer or self.design.budget is None)
@@ -378,7 +378,7 @@ class Study:
         assert mind.plan is not None  # noqa: S101 - for the types
         belief, query = parts.learner.ask(mind.belief, mind.plan, question)
         channel = parts.channels[slot]
-        asked = Mind(belief=belief, plan=mind.plan, memory=mind.memory, coins=mind.coins)
+        asked = LearnerState(belief=belief, plan=mind.plan, memory=mind.memory, rng=mind.rng)
         keep(connection, "ask", number, question, asked)
         content = {
             "slot": slot,
@@ -394,7 +394,7 @@ class Study:
         Bundle.parse(data).require_keys(self.layers)
         return data
 
-    def _serve(self, connection: Connection, parts: Parts, number: int, planned: Mind | None = None) -> bytes:
+    def _serve(self, connection: Connection, parts: Parts, number: int, planned: LearnerState | None = None) -> bytes:
         """The last stage: everybody follows what was learned, and nobody reports."""
         mind = planned or self._mind(connection)
         if planned is None and not parts.learner.uses_last:

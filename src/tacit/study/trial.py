@@ -28,7 +28,7 @@ from tacit.noise.exact import bernoulli_each
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
-from tacit.release.contract import Channel
+from tacit.release.contract import Release
 from tacit.release.fixed_point import total_variation
 from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
@@ -36,17 +36,17 @@ from tacit.released.arms import ArmNoise, ArmStatistics, BitNoiseSum, FlippedBit
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 from tacit.released.returns import ReturnStatistics
-from tacit.study import lots
+from tacit.study import uniform_assignment
 from tacit.study.design import StudyDesign, plan_study
-from tacit.study.followed import followed
+from tacit.study.policy_history import followed
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["EVERYBODY", "StudyTrial", "is_trial", "plan_trial", "read_trial", "trial_bit"]
 
 EVERYBODY: Final = ("everybody",)
 """The one state of a trial."""
-LEARNERS: Final[Mapping[str, str]] = {"central": "bucb", "shuffle": "bucb", "local": lots.NAME}
+LEARNERS: Final[Mapping[str, str]] = {"central": "bucb", "shuffle": "bucb", "local": uniform_assignment.NAME}
 """The first stage of bucb is uniform play, which is all of a trial; local devices name the arm that they drew."""
 TAKEN: Final = """SELECT bytes, opened FROM release
     WHERE EXISTS (SELECT 1 FROM belief WHERE kind = 'take' AND belief.stage = release.stage)"""
@@ -97,17 +97,17 @@ def is_trial(design: Any) -> bool:
     return sizes == (1, 2, 1, 1) and planned and design.states == EVERYBODY and design.rewards == (0.0, 1.0)
 
 
-def trial_bit(total: float, bounds: Sequence[float], coins: np.random.Generator | None = None) -> float:
+def trial_bit(total: float, bounds: Sequence[float], rng: np.random.Generator | None = None) -> float:
     """A person's return as the bit that the device reports: 1 with probability clip((G − low)/(high − low)).
 
-    Without `coins` (simulations have them) the coin is exact and the operating system's.
+    Without `rng` (simulations have them) the coin is exact and the operating system's.
 
     >>> trial_bit(7.0, (0.0, 5.0)), trial_bit(-1.0, (0.0, 5.0))
     (1.0, 0.0)
     """
     low, high = require_bounds(bounds)
     share = min(1.0, max(0.0, (float(np.nan_to_num(total, nan=low)) - low) / (high - low)))
-    return float(bernoulli_each(share, SecureNoise()) if coins is None else coins.random() < share)
+    return float(bernoulli_each(share, SecureNoise()) if rng is None else rng.random() < share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
     )
 
 
-def _of_bits(channel: Channel, statistics: ReturnStatistics, alpha: float) -> tuple[ArmInterval, ArmStatistics]:
+def _of_bits(channel: Release, statistics: ReturnStatistics, alpha: float) -> tuple[ArmInterval, ArmStatistics]:
     """The difference of two arms whose people are known, from flipped bits."""
     if not isinstance(channel, ReturnRelease):
         raise NotSupported(f"bits about returns come from their own channel, not from {channel.name}")
@@ -206,7 +206,7 @@ def _of_bits(channel: Channel, statistics: ReturnStatistics, alpha: float) -> tu
 
 
 def _of_counts(
-    channel: Channel, statistics: CountStatistics, people: int, alpha: float
+    channel: Release, statistics: CountStatistics, people: int, alpha: float
 ) -> tuple[ArmInterval, ArmStatistics]:
     """The difference of two arms by own lots: how many speak for the policy."""
     ones, visits = statistics.rewards[0, 0], statistics.visits[0, 0]
@@ -225,13 +225,13 @@ def _of_counts(
     return interval, released
 
 
-def _release(study: Study) -> tuple[Channel, CountStatistics | ReturnStatistics, int] | None:
+def _release(study: Study) -> tuple[Release, CountStatistics | ReturnStatistics, int] | None:
     """The one release of a trial, read as anybody reads it; None where there is none that was taken."""
     with study.store.reading() as connection:
         row = connection.execute(TAKEN).fetchone()
     if row is None:
         return None
-    given, channel = Release.parse(bytes(row[0])), study.parts.channels[0]
+    given, channel = ReleasePayload.parse(bytes(row[0])), study.parts.channels[0]
     payload = given.payload if row[1] is None else bytes(row[1])
     _, released = channel.read(channel.begin_memory(), payload, given.people)
     if not isinstance(released.statistics, CountStatistics | ReturnStatistics):
@@ -239,7 +239,7 @@ def _release(study: Study) -> tuple[Channel, CountStatistics | ReturnStatistics,
     return channel, released.statistics, given.people
 
 
-def _noise(channel: Channel, people: int) -> ArmNoise:
+def _noise(channel: Release, people: int) -> ArmNoise:
     """The law of half a signed sum of four counters' noise."""
     plain = isinstance(channel.query, BatchQuery) and channel.query.layer is None
     if plain and isinstance(channel, BatchRelease):

@@ -19,14 +19,14 @@ from tacit.errors import TacitError, require
 from tacit.runs.signature import Signed, digest, examine
 from tacit.runs.storage import read_json
 from tacit.runs.verify import Verdict, check_certificate
-from tacit.study import parts as study_parts
+from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.parts import certificate_under, parts_of
+from tacit.study.contract import certificate_under, parts_of
 from tacit.study.record import ENTRIES, FORMAT, replayed
 from tacit.study.store import Database
 from tacit.study.study import Study
-from tacit.study.wire import Release
+from tacit.study.wire import ReleasePayload
 
 __all__ = ["verify_collector", "verify_policy", "verify_study"]
 
@@ -59,7 +59,7 @@ def verify_collector(
     collector, pinned = Collector(directory, database=database), None if key is None else Path(key)
     with collector.store.reading() as connection:
         released = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM outbox ORDER BY charge")]
-    parsed = [Release.parse(data) for data in released]
+    parsed = [ReleasePayload.parse(data) for data in released]
     signed = [(bool(one.signature), one.examined(pinned)) for one in parsed]
 
     def check() -> str:

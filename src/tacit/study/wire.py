@@ -7,7 +7,7 @@ W1  The length is checked exactly: what is cut off, longer or has another first 
 W2  A report says nothing about who sends it: its id is random, and the person is known to the collector from elsewhere.
 W3  A release is covered by one Ed25519 signature in all its bytes; one without is called "unsigned".
 W4  `charge` and `head` are the place in the collector's ledger at which the release was paid for, before it was drawn.
-    The commit that follows there holds the digest of the release: `Release.head` is its place, derived and not sent.
+    The commit that follows there holds the digest of the release: `ReleasePayload.head` is its place, derived and not sent.
 """  # noqa: E501 - the layout is one line
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tacit.accounting.people import committed_at
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.errors import InvalidInput, require
 from tacit.runs.signature import ALGORITHM, Signed, examine, sign
-from tacit.study.parts import DIGEST, Head
+from tacit.study.contract import DIGEST, Head
 
-__all__ = ["ID", "Release", "Report", "sha256"]
+__all__ = ["ID", "ReleasePayload", "Report", "sha256"]
 
 REPORT: Final = b"TCR1"
 RELEASE: Final = b"TCL1"
@@ -79,7 +79,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class ReleasePayload:
     """What leaves a collector for one question of one stage."""
 
     study: bytes
@@ -107,7 +107,7 @@ class Release:
         return self._covered() + signed
 
     @classmethod
-    def parse(cls, data: bytes) -> Release:
+    def parse(cls, data: bytes) -> ReleasePayload:
         """The release in these bytes (W1); whether to believe it is for `examined`."""
         whole = len(data) > RELEASE_HEAD.size and data.startswith(RELEASE)
         require(whole, "a release must begin with TCL1 and have a whole header", "other bytes")
@@ -134,13 +134,13 @@ class Release:
         """The place of its commit: the head of a learner that has taken it (W4)."""
         return Head.of(committed_at(self.charge.receipt, sha256(self.encode()).hex()))
 
-    def signed(self, key: Path | None) -> Release:
+    def signed(self, key: Path | None) -> ReleasePayload:
         """The same release with the signature of this private key; without a key it stays unsigned."""
         if key is None:
             return self
         found = sign(self._named(), key)["signature"]
         raw = base64.b64decode(found["key"]) + base64.b64decode(found["value"])
-        return Release(**{**self._fields(), "signature": raw})
+        return ReleasePayload(**{**self._fields(), "signature": raw})
 
     def examined(self, pinned: Path | None) -> Signed:
         """What the signature is worth to a reader who has pinned this public key, or none."""

@@ -12,7 +12,7 @@ from tacit.learners.contract import CountRequest, PlanningLearner
 from tacit.learners.table import LearnerRow
 from tacit.planning.dynamic import backward_induction
 from tacit.policies import DeterministicPolicy, uniform_policy
-from tacit.protocol import TOTALS, Constants, Plan, Private, Privatizer, Totals
+from tacit.protocol import TOTALS, Constants, Plan, PrivateStatistics, Privatizer, Totals
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.table import PrivatizerRow, make_privatizer
 from tacit.released.counts import CountShape, CountStatistics
@@ -49,7 +49,7 @@ class Commit(PlanningLearner[CountStatistics | None, Totals]):
         r = np.clip(belief.rewards / np.maximum(belief.visits, 1.0), 0.0, 1.0)
         return belief, Plan(policy=DeterministicPolicy(backward_induction(P, r, H)[2]), users=None, query=None)
 
-    def update(self, belief: CountStatistics | None, released: Private[CountStatistics]) -> CountStatistics:
+    def update(self, belief: CountStatistics | None, released: PrivateStatistics[CountStatistics]) -> CountStatistics:
         return released.statistics
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, Final
 
+from tacit.accounting.events.approximation import ApproximationEvent
 from tacit.accounting.events.binomial import BinomialEvent
 from tacit.accounting.events.bounded import BoundedEvent
 from tacit.accounting.events.gaussian import GaussianEvent
@@ -21,13 +22,13 @@ from tacit.accounting.events.mirrored import MirroredEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
 from tacit.accounting.events.pure import PureEvent
 from tacit.accounting.events.sampled import SampledGaussianEvent
-from tacit.accounting.events.slack import Slack
 from tacit.accounting.events.unprotected import UnprotectedEvent
 from tacit.errors import UnknownName, require
 
 __all__ = [
     "ENTRY_POINTS",
     "EVENTS",
+    "ApproximationEvent",
     "BinomialEvent",
     "BoundedEvent",
     "Event",
@@ -38,7 +39,6 @@ __all__ = [
     "MirroredEvent",
     "PureEvent",
     "SampledGaussianEvent",
-    "Slack",
     "UnprotectedEvent",
     "event_class",
     "event_from_dict",
@@ -55,7 +55,7 @@ EVENTS: Final[Mapping[str, type[Event]]] = {
     "mirrored-binomial": MirroredEvent,
     "pure": PureEvent,
     "sampled-gaussian": SampledGaussianEvent,
-    "slack": Slack,
+    "slack": ApproximationEvent,
     "unprotected": UnprotectedEvent,
 }
 """Every event of tacit by the name that it has on disk."""

@@ -31,10 +31,10 @@ __all__ = [
     "binomial_pld",
 ]
 
-MOST_BITS = 2**63 - 1
+MAX_BITS = 2**63 - 1
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
-MOST_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
-MOST_OUTCOMES = 2**23  # beyond, blocks are summed by a formula instead of outcome by outcome
+MAX_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks
+MAX_OUTCOMES = 2**23  # beyond, blocks are summed by a formula instead of outcome by outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BinomialEvent(Event):
     shift: int
 
     def __post_init__(self) -> None:
-        require_count("bits", self.bits, most=MOST_BITS)
+        require_count("bits", self.bits, most=MAX_BITS)
         require_real("probability of a noise bit", self.probability, low=0.0, high=1.0, open_low=True)
         require_real("shift", self.shift, low=-1, high=1)
 
@@ -114,12 +114,12 @@ def binomial_epsilon(bits: int, probability: float, up: int, down: int, delta: f
 @lru_cache(maxsize=16)
 def _counter(bits: int, probability: float) -> PLD:
     """One up counter: Binomial(bits, probability) against itself plus one."""
-    N = require_count("bits", bits, most=MOST_BITS)
+    N = require_count("bits", bits, most=MAX_BITS)
     p = require_real("probability of a noise bit", probability, low=0.0, high=1.0)
     require(0.0 < p < 1.0, "the probability of a noise bit must lie strictly between 0 and 1", probability)
     mean, reach = N * p, DEVIATIONS * math.sqrt(N * p * (1.0 - p)) + MARGIN
     first, last = max(0, math.floor(mean - reach)), min(N, math.ceil(mean + reach))
-    if last - first > MOST_OUTCOMES:
+    if last - first > MAX_OUTCOMES:
         return _summed(N, p, reach)
     k = np.arange(first + 1, last + 1, dtype=np.float64)
     # ln P(k) − ln P(k−1): its partial sums are the logarithm of the distribution up to a constant.
@@ -138,7 +138,7 @@ def _counter(bits: int, probability: float) -> PLD:
 
 def _gathered(loss: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
     """Falling losses in blocks, each split between its two ends so that P and Q keep their mass (`privacy_loss`)."""
-    width = -(-loss.size // MOST_ATOMS)
+    width = -(-loss.size // MAX_ATOMS)
     if width == 1:
         return loss, p, q
     first = np.arange(0, loss.size, width)
@@ -165,7 +165,7 @@ def _summed(N: int, p: float, reach: float) -> PLD:
     `_gathered` does, ½ − s(w+1)/12 to 1e-8, rounded up by 1e-6.
     """
     ones, zeros, variance = N * p, N * (1.0 - p), N * p * (1.0 - p)
-    w = 2 * math.ceil(reach / MOST_ATOMS) + 1
+    w = 2 * math.ceil(reach / MAX_ATOMS) + 1
     blocks = 2 * math.ceil(reach / w) + 1
 
     def loss(x: Floats) -> Floats:

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.events.protocol import Event, times
 from tacit.accounting.pld import PLD, compose, integrate, shifted_pld
-from tacit.accounting.privacy_loss import LEAST_DELTA, Floats
+from tacit.accounting.privacy_loss import MIN_DELTA, Floats
 from tacit.accounting.search import least_real
 from tacit.errors import require, require_real
 
@@ -112,7 +112,7 @@ def least_radius(epsilon: float, delta: float, shifts: Iterable[float]) -> float
     82.3
     """
     require_real("epsilon", epsilon, low=0.0, open_low=True)
-    require_real("delta", delta, low=LEAST_DELTA, high=1.0, hint="bounded noise cannot give delta = 0; use Laplace")
+    require_real("delta", delta, low=MIN_DELTA, high=1.0, hint="bounded noise cannot give delta = 0; use Laplace")
     counts = Counter(abs(require_real("shift", shift)) for shift in shifts)
     require(any(counts), "at least one shift must differ from zero", dict(counts))
     return _least_radius(epsilon, delta, tuple(sorted(counts.items())))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from tacit.accounting.domination import LEAST_SLACK, LatticeLaw, steepest
+from tacit.accounting.domination import MIN_SLACK, LatticeLaw, steepest
 from tacit.accounting.events.gaussian import gaussian_pld
 from tacit.accounting.events.mirrored import BEYOND, ROUNDING, mirrored_law
 from tacit.accounting.events.protocol import Event, require_whole
@@ -57,7 +57,7 @@ class LatticeEvent(Event):
         require(isinstance(self.mirrored, bool), "mirrored must be true or false", given=self.mirrored)
         for name in ("largest", "square", "changed"):
             require_count(name, getattr(self, name), least=0)
-        require_real("slack_each", self.slack_each, low=LEAST_SLACK, high=0.5)
+        require_real("slack_each", self.slack_each, low=MIN_SLACK, high=0.5)
 
     def mu(self) -> float:
         """The μ of the Gaussian that dominates the change, rounded up; infinite if there is none."""

@@ -28,7 +28,7 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.accounting.units import in_stages
 from tacit.arrays import Floats, Ints
-from tacit.errors import BudgetSpent, require_count, require_real
+from tacit.errors import PrivacyBudgetExceeded, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import Prefixes, require_prefix
 from tacit.noise.laplace import laplace_draw, laplace_radius
@@ -59,7 +59,7 @@ class AccumulatedState(NamedTuple):
 def accumulated_advance(params: AccumulatedParams, state: AccumulatedState, draws: Floats) -> None:
     """One more step: draws[0] is its fresh noise."""
     if state.time[0] >= params.releases:
-        raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
+        raise PrivacyBudgetExceeded("all releases of this counter are spent; calibrate one with more steps")
     state.time[0] += 1
     for c in range(state.noise.shape[0]):
         # noise_k = noise_{k-1} + z_k

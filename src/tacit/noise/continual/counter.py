@@ -30,7 +30,7 @@ from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
-from tacit.errors import BudgetSpent, InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.noise.exact import discrete_laplace
 from tacit.noise.laplace import discrete_laplace_variance, laplace_radius
 from tacit.noise.protocol import require_simulation
@@ -165,7 +165,9 @@ def add(
     stream = type(running.stream)(*(part.copy() for part in running.stream))
     k = int(stream.time[0]) + 1
     if k > counter.releases:
-        raise BudgetSpent(f"all {counter.releases} releases of this counter are spent; calibrate one with more steps")
+        raise PrivacyBudgetExceeded(
+            f"all {counter.releases} releases of this counter are spent; calibrate one with more steps"
+        )
     if isinstance(noise, SimulationNoise):
         counter.step(counter.params, stream, noise.generator)
     elif isinstance(noise, SecureNoise):

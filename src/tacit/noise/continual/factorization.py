@@ -34,7 +34,7 @@ from tacit.accounting.events import Events, GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import BudgetSpent, NotSupported, require_count, require_real
+from tacit.errors import NotSupported, PrivacyBudgetExceeded, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.buffered_rates import (
     buffer_weights,
@@ -74,7 +74,7 @@ class BufferedState(NamedTuple):
 def buffered_advance(params: BufferedParams, state: BufferedState, draws: Floats) -> None:
     """Count one more user: draws[0] is the fresh noise z of this step."""
     if state.time[0] >= params.releases:
-        raise BudgetSpent("all releases of this counter are spent; calibrate one with more steps")
+        raise PrivacyBudgetExceeded("all releases of this counter are spent; calibrate one with more steps")
     state.time[0] += 1
     size = state.noise.shape[0]
     for c in range(size):

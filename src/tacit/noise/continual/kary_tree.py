@@ -44,7 +44,7 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import BudgetSpent, require, require_count, require_real
+from tacit.errors import PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.noise.laplace import fill_laplace
@@ -91,7 +91,7 @@ def kary_draws_needed(params: KaryParams, state: KaryState) -> int:
 def kary_advance(params: KaryParams, state: KaryState, draws: Floats) -> None:
     """Count one more user: the rows of `draws` are the noises of the new nodes, lowest level first."""
     if state.time[0] >= params.releases:
-        raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")
+        raise PrivacyBudgetExceeded("all releases of this tree are spent; calibrate one with more steps")
     state.time[0] += 1
     size = state.noise.shape[0]
     level = 0

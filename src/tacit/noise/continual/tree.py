@@ -28,7 +28,7 @@ from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import BudgetSpent, require_count, require_real
+from tacit.errors import PrivacyBudgetExceeded, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.noise.laplace import fill_laplace
@@ -61,7 +61,7 @@ def tree_advance(params: TreeParams, state: TreeState, draws: Floats) -> None:
     """Count one more user: draws[0] is the noise of the new node, further rows are padding."""
     k = int(state.time[0]) + 1
     if k > params.releases:
-        raise BudgetSpent("all releases of this tree are spent; calibrate one with more steps")
+        raise PrivacyBudgetExceeded("all releases of this tree are spent; calibrate one with more steps")
     state.time[0] = k
     low = 0
     while (k >> low) & 1 == 0:

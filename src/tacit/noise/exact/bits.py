@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 WORD = 64  # bits per random word; the cores take any other width, so that tests can enumerate all words
-_MOST_LANES = 1 << 32  # up to here two of the 64-bit keys are equal with probability at most 1/2
+_MAX_LANES = 1 << 32  # up to here two of the 64-bit keys are equal with probability at most 1/2
 _WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 Size = int | tuple[int, ...]
@@ -115,7 +115,7 @@ def permutation(count: int, noise: SecureNoise) -> Ints:
     [0, 1, 2, 3, 4]
     """
     number = require_count("count", count, least=0)
-    require(number <= _MOST_LANES, "count must be at most 2^32", number)
+    require(number <= _MAX_LANES, "count must be at most 2^32", number)
     return draw_order(number, secure_bits(noise))
 
 

@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 LARGEST_SCALE = 1 << 40  # up to here m ≤ 2^32
-_MOST_BLOCKS = 1 << 31  # so that m·a + j < 2^63; a block beyond has probability below e^-(2^31/512) < 2^-6000000
+_MAX_BLOCKS = 1 << 31  # so that m·a + j < 2^63; a block beyond has probability below e^-(2^31/512) < 2^-6000000
 _BLOCKS_PER_SCALE = 256  # more blocks: a longer table, and a coin is decided slowly with probability about 1/256
 
 
@@ -153,7 +153,7 @@ def propose(law: BlockLaw, count: int, bits: Bits, width: int) -> tuple[Ints, ND
     block = draw(law, count, bits, width=width)
     if law.shift == 0:
         return block, np.ones(count, dtype=np.bool_)
-    if block.size and block.max() >= _MOST_BLOCKS:
+    if block.size and block.max() >= _MAX_BLOCKS:
         raise OverflowError("the noise does not fit into 64 bits; nothing was drawn, call again")
     n = (block << law.shift) + bits(count, law.shift).astype(np.int64)
     coin = bits(count, width).astype(np.uint64, copy=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.counts import ExactCounts
-from tacit.errors import BudgetSpent, NotSupported, require
+from tacit.errors import NotSupported, PrivacyBudgetExceeded, require
 from tacit.protocol import Calibration
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.consistency import consistent_counts, repair_visits
@@ -35,7 +35,7 @@ class BatchState(NamedTuple):
 def next_users(batches: tuple[PlannedBatch, ...], state: BatchState, request: BatchQuery) -> int:
     """The planned users of the next batch, if it is the one that is asked for (G2)."""
     if state.done >= len(batches):
-        raise BudgetSpent(f"all {len(batches)} batches of the schedule are released; plan a longer run")
+        raise PrivacyBudgetExceeded(f"all {len(batches)} batches of the schedule are released; plan a longer run")
     wanted = batches[state.done]
     require(request == wanted.query, f"the next batch of the schedule releases {wanted.query}", request)
     return wanted.users

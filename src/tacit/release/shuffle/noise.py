@@ -31,7 +31,7 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 from tacit.noise.binomial import Binomial, paper_binomial
 from tacit.noise.mirrored import Mirrored
 
-__all__ = ["BIT_KINDS", "MOST_BITS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "paper_bit_noise"]
+__all__ = ["BIT_KINDS", "MAX_BITS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "paper_bit_noise"]
 
 PaperVariant = Literal["2024", "2025"]
 
@@ -39,13 +39,13 @@ BitKind = Literal["binomial", "mirrored-binomial"]
 BIT_KINDS: Final[tuple[BitKind, ...]] = ("binomial", "mirrored-binomial")
 """Bits of one bias, and as many of the opposite one beside them."""
 
-WORTHWHILE: Final = 0.98
+MIRRORED_STD_RATIO: Final = 0.98
 """Mirrored bits, which are twice as many messages, are used below this share of the deviation of bits of one bias."""
 LARGE: Final = 4.0
 """Up to this epsilon bits of one bias are used: there mirrored ones save at most 2.4 % of a release of all layers."""
-MOST_BITS: Final = 4096
+MAX_BITS: Final = 4096
 """What a device is asked to add to one counter, at most; it sets the least batch that can be shuffled."""
-HOPELESS = 2.0**32
+MAX_EXACT_BITS = 2.0**32
 """Bits beyond which the smallest batch of a refused request is not computed exactly: that would take a minute."""
 
 
@@ -112,7 +112,7 @@ def least_bit_noise(
     up, down = sum(family.up for family in families), sum(family.down for family in families)
     if max_bits_per_user is not None and delta > 0.0:
         roughly = gaussian_bits(epsilon, delta, up, down)
-        if roughly > max(2.0 * max_bits_per_user * honest, HOPELESS):
+        if roughly > max(2.0 * max_bits_per_user * honest, MAX_EXACT_BITS):
             _refuse(f"about {roughly / max_bits_per_user / honest_fraction:.2g}", max_bits_per_user, users)
     m = Binomial.calibrate(families, epsilon, delta, users=honest).bits // honest
     if max_bits_per_user is not None and m > max_bits_per_user:
@@ -127,7 +127,7 @@ def least_bit_noise(
     # As many bits of either bias as there are of one, each as likely to be odd as it must be.
     odd = least_mirrored_probability(epsilon, delta, up, down, found.honest.bits)
     other = replace(found, probability=odd, mirrored=True)
-    return other if kind is not None or other.total.std < WORTHWHILE * found.total.std else found
+    return other if kind is not None or other.total.std < MIRRORED_STD_RATIO * found.total.std else found
 
 
 def paper_bit_noise(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.data.trajectories import TrajectoryLike
-from tacit.errors import InvalidInput, Unsupportable, require
+from tacit.errors import InvalidInput, PrivacyViolation, require
 from tacit.noise.exact import bernoulli, bernoulli_each, fair_bits, permutation
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.messages import Transport
@@ -105,11 +105,11 @@ def require_complete(reports: int, users: int) -> None:
     >>> require_complete(999, 1000)
     Traceback (most recent call last):
     ...
-    tacit.errors.Unsupportable: the batch has 999 reports of 1000 planned, so its noise would be below the certified \
-one: batch aborted, nothing released; plan a smaller batch and collect anew
+    tacit.errors.PrivacyViolation: the batch has 999 reports of 1000 planned, so its noise would be below the \
+certified one: batch aborted, nothing released; plan a smaller batch and collect anew
     """
     if reports < users:
-        raise Unsupportable(
+        raise PrivacyViolation(
             f"the batch has {reports} reports of {users} planned, so its noise would be below the certified one: "
             "batch aborted, nothing released; plan a smaller batch and collect anew"
         )

@@ -26,7 +26,7 @@ __all__ = ["Copies"]
 ENC: Final = 32
 EACH: Final = 128
 """Bytes that a key takes in a set, roughly."""
-MOST_FILES: Final = 256
+MAX_FILES: Final = 256
 
 
 class Copies:
@@ -39,7 +39,7 @@ class Copies:
 
     def __init__(self, *, expected: int, memory: int, folder: Path | None = None) -> None:
         require_count("memory", memory)
-        self.files = min(MOST_FILES, -(-2 * EACH * expected // memory)) if EACH * expected > memory else 0
+        self.files = min(MAX_FILES, -(-2 * EACH * expected // memory)) if EACH * expected > memory else 0
         self.secret = os.urandom(32)
         self.folder = folder
         self.seen: set[bytes] = set()

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from tacit.runs.places import write_private
+from tacit.runs.storage_paths import write_private
 from tacit.service.config import Secret
 from tacit.service.problems import Refused
 
@@ -32,7 +32,7 @@ Role = Literal["reader", "writer"]
 READER: Final = "reader.token"
 WRITER: Final = "writer.token"
 HOURS: Final = 12
-MOST: Final = 1000
+MAX_SESSIONS: Final = 1000
 """Sessions at once; beyond them the oldest ends."""
 
 
@@ -89,7 +89,7 @@ class Access:
         role = self._tokens.role(token.strip().encode())
         if role is None:
             raise Refused("unauthorized")
-        while len(self._sessions) >= MOST:
+        while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
         made = Session(role=role, form=secrets.token_urlsafe(32), ends=self._clock() + 3600 * HOURS)

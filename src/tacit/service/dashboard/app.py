@@ -29,9 +29,9 @@ from tacit._version import __version__
 from tacit.errors import TacitError
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset, render_served
 from tacit.runs.signature import canonical
-from tacit.service.dashboard import acts, vouching
+from tacit.service.dashboard import actions, views_officer
 from tacit.service.dashboard.access import Access, Session, same_origin
-from tacit.service.dashboard.live import Live
+from tacit.service.dashboard.state import DashboardState
 from tacit.service.openapi import BYTES, HTML, Offer
 from tacit.service.problems import MEDIA_TYPE, Refused, problem_response, refusal_of
 from tacit.service.web import json_response, said
@@ -55,7 +55,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 class Dashboard:
     """Pages of one study."""
 
-    def __init__(self, live: Live, access: Access) -> None:
+    def __init__(self, live: DashboardState, access: Access) -> None:
         self.live, self.access = live, access
         self._verifying = asyncio.Lock()
 
@@ -138,7 +138,7 @@ class Dashboard:
     async def get_ledger(self, request: Request) -> Response:
         """The ledger as a file."""
         self.access.reading(request)
-        found = await asyncio.to_thread(vouching.ledger, self.live.watched)
+        found = await asyncio.to_thread(views_officer.ledger, self.live.watched)
         return _file(canonical(found), "ledger.json", "application/json")
 
     async def get_certificate(self, request: Request) -> Response:
@@ -150,7 +150,7 @@ class Dashboard:
         """The bytes of a release."""
         self.access.reading(request)
         stage, question = request.path_params["stage"], request.path_params["question"]
-        data = await asyncio.to_thread(vouching.release_bytes, self.live.watched, stage, question)
+        data = await asyncio.to_thread(views_officer.release_bytes, self.live.watched, stage, question)
         return _file(data, f"release-{stage}-{question}.tcl", "application/octet-stream")
 
     async def get_static(self, request: Request) -> Response:
@@ -168,7 +168,7 @@ class Dashboard:
         """Verify everything that is watched, one after the other; nothing is changed."""
         self.access.posting(request, await _form(request), writes=False)
         async with self._verifying:
-            found = await asyncio.to_thread(vouching.verified, self.live.watched)
+            found = await asyncio.to_thread(views_officer.verified, self.live.watched)
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         self.live.verdicts = {"rows": [verdict.to_dict() | {"path": verdict.kind} for verdict in found], "when": when}
         await self.live.look()
@@ -201,11 +201,11 @@ class Dashboard:
         if act == "kill":
             if form.get("sure") != "yes":
                 raise Refused("malformed", detail="the kill switch is final: say that you are sure")
-            return acts.kill(watched, reason)
+            return actions.kill(watched, reason)
         text = form.get("stage", "")
         if not (text.isascii() and text.isdigit() and len(text) <= 9):
             raise Refused("malformed", detail="an act names its stage")
-        return acts.close(watched, int(text)) if act == "close" else acts.void(watched, int(text), reason)
+        return actions.close(watched, int(text)) if act == "close" else actions.void(watched, int(text), reason)
 
     # inside
 

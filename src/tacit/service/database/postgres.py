@@ -24,7 +24,7 @@ from tacit.accounting.database import Connection
 from tacit.errors import require
 from tacit.service.database.engine import WAIT_SECONDS, PostgresConnection, Where, connecting, errors_of
 from tacit.service.database.tables import COLLECTOR, STUDY
-from tacit.study.store import SCHEMA_VERSION, Edge, Fill, Store, no_edge, require_kind, require_version
+from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version
 
 __all__ = ["PostgresDatabase", "PostgresStore"]
 
@@ -37,7 +37,7 @@ VERSION: Final = "CREATE TABLE version (number BIGINT PRIMARY KEY)"
 class PostgresStore(Store):
     """A database in one schema."""
 
-    def __init__(self, place: Where, kind: str, edge: Edge = no_edge) -> None:
+    def __init__(self, place: Where, kind: str, edge: Failpoint = no_failpoint) -> None:
         super().__init__(kind, edge)
         self.place, self.schema = place, place.schema_for(kind)
         self.where = f"{place} (schema {self.schema})"
@@ -88,7 +88,7 @@ class PostgresDatabase:
         with connecting(self.place, self.place.schema_for(kind)) as connection:
             return _has_tables(connection)
 
-    def create(self, kind: str, *, edge: Edge = no_edge, first: Fill) -> PostgresStore:
+    def create(self, kind: str, *, edge: Failpoint = no_failpoint, first: Fill) -> PostgresStore:
         """Make a new database and fill it with `first`, in one transaction; an existing one is never touched."""
         store = PostgresStore(self.place, kind, edge)
         with store.connected() as connection:
@@ -110,7 +110,7 @@ class PostgresDatabase:
             connection.execute("COMMIT")
         return store
 
-    def open(self, kind: str, *, edge: Edge = no_edge) -> PostgresStore:
+    def open(self, kind: str, *, edge: Failpoint = no_failpoint) -> PostgresStore:
         """Open an existing database of this kind; a missing one is an error, not a fresh start."""
         store = PostgresStore(self.place, kind, edge)
         with store.connected() as connection:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from tacit.errors import InvalidInput, require, require_count
-from tacit.runs.places import write_private
 from tacit.runs.storage import writing_to
+from tacit.runs.storage_paths import write_private
 
 __all__ = ["Enrolment"]
 
@@ -34,7 +34,7 @@ PERSON_BYTES: Final = 16
 CREDENTIAL_BYTES: Final = 32
 KEY_BYTES: Final = 32
 LONGEST: Final = 1024
-MOST: Final = 10**7
+MAX_PEOPLE: Final = 10**7
 
 
 class Enrolment:
@@ -65,7 +65,7 @@ class Enrolment:
 
     def enrol(self, count: int) -> list[str]:
         """Credentials of so many new people: hand each to one person; they are kept nowhere else (L1)."""
-        made = [secrets.token_urlsafe(CREDENTIAL_BYTES) for _ in range(require_count("people", count, 1, MOST))]
+        made = [secrets.token_urlsafe(CREDENTIAL_BYTES) for _ in range(require_count("people", count, 1, MAX_PEOPLE))]
         with self._changing() as people:
             taken = set(people.values())
             for credential in made:
@@ -127,7 +127,7 @@ class Enrolment:
             fcntl.flock(file, fcntl.LOCK_EX)
             people = self._read()
             yield people
-            require(len(people) <= MOST, f"a list must have at most {MOST} people", len(people))
+            require(len(people) <= MAX_PEOPLE, f"a list must have at most {MAX_PEOPLE} people", len(people))
             # In the order of their marks: where somebody stands says nothing about when they came.
             lines = [f"{person} {mark.hex()}" for mark, person in sorted(people.items())]
             write_private(self.path, ("\n".join([HEADER, *lines]) + "\n").encode())

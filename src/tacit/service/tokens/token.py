@@ -29,7 +29,7 @@ NONCE: Final = PREFIX
 LAYOUT: Final = struct.Struct(f"<4sI{NONCE}s{SIZE}s")
 LENGTH: Final = LAYOUT.size
 """Bytes of a token."""
-TOGETHER: Final = 1024
+TOKENS_PER_READ: Final = 1024
 """Tokens that are read at once."""
 REASONS: Final = {
     "malformed": "no token or credential of this kind",
@@ -123,7 +123,7 @@ def verify(data: bytes, keys: TokenKeys, stage: int) -> Token | Refusal:
 def verify_tokens(file: BinaryIO, keys: TokenKeys, stage: int, people: int) -> Refusal | None:
     """None if a sorted file holds exactly `people` different valid tokens of a stage, or why not (T4)."""
     last, count = b"", 0
-    while some := file.read(LENGTH * TOGETHER):
+    while some := file.read(LENGTH * TOKENS_PER_READ):
         for start in range(0, len(some), LENGTH):
             found = verify(some[start : start + LENGTH], keys, stage)
             if isinstance(found, Refusal):

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.errors import require
-from tacit.runs.places import write_private
 from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json
-from tacit.service.tokens.asking import Asked
+from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.keys import TokenKeys
+from tacit.service.tokens.token_request import Asked
 
 __all__ = ["Wallet"]
 

@@ -200,15 +200,15 @@ class GameJudge:
     count = staticmethod(count_game)
     record = staticmethod(record_game)
 
-    def __init__(self, mdp: LayeredMDP, marks: Ints) -> None:
+    def __init__(self, mdp: LayeredMDP, checkpoints: Ints) -> None:
         self.truth = loss_truth(mdp)
-        self.tally, self.curves = begin_loss_tally(self.truth), np.zeros((3, len(marks)))
-        self._marks = marks
+        self.tally, self.curves = begin_loss_tally(self.truth), np.zeros((3, len(checkpoints)))
+        self._checkpoints = checkpoints
 
     def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Any, done: int, number: int) -> None:
         """Run the kernels on what the interpreted loop holds."""
         self.count(self.truth, self.tally, learner.parameters, belief, users)
-        for mark in np.flatnonzero(self._marks == done + number):
+        for mark in np.flatnonzero(self._checkpoints == done + number):
             self.record(self.truth, self.tally, self.curves, int(mark), 1)
 
     def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.data.live import Measured, Players
+from tacit.data.simulator_users import Measured, Players
 from tacit.environments.live import LiveWorld
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular, uniform_policy
 from tacit.protocol import Kernel, Measures, Plan
@@ -76,11 +76,11 @@ class ReturnMeasures:
         return cls(**{**plain, **estimates, **curves})
 
 
-def estimate_return(world: LiveWorld, policy: Policy, *, episodes: int, coins: np.random.Generator) -> Estimate:
+def estimate_return(world: LiveWorld, policy: Policy, *, episodes: int, rng: np.random.Generator) -> Estimate:
     """Measure a policy with fresh episodes of a fresh environment."""
     players = Players(world, seed=0)
     try:
-        returns = players.play(policy, episodes, coins).measured.returns
+        returns = players.play(policy, episodes, rng).measured.returns
     finally:
         players.close()
     return estimate_of(returns)
@@ -101,9 +101,9 @@ class LiveJudge:
     count: Kernel
     record: Kernel
 
-    def __init__(self, world: LiveWorld, marks: Ints) -> None:
-        self._world, self._marks, self._mark = world, marks, 0
-        self._total, self._square = np.zeros(len(marks)), np.zeros(len(marks))
+    def __init__(self, world: LiveWorld, checkpoints: Ints) -> None:
+        self._world, self._checkpoints, self._mark = world, checkpoints, 0
+        self._total, self._square = np.zeros(len(checkpoints)), np.zeros(len(checkpoints))
         self._sums = (0.0, 0.0)
         self._changes, self._clipped, self._decisions = 0, 0, 0
         self._last: AnyPolicy | None = None
@@ -120,8 +120,8 @@ class LiveJudge:
         total = self._sums[0] + np.cumsum(measured.returns)
         square = self._sums[1] + np.cumsum(measured.returns**2)
         end = done + len(total)
-        while self._mark < len(self._marks) and self._marks[self._mark] <= end:
-            past = int(self._marks[self._mark]) - done - 1
+        while self._mark < len(self._checkpoints) and self._checkpoints[self._mark] <= end:
+            past = int(self._checkpoints[self._mark]) - done - 1
             self._total[self._mark], self._square[self._mark] = total[past], square[past]
             self._mark += 1
         self._sums = (float(total[-1]), float(square[-1]))
@@ -130,7 +130,7 @@ class LiveJudge:
 
     def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
         """Serve whoever is left by the last policy, then measure policies with fresh episodes."""
-        world, episodes = self._world, int(self._marks[-1])
+        world, episodes = self._world, int(self._checkpoints[-1])
         children = np.random.SeedSequence(self._seed, spawn_key=(EVALUATION_STREAM,)).spawn(4)
         left, final, alike, other = (np.random.Generator(np.random.PCG64(child)) for child in children)
         policy = tabular(learner.policy(belief, self._last))
@@ -141,17 +141,17 @@ class LiveJudge:
         n, uniform = world.evaluation, uniform_policy(world.horizon, world.num_states, world.num_actions)
         baseline = None
         if world.baseline is not None:
-            baseline = estimate_return(world, world.baseline, episodes=n, coins=other)
+            baseline = estimate_return(world, world.baseline, episodes=n, rng=other)
         found = ReturnMeasures(
             total=tuple(self._total.tolist()),
             squares=tuple(self._square.tolist()),
-            final=estimate_return(world, policy, episodes=n, coins=final),
-            uniform=estimate_return(world, uniform, episodes=n, coins=alike),
+            final=estimate_return(world, policy, episodes=n, rng=final),
+            uniform=estimate_return(world, uniform, episodes=n, rng=alike),
             baseline=baseline,
             clipped=self._clipped / max(1, self._decisions),
             length=self._decisions / episodes,
         )
-        return Measures(np.full(len(self._marks), np.nan), self._changes, {"returns": found})
+        return Measures(np.full(len(self._checkpoints), np.nan), self._changes, {"returns": found})
 
 
 def _differ(before: AnyPolicy | None, after: AnyPolicy) -> bool:

@@ -201,21 +201,21 @@ class BatchJudge:
     truth: Any
     tally: Any
 
-    def __init__(self, marks: Ints) -> None:
-        self.curves, self._marks, self._mark = np.zeros((1, len(marks))), marks, 0
+    def __init__(self, checkpoints: Ints) -> None:
+        self.curves, self._checkpoints, self._mark = np.zeros((1, len(checkpoints))), checkpoints, 0
 
     def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Any, done: int, number: int) -> None:
         """Run the kernels on what the interpreted loop holds."""
         self.count(self.truth, self.tally, learner.parameters, belief, users)
-        while self._mark < len(self._marks) and self._marks[self._mark] <= done + number:
-            past = int(self._marks[self._mark]) - done
+        while self._mark < len(self._checkpoints) and self._checkpoints[self._mark] <= done + number:
+            past = int(self._checkpoints[self._mark]) - done
             self.record(self.truth, self.tally, self.curves, self._mark, past)
             self._mark += 1
 
     def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
         """Whoever is left over is served by the final policy and reports nothing."""
         objective = self.objective(learner, belief, rounds)
-        left = np.maximum(self._marks - float(done), 0.0)
+        left = np.maximum(self._checkpoints - float(done), 0.0)
         curve = np.where(left > 0.0, self.tally.sums[3], self.curves[0]) + left * (objective.optimal - objective.final)
         return Measures(curve, rounds, {"objective": objective})
 
@@ -229,8 +229,8 @@ class SoftmaxJudge(BatchJudge):
 
     count = staticmethod(count_batch)
 
-    def __init__(self, mdp: TabularMDP, stages: int, dimension: int, marks: Ints) -> None:
-        super().__init__(marks)
+    def __init__(self, mdp: TabularMDP, stages: int, dimension: int, checkpoints: Ints) -> None:
+        super().__init__(checkpoints)
         self.truth, self.tally = gradient_truth(mdp), begin_gradient_tally(mdp, stages, dimension)
 
     def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories, done: int, number: int) -> None:
@@ -325,8 +325,8 @@ class DoseJudge(BatchJudge):
 
     count = staticmethod(count_doses)
 
-    def __init__(self, bandit: DoseBandit, marks: Ints) -> None:
-        super().__init__(marks)
+    def __init__(self, bandit: DoseBandit, checkpoints: Ints) -> None:
+        super().__init__(checkpoints)
         self._bandit = bandit
         S, k = bandit.features.shape
         self.truth = DoseTruth(prepare_clinic(bandit), np.array(bandit.rho), bandit.optimal_value)

@@ -9,16 +9,16 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
-from tacit.data.flow import roads_of
+from tacit.data.flow import sparse_transitions
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import inlined, lean_kernel
+from tacit.lazy_jit import lazy_jit
 from tacit.planning.dynamic import evaluate_deterministic, solve, value_of
-from tacit.planning.walked import first_values
+from tacit.planning.policy_values import first_values
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
 from tacit.policies.tables import tables_of
 from tacit.protocol import Measures, Plan
-from tacit.tiers import tiered
 
 __all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
 
@@ -83,7 +83,7 @@ def _refreshing(truth: Truth, tally: Tally, policy: Ints) -> int:
     return int(policy.size * (1 + policy.shape[1]))
 
 
-_refresh = tiered(_refreshing)(refresh)
+_refresh = lazy_jit(_refreshing)(refresh)
 
 
 @lean_kernel
@@ -111,9 +111,9 @@ class TabularJudge:
     count = staticmethod(count_user)
     record = staticmethod(record_regret)
 
-    def __init__(self, mdp: TabularMDP, marks: Ints) -> None:
-        self.truth, self.tally, self.curves = truth_of(mdp), begin_tally(mdp), np.zeros((1, len(marks)))
-        self._marks, self._actions, self._roads = marks, mdp.num_actions, roads_of(mdp)
+    def __init__(self, mdp: TabularMDP, checkpoints: Ints) -> None:
+        self.truth, self.tally, self.curves = truth_of(mdp), begin_tally(mdp), np.zeros((1, len(checkpoints)))
+        self._checkpoints, self._actions, self._roads = checkpoints, mdp.num_actions, sparse_transitions(mdp)
         self._mark, self._total, self._changes = 0, 0.0, 0
         self._previous: AnyPolicy | None = None
 
@@ -122,8 +122,8 @@ class TabularJudge:
     ) -> None:
         """Count a round; within it the policies are the same, so the regret grows evenly."""
         cost = self._cost(plan, users, number)
-        while self._mark < len(self._marks) and self._marks[self._mark] <= done + number:
-            past = int(self._marks[self._mark]) - done
+        while self._mark < len(self._checkpoints) and self._checkpoints[self._mark] <= done + number:
+            past = int(self._checkpoints[self._mark]) - done
             self.curves[0, self._mark] = self._total + cost * past / number
             self._mark += 1
         self._total += cost

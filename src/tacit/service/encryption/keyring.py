@@ -1,0 +1,254 @@
+"""The keys that a party opens with: files of its own, their states, and the signed document that tells everybody.
+
+    directory/keyring.json     which keys there are and in which state; replaced as a whole
+    directory/<id>.key         one raw secret key each, readable by its owner only
+
+    pending -> active -> expired -> deleted           rotate() moves all of them one step; forget() deletes
+
+K1  Others seal to the one active key. Opened is with pending ones (a document may arrive before its party has read it),
+    the active one, and expired ones until the end of their grace; after it nothing opens, deleted or not. But the key
+    that the bundle of a sealed stage names opens the batch of that stage until it is deleted: choose a grace that is
+    longer than a stage.
+K2  Rotation is atomic: a process that stops anywhere leaves the states before or the states after. A new key is on the
+    disk before a state names it; a key that no state names is deleted by the next rotation.
+K3  `serial` grows with every change. The document is the same bytes until the next one.
+K4  Two processes rotate one after the other (a lock of the operating system), so no change is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.errors import InvalidInput, require, require_count
+from tacit.runs.signature import canonical, sign
+from tacit.runs.storage import check_writable, writing_to
+from tacit.service.encryption.documents import FORMAT, PARTIES, STATES, VERSION, KeyState, Party, entry
+from tacit.service.encryption.hpke import KEY_ID, SUITE, SecretKey
+
+__all__ = ["Keyring"]
+
+RING: Final = "keyring.json"
+LOCK: Final = "keyring.lock"
+RING_FORMAT: Final = "tacit-keyring"
+COARSE: Final = 60
+"""Ends of grace are whole minutes, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    id: bytes
+    state: KeyState
+    until: int | None
+    """The end of an expired key's grace, in seconds since 1970."""
+
+
+class Keyring:
+    """The keys of one party for one study, in a directory; every method reads what is on the disk."""
+
+    def __init__(self, directory: str | Path) -> None:
+        """Open an existing one; a missing one is an error, not a fresh start."""
+        self.directory = Path(directory)
+        content = self._content()
+        self.party: Party = content["party"]
+        self.study = bytes.fromhex(content["study"])
+
+    @classmethod
+    def new(cls, directory: str | Path, *, party: Party, study: bytes) -> Keyring:
+        """Make a ring with an active and a pending key; an existing one is never touched."""
+        require(party in PARTIES, f"a party with keys must be one of {', '.join(PARTIES)}", party)
+        require(len(study) == 32, "a study's digest must have 32 bytes", len(study))
+        place = Path(directory)
+        require(not (place / RING).exists(), f"{place} must hold no keys yet", "a ring of keys")
+        check_writable(place)
+        with writing_to(place):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            made = object.__new__(cls)
+            made.directory, made.party, made.study = place, party, study
+            with made._locked():
+                require(not (place / RING).exists(), f"{place} must hold no keys yet", "a ring of keys")
+                active, pending = made._fresh(), made._fresh()
+                made._write(
+                    1,
+                    [_Row(id=active, state="active", until=None), _Row(id=pending, state="pending", until=None)],
+                )
+        return cls(place)
+
+    # what is there
+
+    @property
+    def serial(self) -> int:
+        """How often the ring has changed (K3)."""
+        return int(self._content()["serial"])
+
+    @property
+    def active(self) -> bytes:
+        """The id of the key that others seal to."""
+        return next(row.id for row in self._rows() if row.state == "active")
+
+    def states(self) -> dict[bytes, KeyState]:
+        """Every key that is not deleted, by its id."""
+        return {row.id: row.state for row in self._rows()}
+
+    def secrets(self, now: float) -> Mapping[bytes, SecretKey]:
+        """The keys to open with at this time, in seconds since 1970, the active one first (K1)."""
+        rows = sorted(self._rows(), key=lambda row: STATES.index(row.state))
+        return {row.id: self.secret(row.id) for row in rows if row.until is None or now < row.until}
+
+    def document(self, key: str | Path) -> bytes:
+        """The public keys document as canonical JSON, signed with this private Ed25519 key."""
+        content = self._content()
+        listed = [entry(self.secret(row.id).public, row.state) for row in self._rows(content)]
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "party": self.party,
+            "study": self.study.hex(),
+            "suite": SUITE,
+            "keys": sorted(listed, key=lambda one: (STATES.index(one["state"]), one["id"])),
+            "serial": content["serial"],
+        }
+        return canonical(sign(document, key))
+
+    # what changes
+
+    def rotate(self, now: float, *, grace: int) -> bytes:
+        """The pending key becomes active, the active one expires in `grace` seconds, a new one is pending."""
+        require_count("grace", grace, least=0)
+        # Rounded up: a grace is never shorter than promised.
+        until = -(-int(now + grace + 1) // COARSE) * COARSE
+        with self._locked():
+            content = self._content()
+            rows = self._rows(content)
+            after = [row for row in rows if row.until is None or now < row.until]
+            gone = [row for row in rows if row not in after]
+            moved = [
+                replace(row, state="active")
+                if row.state == "pending"
+                else replace(row, state="expired", until=until)
+                if row.state == "active"
+                else row
+                for row in after
+            ]
+            moved.append(_Row(id=self._fresh(), state="pending", until=None))
+            self._write(content["serial"] + 1, moved)
+            self._delete(gone)
+            self._sweep(moved)
+        return self.active
+
+    def forget(self, now: float) -> int:
+        """Delete the keys whose grace has ended, and say how many they were."""
+        with self._locked():
+            content = self._content()
+            rows = self._rows(content)
+            gone = [row for row in rows if row.until is not None and now >= row.until]
+            if gone:
+                kept = [row for row in rows if row not in gone]
+                self._write(content["serial"] + 1, kept)
+                self._delete(gone)
+                self._sweep(kept)
+        return len(gone)
+
+    # files
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with writing_to(self.directory):
+            handle = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _content(self) -> dict[str, Any]:
+        path = self.directory / RING
+        try:
+            content: dict[str, Any] = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{path} must hold the ring of keys of a party: {type(error).__name__}") from error
+        known = isinstance(content, dict) and content.get("format") == RING_FORMAT and content.get("version") == 1
+        require(known, f"{path} must be a {RING_FORMAT} of version 1", "something else")
+        require(content.get("party") in PARTIES, f"a party with keys must be one of {', '.join(PARTIES)}", "another")
+        return content
+
+    def _rows(self, content: Mapping[str, Any] | None = None) -> list[_Row]:
+        listed = (self._content() if content is None else content)["keys"]
+        rows = [_Row(id=bytes.fromhex(one["id"]), state=one["state"], until=one["until"]) for one in listed]
+        fits = all(row.state in STATES and (row.until is not None) == (row.state == "expired") for row in rows)
+        one = sum(row.state == "active" for row in rows) == 1
+        require(fits and one, "a ring must have one active key, and ends of expired ones", "another ring")
+        return rows
+
+    def secret(self, name: bytes) -> SecretKey:
+        """The key of this id, until it is deleted."""
+        path = self.directory / f"{name.hex()}.key"
+        try:
+            status, raw = path.stat(), path.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"{path} must hold a key of this ring: {error.strerror}; restore it") from error
+        private = status.st_mode & 0o077 == 0
+        require(private, f"{path} must be readable by its owner only", "a file that others may read", "chmod 600")
+        key = SecretKey(raw)
+        require(key.id == name, f"{path} must hold the key that it is named after", "another key")
+        return key
+
+    def _fresh(self) -> bytes:
+        """A new key on the disk; no state names it yet (K2)."""
+        key = SecretKey.new()
+        path = self.directory / f"{key.id.hex()}.key"
+        with writing_to(self.directory):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(key.raw)
+                file.flush()
+                os.fsync(file.fileno())
+            _fsync(self.directory)
+        return key.id
+
+    def _write(self, serial: int, rows: list[_Row]) -> None:
+        """Replace the states as a whole."""
+        listed = [{"id": row.id.hex(), "state": row.state, "until": row.until} for row in rows]
+        content = {
+            "format": RING_FORMAT,
+            "version": 1,
+            "party": self.party,
+            "study": self.study.hex(),
+            "serial": serial,
+            "keys": listed,
+        }
+        path, made = self.directory / RING, self.directory / f".tmp-{secrets.token_hex(8)}"
+        with writing_to(self.directory):
+            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(canonical(content))
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(path)
+            _fsync(self.directory)
+
+    def _delete(self, rows: list[_Row]) -> None:
+        for row in rows:
+            (self.directory / f"{row.id.hex()}.key").unlink(missing_ok=True)
+        _fsync(self.directory)
+
+    def _sweep(self, rows: list[_Row]) -> None:
+        """Delete what a rotation that stopped half way left behind (K2)."""
+        named = {f"{row.id.hex()}.key" for row in rows}
+        for path in self.directory.iterdir():
+            ours = path.suffix == ".key" and len(path.stem) == 2 * KEY_ID and path.name not in named
+            if ours or path.name.startswith(".tmp-"):
+                path.unlink(missing_ok=True)
+
+
+def _fsync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,200 @@
+"""What the parties of a study ask of its design; and `Head`, a place in the ledger for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
+from tacit.accounting.journal import Receipt
+from tacit.errors import InvalidInput, require, require_count
+from tacit.planning.loss_budget import LossBudget
+from tacit.protocol import Learner
+from tacit.release.contract import Release
+from tacit.release.registry import channel_from_dict
+from tacit.runs.signature import canonical, sign
+from tacit.study.declarations import Features
+
+__all__ = [
+    "GENESIS_HEAD",
+    "Design",
+    "Head",
+    "Parts",
+    "certificate_under",
+    "channels_of",
+    "packages_of",
+    "parts_of",
+    "read_design",
+    "usable_key",
+]
+
+DIGEST: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A place in a ledger that somebody saw: the number of a record and the digest of all records up to it.
+
+    >>> Head.from_text(GENESIS_HEAD.text) == GENESIS_HEAD
+    True
+    """
+
+    number: int
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        require_count("the number of a head", self.number, least=0)
+        require(len(self.digest) == DIGEST, f"the digest of a head must have {DIGEST} bytes", len(self.digest))
+
+    @property
+    def text(self) -> str:
+        """The head as it is written on a command line: number:digest."""
+        return f"{self.number}:{self.digest.hex()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Head:
+        """The head that `text` wrote."""
+        if re.fullmatch("[0-9]{1,18}:[0-9a-f]{64}", text) is None:
+            raise InvalidInput(
+                "a head must be NUMBER:DIGEST with 64 hexadecimal digits, as 'tacit study status' prints it"
+            )
+        number, _, digest = text.partition(":")
+        return cls(number=int(number), digest=bytes.fromhex(digest))
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> Head:
+        """The place of a receipt."""
+        return cls(number=receipt.number, digest=bytes.fromhex(receipt.digest))
+
+    @property
+    def receipt(self) -> Receipt:
+        """The same as a receipt."""
+        return Receipt(number=self.number, digest=self.digest.hex())
+
+
+GENESIS_HEAD: Final = Head(number=0, digest=bytes(DIGEST))
+"""The head of whoever has seen no release yet."""
+
+
+class Parts(Protocol):
+    """What a design amounts to, computed anew by whoever asks."""
+
+    @property
+    def learner(self) -> Learner[Any, Any, Any]:
+        """Who plans."""
+        ...
+
+    @property
+    def channels(self) -> Sequence[Release]:
+        """One for every stage that reports."""
+        ...
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What is promised to a person."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """What a person is exposed to at the worst, over the study."""
+        ...
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the accountant finds."""
+        ...
+
+
+class Design(Protocol):
+    """The public plan of a study; frozen, and the same for all parties."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def states(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def actions(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def horizon(self) -> int: ...  # noqa: D102
+    @property
+    def rewards(self) -> tuple[float, float]: ...  # noqa: D102
+    @property
+    def trust(self) -> str: ...  # noqa: D102
+    @property
+    def epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def delta(self) -> float: ...  # noqa: D102
+    @property
+    def unit(self) -> Any: ...  # noqa: D102
+    @property
+    def ladder(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def fallback(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def channels(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102
+    @property
+    def sees(self) -> Features | None: ...  # noqa: D102
+    @property
+    def declarations(self) -> dict[str, str]: ...  # noqa: D102
+    @property
+    def baseline(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    @property
+    def budget(self) -> LossBudget | None: ...  # noqa: D102
+    @property
+    def digest(self) -> str: ...  # noqa: D102
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        ...
+
+    def parts(self) -> Parts:
+        """Learner, channels, claim and certificate."""
+        ...
+
+
+def usable_key(path: str | Path | None) -> Path | None:
+    """The file of a private key that signs, or None."""
+    if path is None:
+        return None
+    sign({}, Path(path))
+    return Path(path)
+
+
+def read_design(plain: Mapping[str, Any]) -> Design:
+    """The design that `to_dict` wrote."""
+    from tacit.study.design import StudyDesign
+
+    return StudyDesign.from_dict(plain)
+
+
+def channels_of(design: Design) -> tuple[Release, ...]:
+    """The channels as the design spells them out."""
+    return tuple(channel_from_dict(plain) for plain in design.channels)
+
+
+def parts_of(design: Design) -> Parts:
+    """The parts of a design whose certificate holds and whose channels are what its own numbers give."""
+    parts = design.parts()
+    derived = canonical({"channels": [channel.to_dict() for channel in parts.channels]})
+    same = derived == canonical({"channels": [dict(plain) for plain in design.channels]})
+    require(same, "the channels of a design must follow from its other entries", "other channels", "plan it again")
+    found = parts.certificate
+    require(found.holds, "a design must keep its claim", found.verdict, "plan it again")
+    return parts
+
+
+def certificate_under(certificate: Certificate, noise: str) -> Certificate:
+    """The certificate with the source of noise that was used."""
+    if certificate.terms is None:
+        return certificate
+    return certificate.under(replace(certificate.terms, noise=noise))  # type: ignore[arg-type]
+
+
+def packages_of(*values: object) -> tuple[str, ...]:
+    """The packages whose tuples may stand in a state: tacit's and those that the parts come from."""
+    return tuple(sorted({"tacit", *(type(value).__module__.partition(".")[0] for value in values)}))
