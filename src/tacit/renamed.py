@@ -11,8 +11,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
 
-__all__ = ["find_renamed"]
-
 RENAMED: Final = {
     "tacit.mechanisms.noise": "tacit.noise",
     "tacit.mechanisms": "tacit.noise",
