@@ -11,8 +11,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["find_renamed", "old_names"]
-
 RENAMED: Final = {
     "tacit.checks.manners": "tacit.audit.contract_rules",
     "tacit.compiling": "tacit.jit_progress",

@@ -84,21 +84,11 @@ def test_import_takes_less_than_a_second_and_compiles_nothing():
     assert done.stdout.split()[-1] == "0", "importing the public names compiled a kernel"
 
 
-def test_every_module_says_what_it_is_and_offers():
-    """A module starts with what it is, and has one `__all__`."""
-    wrong = {}
-    for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        offered = [
-            ast.literal_eval(node.value)
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        ]
-        needed = 0 if path.name in ("__init__.py", "__main__.py", "_version.py") else 1
-        if not ast.get_docstring(tree) or (needed and (len(offered) != 1 or not offered[0])):
-            wrong[str(path.relative_to(ROOT / "src"))] = offered
+def test_every_module_says_what_it_is():
+    """A module starts with what it is; what it offers are the names without an underscore."""
+    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
     assert len(MODULES) > 100
-    assert wrong == {}
+    assert silent == []
 
 
 def test_the_package_is_typed_and_licensed():
