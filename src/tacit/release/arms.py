@@ -32,7 +32,8 @@ from tacit.randomness import SimulationNoise
 from tacit.release.central_batches import CentralBatches
 from tacit.release.request import PrivacyRequest
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle_release import MIN_PEOPLE, ShufflePlan
+from tacit.release.shuffle.labels import MIN_PEOPLE
+from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.stage import EVERYTHING
 from tacit.release.staged import Staged
 from tacit.release.table import make_privatizer

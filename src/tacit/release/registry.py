@@ -8,12 +8,14 @@ from typing import Any, Final
 from tacit.errors import UnknownName
 from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Release
+from tacit.release.directions import DirectionRelease
 from tacit.release.gradient_release import GradientRelease
 from tacit.release.local_release import LocalRelease
 from tacit.release.loss_release import LossRelease
 from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
+from tacit.release.vectors import CentralVectors, ShuffleVectors
 
 CHANNELS: Final[Mapping[str, type[Release]]] = {
     "central-batch": BatchRelease,
@@ -23,6 +25,9 @@ CHANNELS: Final[Mapping[str, type[Release]]] = {
     "shuffle": ShuffleRelease,
     "local": LocalRelease,
     "local-returns": ReturnRelease,
+    "central-vectors": CentralVectors,
+    "shuffle-vectors": ShuffleVectors,
+    "local-vectors": DirectionRelease,
 }
 """Channels by kind."""
 

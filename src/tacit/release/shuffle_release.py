@@ -54,22 +54,23 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.claims import PrivacyClaim, Trust
-from tacit.accounting.events import ApproximationEvent, Events
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
 from tacit.noise.binomial import Binomial
 from tacit.noise.mirrored import Mirrored
 from tacit.noise.protocol import require_simulation
 from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise
-from tacit.release.contract import ChargedAt, Release, StageSize
+from tacit.release.contract import Release, StageSize
 from tacit.release.counts_contract import Batch, require_shape
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
+from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease, bits_in_all
 from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import (
     BIT_KINDS,
@@ -80,12 +81,11 @@ from tacit.release.shuffle.noise import (
     least_bit_noise,
     paper_bit_noise,
 )
-from tacit.release.shuffle.roles import data_labels, noise_coins, pack, permuted
+from tacit.release.shuffle.roles import data_labels
 from tacit.release.stage import (
     CountMemory,
     NoSecret,
     StagePlan,
-    StageRelease,
     reports_of,
     require_people,
     stage_epsilon,
@@ -96,8 +96,6 @@ from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
 STATISTICS: Final = ("transitions", "visits", "rewards")
-MIN_PEOPLE: Final = 2
-"""A shuffler with a single person hides nobody."""
 OVERFLOW: Final = 1e-10
 """The probability that a block of some device of a stage overflows, where delta has room for it."""
 OVERFLOW_DELTA_SHARE: Final = 100.0
@@ -107,7 +105,7 @@ KINDS: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffleRelease(StageRelease):
+class ShuffleRelease(LabelRelease):
     """One stage through the shuffler; make it with `ShufflePlan`."""
 
     claim: PrivacyClaim
@@ -132,23 +130,14 @@ class ShuffleRelease(StageRelease):
     """Whether the counters are the three families of the papers."""
 
     KIND: ClassVar[str] = "shuffle"
-    TRUST: ClassVar[Trust] = "shuffle"
-    CHARGED_AT: ClassVar[ChargedAt] = "release"
     FIXED: ClassVar[dict[str, Any]] = {"messages": "ones"}
     OMITTED: ClassVar[tuple[str, ...]] = ("mirrored", "printed")
 
     def __post_init__(self) -> None:
-        require(self.claim.trust == "shuffle", "a shuffled stage claims trust 'shuffle'", self.claim.trust)
-        self.require_sizes(MIN_PEOPLE)
-        honest = require_count("honest", self.honest)
-        require(honest <= self.least, f"honest must be at most the {self.least} needed", honest)
         require(isinstance(self.query, Totals) or self.shape.staged, "single batches keep the steps apart", "pooled")
-        for name in ("probability", "overflow"):
-            value = getattr(self, name)
-            require(Fraction(float(value)) == value, f"{name} must be a double", value)
         for name in self.OMITTED:
             require(isinstance(getattr(self, name), bool), f"{name} must be true or false", "another")
-        _ = self.transport, self.bit_noise(self.least)  # their checks are ours
+        self.require_stage()
 
     @property
     def name(self) -> str:
@@ -161,33 +150,24 @@ class ShuffleRelease(StageRelease):
         return _spec(self.shape, isinstance(self.query, Totals), _layer(self.query), self.printed)
 
     @property
-    def transport(self) -> Transport:
-        """How labels travel."""
-        return _transport(self)
-
-    def bit_noise(self, people: int) -> BitNoise:
-        """The noise of one counter when so many report; honest devices are the same share of any number."""
-        honest = self.honest * people // self.least
-        return _bit_noise(people, honest, self.bits_per_user, float(self.probability), self.mirrored)
-
-    def law(self, people: int) -> Binomial | Mirrored:
-        """The noise in one counter when so many report."""
-        return _total(self.bit_noise(people))
+    def num_counters(self) -> int:
+        """C."""
+        return self.spec.num_counters
 
     @property
-    def _most_bits(self) -> int:
-        """Noise bits of one device per counter, of both biases."""
-        return self.bits_per_user * (2 if self.mirrored else 1)
+    def slots(self) -> int:
+        """One per family and layer."""
+        return self.spec.slots
 
-    @property
-    def labels(self) -> np.dtype[Any]:
-        """The type of a label: 16 bits, or 32 where there are more counters."""
-        return np.dtype("<u2") if self.spec.num_counters < 2**16 else np.dtype("<u4")
+    most_ones: ClassVar[int] = 1
 
-    @property
-    def body_size(self) -> int:
-        """The length of a body in bytes, extra blocks aside."""
-        return self.labels.itemsize * self.transport.report_size
+    def ones(self, person: TrajectoryLike | None, noise: Noise) -> NDArray[np.uint32]:
+        """The counters that a trajectory sets to one."""
+        return np.zeros(0, dtype=np.uint32) if person is None else data_labels(self.spec, person, noise)
+
+    def covered(self, noise: BitNoise) -> Events:
+        """The counters that one person changes, each by one."""
+        return _covered(noise, self.spec)
 
     def families(self) -> tuple[Family, ...]:
         """What one report can change."""
@@ -220,56 +200,6 @@ class ShuffleRelease(StageRelease):
         """
         return _precision(self.spec, self.law(people), failure_prob)
 
-    def events(self) -> Events:
-        """What one report costs when `least` people report (G2), extra blocks included (G3)."""
-        return self.events_at(self.least)
-
-    def events_at(self, people: int) -> Events:
-        """The same when so many report."""
-        require_people(people, self.least, self.target)
-        covered = _covered(self.bit_noise(people), self.spec)
-        if self.overflow == 0:
-            return covered
-        return (*covered, (ApproximationEvent(tv=float(self.overflow), up_to=self.claim.epsilon), 1))
-
-    def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
-        """The device: labels of data and noise, sorted, dummies last; None is a cover report (G4)."""
-        none = np.zeros(0, dtype=np.uint32)
-        ones = none if trajectory is None else data_labels(self.spec, trajectory, noise)
-        sent = pack(self.transport, ones, noise_coins(self.transport, noise))
-        return np.sort(sent).astype(self.labels).tobytes()
-
-    def check(self, body: bytes) -> None:
-        """Raise unless a body has a length, labels and an order that some device could have sent (G3, G5)."""
-        transport, size = self.transport, self.labels.itemsize
-        extra, rest = divmod(len(body) - self.body_size, size * transport.block)
-        most = -(-transport.noise_bits // transport.block) - 1
-        whole = rest == 0 and 0 <= extra <= most
-        require(whole, f"a body must have {self.body_size} bytes, or whole blocks more", len(body))
-        labels = np.frombuffer(body, dtype=self.labels)
-        C, m = transport.num_counters, self._most_bits
-        known = bool(labels[-1] <= C and (labels[1:] >= labels[:-1]).all())
-        require(known, f"labels of a body must be sorted and at most {C}", "others")
-        real = labels[: np.searchsorted(labels, C)]
-        # One data bit and m noise bits per counter, so no label comes more than m + 1 times.
-        often = len(real) > m + 1 and bool((real[m + 1 :] == real[: -m - 1]).any())
-        require(not often, f"a label must come at most {m + 1} times in a body", "more")
-
-    def shuffle(self, bodies: Sequence[bytes], noise: Noise) -> NDArray[np.uint32]:
-        """The shuffler: all labels of a stage in random order; nothing, where reports are missing."""
-        require_people(len(bodies), self.least, self.target)
-        return permuted([np.frombuffer(body, dtype=self.labels).astype(np.uint32) for body in bodies], noise)
-
-    def release(self, secret: NoSecret, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[NoSecret, bytes]:
-        """Count the labels of all bodies; nothing is drawn, all noise is the devices' (G1)."""
-        require_people(len(bodies), self.least, self.target)
-        self.require_query(query, self.query)
-        for body in bodies:
-            self.check(body)
-        C = self.spec.num_counters
-        labels = np.frombuffer(b"".join(bodies), dtype=self.labels)
-        return secret, np.bincount(labels, minlength=C + 1)[:C].astype("<i8").tobytes()
-
     def begin_memory(self) -> CountMemory:
         """Nobody reported yet."""
         return CountMemory(released=empty_counts(self.shape))
@@ -300,15 +230,8 @@ class ShuffleRelease(StageRelease):
 
     def noisy(self, payload: bytes, people: int) -> NoisyCounts:
         """Unbiased counts: the histogram, if so many people can have sent it, less the mean of their noise."""
-        require_people(people, self.least, self.target)
-        C = self.spec.num_counters
-        require(len(payload) == 8 * C, f"a payload must have {8 * C} bytes", len(payload))
-        sums = np.frombuffer(payload, dtype="<i8")
-        most = people * (self._most_bits + 1)
-        fits = bool((sums >= 0).all() and (sums <= most).all())
-        require(fits, f"every sum of {people} reports must lie in 0..{most}", "another")
         # N(c) = #{ones labelled c} − n·m·q
-        return self.spec.arrays(sums.astype(np.float64) - self.law(people).mean)
+        return self.spec.arrays(self.sums(payload, people).astype(np.float64) - self.law(people).mean)
 
     def simulate(self, secret: NoSecret, users: Batch, query: Query, noise: SimulationNoise) -> tuple[NoSecret, bytes]:
         """A payload from trajectories, report by report, or from exact counts, at once."""
@@ -318,9 +241,8 @@ class ShuffleRelease(StageRelease):
         counts: ExactCounts = require_shape(users, self.shape)
         require_people(counts.users, self.least, self.target)
         self.require_query(query, self.query)
-        exact, law = self._exact_sums(counts, noise), self.law(counts.users)
-        drawn = np.rint(law.sample(len(exact), noise) + law.mean)
-        return secret, (exact + drawn).astype("<i8").tobytes()
+        exact = self._exact_sums(counts, noise)
+        return secret, (exact + self.noise_sums(counts.users, noise)).astype("<i8").tobytes()
 
     def _exact_sums(self, counts: ExactCounts, noise: SimulationNoise) -> Ints:
         """What the data bits add up to, each reward rounded to a bit as a device does it."""
@@ -426,7 +348,7 @@ class ShufflePlan(StagePlan):
         least = self.least_of(users)
         noise = _noise(self, least, _layer(query))
         honest = noise.honest_users * users // least
-        return _total(noise if users == least else replace(noise, users=users, honest_users=honest))
+        return bits_in_all(noise if users == least else replace(noise, users=users, honest_users=honest))
 
     def batch_std(self, users: int, query: BatchQuery) -> float:
         """The deviation of the noise in one counter when all that are wanted report."""
@@ -499,38 +421,8 @@ def _spec(shape: CountShape, totals: bool, layer: int | None, printed: bool) -> 
 
 
 @lru_cache(maxsize=4096)
-def _bit_noise(users: int, honest: int, bits_per_user: int, probability: float, mirrored: bool) -> BitNoise:
-    return BitNoise(
-        users=users,
-        honest_users=honest,
-        bits_per_user=bits_per_user,
-        probability=probability,
-        mirrored=mirrored,
-    )
-
-
-@lru_cache(maxsize=4096)
 def _covered(noise: BitNoise, spec: ReleaseSpec) -> Events:
     return noise.events(spec.families())
-
-
-@lru_cache(maxsize=4096)
-def _total(noise: BitNoise) -> Binomial | Mirrored:
-    return noise.total
-
-
-@lru_cache(maxsize=256)  # every device of a stage asks
-def _transport(release: ShuffleRelease) -> Transport:
-    return Transport(
-        num_counters=release.spec.num_counters,
-        slots=release.spec.slots,
-        users=release.target,
-        bits_per_user=release.bits_per_user,
-        probability=float(release.probability),
-        mirrored=release.mirrored,
-        overflow_prob=float(release.overflow),
-        fixed_block=release.block,
-    )
 
 
 @lru_cache(maxsize=4096)

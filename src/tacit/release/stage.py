@@ -17,6 +17,7 @@ import numpy as np
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
+from tacit.accounting.families import Family
 from tacit.accounting.units import worst_exposure
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, PrivacyViolation, require, require_count
@@ -25,6 +26,7 @@ from tacit.release.contract import ChargedAt, Release, StageSize
 from tacit.release.documents import Documented
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
+from tacit.statistics.vectors import VectorStatistic
 
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 """All layers of a batch, unbiased."""
@@ -76,6 +78,55 @@ class StageRelease(Documented):
     def skip(self, memory: Any, payload: bytes, people: int) -> Any:
         """Nothing is missed: a stage that stands alone leaves the others as they are."""
         return memory
+
+
+class VectorMemory(NamedTuple):
+    """What everybody knows: the statistics that were released last."""
+
+    released: Any
+
+
+class VectorStage:
+    """What releases of vectors share, whatever the trust."""
+
+    __slots__ = ()
+    statistic: VectorStatistic
+    claim: PrivacyClaim
+    target: int
+    least: int
+
+    @property
+    def query(self) -> Query:
+        """What is asked."""
+        return self.statistic.query
+
+    def families(self) -> tuple[Family, ...]:
+        """What one report can change: one vector, by its Euclidean length."""
+        return (Family(name=self.statistic.NAME, up=1, down=0, shift=self.statistic.length / self.statistic.scale),)
+
+    def begin_memory(self) -> VectorMemory:
+        """Nothing is known yet."""
+        return VectorMemory(self.statistic.empty())
+
+    def variance(self, people: int) -> float:
+        """Of the noise in one sum, in natural units, when so many report."""
+        raise NotImplementedError
+
+    def noise_std(self) -> dict[str, float]:
+        """The deviation of the noise in one sum, at its largest."""
+        return {self.statistic.NAME: math.sqrt(self.variance(self.target))}
+
+    def known(self, values: Floats, people: int) -> VectorMemory:
+        """The statistics of these noisy sums, in natural units."""
+        variance, users = np.array([self.variance(people)]), np.array([people])
+        return VectorMemory(self.statistic.read(values[np.newaxis], variance, users))
+
+    def forecast(self, people: int) -> Any:
+        """What would be released of so many people who add nothing, without noise: its variances."""
+        strata = self.statistic.strata
+        users = np.full(strata, people // strata)
+        variance = np.array([self.variance(int(number)) for number in users])
+        return self.statistic.read(np.zeros((strata, self.statistic.size)), variance, users)
 
 
 class StagePlan:

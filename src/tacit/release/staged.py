@@ -24,7 +24,7 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import LossUser, Trajectories, Trajectory
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require
 from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
@@ -34,6 +34,7 @@ from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import reports_of, stage_epsilon
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
+from tacit.released.moments import MomentQuery
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.returns import BitNoise
 
@@ -168,6 +169,11 @@ class Staged:
         stated = getattr(self.basis, "reports", None)
         return stated(self.channels) if self.batches is not None and stated is not None else ()
 
+    def moment_std(self, users: int, query: MomentQuery) -> tuple[float, float]:
+        """What the basis states about the noise in moments of such a batch."""
+        found: tuple[float, float] = _said(self.basis, "moment_std")(users, query)
+        return found
+
     def precision(self) -> SumPrecision | None:
         """What the basis states about sums over people."""
         return _stated(self.basis, "precision")  # type: ignore[no-any-return]
@@ -227,7 +233,7 @@ class Staged:
         require_answer(self, query)
         channel, question = self._turn(state.done)
         bodies: tuple[bytes, ...] = ()
-        if isinstance(users, ExactCounts):
+        if isinstance(users, ExactCounts | FeatureUsers):
             if not isinstance(noise, SimulationNoise):
                 raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
             require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)

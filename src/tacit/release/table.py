@@ -51,12 +51,14 @@ from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle.noise import MAX_BITS, BitKind
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
+from tacit.release.vectors import VectorPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.statistics.count_vectors import Encoding, count_families
+from tacit.statistics.table import STATISTICS
 
 P = TypeVar("P", bound=Privatizer[Any, Any, Any])
 Factory = Callable[[PrivacyRequest], Privatizer[Any, Any, Any]]
@@ -460,6 +462,17 @@ def _open_returns(request: PrivacyRequest) -> OneBitReturns:
     return OneBitReturns(shape=_sized(request), claim=_open(request), mechanism=None)
 
 
+def _vectors(request: PrivacyRequest) -> Staged:
+    """Stages of a statistic, until the learner has planned them; blocks hold everything: nothing is taken off delta."""
+    if request.mechanism is not None or request.calibrated != "tight":
+        raise NotSupported(
+            f"{request.asks.words()} have one noise per trust model, the least: leave the mechanism out, or say 'tight'"
+        )
+    claim = _promised(request)
+    plan = VectorPlan(claim=claim, shape=request.shape, asks=request.asks, honest=request.honest_fraction, overflow=0.0)
+    return Staged(channels=(), basis=plan, batches=())
+
+
 PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (Totals, "none"): _unprotected,
     (Totals, "central"): _central,
@@ -477,6 +490,7 @@ PRIVATIZERS: Final[Mapping[tuple[type[Query], Trust], Factory]] = {
     (DoseQuery, "central"): _gradients,
     (ReturnQuery, "none"): _open_returns,
     (ReturnQuery, "local"): _returns,
+    **{(row.ASKS, trust): _vectors for row in STATISTICS.values() for trust in MECHANISMS},
 }
 """Who answers which query under which trust model."""
 

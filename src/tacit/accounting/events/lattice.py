@@ -6,8 +6,10 @@ be: each counter is dominated by a Gaussian up to a slack, so the vector is domi
 
     μ² = κ² · square,   κ = max of μ_c/c over c = 1, ..., largest,
 
-up to changed · slack_each (Lemma P16 (dominated vectors)). Noise whose ends show more than that protects nothing here:
-its epsilon is infinite, though counters that move by one may have a finite one (`BinomialEvent`, `MirroredEvent`).
+up to changed · slack_each (Lemma P16 (dominated vectors)). Where whole numbers are real ones that each person rounded
+by a dither, `square` is that of the real change, and `dithered_square` what it counts for (Lemma P17).
+Noise whose ends show more than the slack protects nothing here: its epsilon is infinite, though counters that move by
+one may have a finite one (`BinomialEvent`, `MirroredEvent`).
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tacit.accounting.domination import MIN_SLACK, LatticeLaw, steepest
-from tacit.accounting.events.gaussian import gaussian_pld
+from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
 from tacit.accounting.events.mirrored import BEYOND, ROUNDING, mirrored_law
 from tacit.accounting.events.protocol import Event, require_whole
 from tacit.accounting.pld import PLD
 from tacit.errors import require, require_count, require_real
+
+TILT_ERROR: Final = 1e-6
+"""The relative error of a computed slope of ln δ is below this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,27 +53,41 @@ class LatticeEvent(Event):
     changed: int
     slack_each: float
     """Of one counter: the probability that is set aside for its dominating Gaussian to hold."""
+    rounded: int = 0
+    """How many of the counters that change are rounded by a dither: then `square` is that of the change before."""
 
     def __post_init__(self) -> None:
         require_count("bits", self.bits)
         require_real("probability of a noise bit", self.probability, low=0.0, high=0.5, open_low=True)
         require(isinstance(self.mirrored, bool), "mirrored must be true or false", given=self.mirrored)
-        for name in ("largest", "square", "changed"):
+        for name in ("largest", "square", "changed", "rounded"):
             require_count(name, getattr(self, name), least=0)
         require_real("slack_each", self.slack_each, low=MIN_SLACK, high=0.5)
 
     def mu(self) -> float:
         """The μ of the Gaussian that dominates the change, rounded up; infinite if there is none."""
         # A vector of whole numbers has no entry above its length, and no more of them than its squared length.
-        largest = min(self.largest, math.isqrt(self.square))
-        if min(largest, self.changed) == 0:
+        largest = self.largest if self.rounded else min(self.largest, math.isqrt(self.square))
+        if min(largest, self.changed, self.square) == 0:
             return 0.0
-        law = _law(self.bits, self.probability, self.mirrored)
-        return steepest(law, largest, self.slack_each) * math.sqrt(self.square) * (1.0 + 2.0**-50)
+        kappa = steepest(_law(self.bits, self.probability, self.mirrored), largest, self.slack_each)
+        if math.isinf(kappa):
+            return math.inf
+        square = dithered_square(kappa, self.square, self.rounded, self._slack_of_rounding)
+        return kappa * math.sqrt(square) * (1.0 + 2.0**-50)
+
+    @property
+    def _slack_of_rounding(self) -> float:
+        return self.changed * self.slack_each if self.rounded else 0.0
+
+    def slack_in_all(self) -> float:
+        """The probability that is set aside: of all counters that change, and as much again for rounding."""
+        changed = self.changed if self.rounded else min(self.changed, self.square)
+        return (changed * self.slack_each + self._slack_of_rounding) * (1.0 + 2.0**-50)
 
     def pld(self) -> PLD:
         """That Gaussian, with the slack as infinite loss."""
-        mu, slack = self.mu(), min(self.changed, self.square) * self.slack_each * (1.0 + 2.0**-50)
+        mu, slack = self.mu(), self.slack_in_all()
         if mu == 0.0:
             return PLD.from_guarantee(0.0, 0.0)
         if math.isinf(mu) or slack >= 1.0:
@@ -83,9 +102,20 @@ class LatticeEvent(Event):
         return math.inf if min(self.largest, self.square, self.changed) else 0.0
 
     def scaled(self, factor: float) -> LatticeEvent:
-        """The changes of so many persons together: longer by the factor, in as many times the counters."""
+        """The changes of so many persons together: longer by the factor, in as many times the counters.
+
+        Rounded ones: the squared length is at most g times the sum of g squared lengths, whose mean and spread (m and v
+        of Lemma P17 (dithered vectors)) are at most those of a change with g³ times the square and the counters.
+        """
         g = require_count("persons", require_whole(factor))
-        return replace(self, largest=g * self.largest, square=g * g * self.square, changed=g * self.changed)
+        longer = g**3 if self.rounded and g > 1 else g * g
+        return replace(
+            self,
+            largest=g * self.largest,
+            square=longer * self.square,
+            changed=g * self.changed,
+            rounded=longer * self.rounded,
+        )
 
     def noisier(self, factor: float) -> LatticeEvent:
         """More bits: their variance is proportional to their number."""
@@ -94,6 +124,33 @@ class LatticeEvent(Event):
     def signal(self) -> float:
         """The squared length of the change over the variance of the bits."""
         return self.square / ((1 + self.mirrored) * self.bits * self.probability * (1.0 - self.probability))
+
+
+@lru_cache(maxsize=1024)
+def dithered_square(kappa: float, square: int, rounded: int, slack: float) -> float:
+    """What a squared change counts for after so many of its counters were rounded by a dither, for this slack.
+
+    w = m + Λv with Λ so large that κ² λ_ε(κ²w) ≤ 2Λ at the ε where δ_(κ√w)(ε) = slack: Lemma P17 (dithered vectors).
+
+    >>> round(dithered_square(1 / 68, 256, 65, 1e-9) / 256, 3)
+    1.112
+    """
+    if rounded == 0:
+        return float(square)
+    middle, spread = square + rounded / 4.0, (math.sqrt(square) + math.sqrt(rounded) / 2.0) ** 2
+    tilt = 0.0
+    while math.isfinite(tilt):
+        found = (middle + tilt * spread) * (1.0 + 2.0**-40)
+        mu = kappa * math.sqrt(found)
+        epsilon = gaussian_epsilon(slack, mu)
+        # h'/h at μ², h = δ_μ(ε): φ(μ/2 − ε/μ)/(2μ δ_μ(ε)), rounded up; the division by a δ that is rounded up is undone
+        near = mu / 2.0 - epsilon / mu
+        density = math.exp(-near * near / 2.0) / math.sqrt(2.0 * math.pi)
+        needed = kappa**2 * density / (2.0 * mu * gaussian_delta(epsilon, mu)) * (1.0 + TILT_ERROR)
+        if needed <= 2.0 * tilt:
+            return found
+        tilt = needed / 2.0 * (1.0 + TILT_ERROR)
+    return math.inf
 
 
 @lru_cache(maxsize=16)
