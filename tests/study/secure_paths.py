@@ -7,6 +7,7 @@ The left side of a path calls production code with `SecureNoise`. The right side
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from channel_tools import SMALL, bits_channel, claim_of, local_channel, request_
 from recorded_bits import Recorded
 
 from tacit.accounting.families import Family
-from tacit.data.trajectories import LossUser, Trajectory
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectory
 from tacit.noise.continual.kary_tree import KaryTree
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import TOTALS
@@ -36,10 +37,12 @@ from tacit.release.loss_release import LossPlan
 from tacit.release.registry import CHANNELS
 from tacit.release.table import make_privatizer
 from tacit.release.totals_release import MECHANISMS, TotalsPlan
+from tacit.release.vectors import VectorPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery, unrolled
+from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
 from tacit.service.encryption.hpke import SecretKey, inner_info
 from tacit.service.encryption.messages import message_size, seal_body
@@ -306,6 +309,7 @@ def central_channels() -> dict[str, Any]:
         "central-batch": batch,
         "central-gradient": slopes,
         "central-losses": LossPlan(shape=layered, claim=central_claim(), full=True, releases=1).alone,
+        "central-vectors": vector_channel("central"),
     }
 
 
@@ -483,14 +487,129 @@ def local_returns() -> Iterator[SecurePath]:
     yield SecurePath("local-returns", release, replay)
 
 
+# ------------------------------------------------------------------------------------ vectors, whatever the trust model
+
+
+def rows(seed: int) -> list[Any]:
+    """People with features, in and out of range; a cover."""
+    rng = np.random.default_rng(seed)
+    x = [*rng.normal(size=(3, 2)) / 2, np.array([np.nan, 0.5]), np.array([30.0, -40.0])]
+    gains = [0.0, 1.0, 0.3, np.nan, 7.0]
+    found: list[Any] = [
+        FeatureUsers(one[None], np.array([a]), np.array([r]), np.array([lot]))
+        for one, a, r, lot in zip(x, [0, 1, 1, -5, 9], gains, [0, 1, 0, 0, -1], strict=True)
+    ]
+    return [*found, None]
+
+
+VECTORS = MomentShape(features=2, actions=2, shared=False, grid=64)
+
+
+def vector_channel(trust: str, lots: bool = False, people: int = PEOPLE) -> Any:
+    delta = 0.0 if trust == "local" else 1e-3
+    claim = claim_of(trust, epsilon=8.0 if trust == "shuffle" else 1.0, delta=delta)
+    plan = VectorPlan(claim=claim, shape=VECTORS, asks=MomentQuery)
+    return plan.release_of(StageSize(target=people, least=2 if trust == "shuffle" else 1, query=MomentQuery(lots=lots)))
+
+
+def whole_row(person: Any, bits: Recorded, lots: bool = False) -> tuple[list[int], int, int]:
+    """The row in whole numbers, its slot, and 2r - 1 in sixteenths; by the words of the docstring."""
+    x = [0.0 if v != v else float(v) for v in person.x[0]]
+    length = max(1.0, sum(v * v for v in x) ** 0.5)
+    X, slot = [int(v / length * 64) for v in x], min(max(int(person.actions[0]), 0), 1)
+    r = float(person.rewards[0])
+    level = 16.0 * (0.0 if r != r else min(max(r, 0.0), 1.0))
+    level = int(level) + bits.each([level - int(level)])[0]
+    if lots and slot != person.lots[0]:
+        X = [0, 0]
+    return X, slot, 2 * level - 16
+
+
+def moments_of(X: list[int], T: int) -> list[int]:
+    return [181 * X[0] ** 2, 256 * X[0] * X[1], 181 * X[1] ** 2, 1024 * T * X[0], 1024 * T * X[1]]
+
+
+def central_vectors() -> Iterator[SecurePath]:
+    channel, crowd = vector_channel("central"), rows(12)
+
+    def replay(bits: Recorded) -> bytes:
+        sums = [0] * 10
+        for person in crowd[:-1]:
+            X, slot, T = whole_row(person, bits)
+            for place, amount in enumerate(moments_of(X, T)):
+                sums[5 * slot + place] += amount
+        return little([a + z for a, z in zip(sums, bits.gaussian(10, channel.variance), strict=True)])
+
+    yield SecurePath("central-vectors", lambda: released_once(channel, channel.query, crowd), replay)
+
+
+def shuffle_vectors() -> Iterator[SecurePath]:
+    channel, crowd = vector_channel("shuffle"), rows(13)
+    m, q, unit = channel.bits_per_user, channel.probability, 2**channel.shift
+
+    def replay(bits: Recorded) -> bytes:
+        sums = [0] * 10
+        for person in crowd:
+            own = 2 * [0, 4, 0, 8, 8]
+            if person is not None:
+                X, slot, T = whole_row(person, bits)
+                dithers = bits.below(unit, 5)
+                for place, amount in enumerate(moments_of(X, T)):
+                    own[5 * slot + place] += (amount + dithers[place]) // unit
+            noise = bits.bernoulli(10 * m, q)
+            sums = [s + a + sum(noise[m * c : m * c + m]) for c, (s, a) in enumerate(zip(sums, own, strict=True))]
+        return little(sums)
+
+    yield SecurePath("shuffle-vectors", lambda: released_once(channel, channel.query, crowd), replay)
+
+
+def indexed(channel: Any, person: Any, bits: Recorded, lots: bool) -> bytes:
+    """One message of local trust."""
+    seed, size, k, M = bytes(bits.below(256, 16)), 2 if lots else 4, channel.chosen, channel.directions
+    stratum, v = -1, [0] * size
+    if person is not None:
+        X, slot, T = whole_row(person, bits, lots)
+        stratum = int(person.lots[0]) if lots else 0
+        for place in range(2):
+            v[place if lots else 2 * slot + place] = 1024 * T * X[place]
+    if stratum < 0:
+        stratum, v = bits.below(2 if lots else 1)[0], [0] * size
+    scores = []
+    for j in range(M // 2):
+        digests = [hashlib.sha256(seed + bytes([j]) + i.to_bytes(2, "little")).digest() for i in range(size)]
+        u = [sum(f"{byte:b}".count("1") for byte in digest) - 128 for digest in digests]
+        scores.append(sum(a * b for a, b in zip(u, v, strict=True)))
+    scores += [-score for score in scores]
+    if bits.below(2)[0] == 0 and bits.below(256 * 64**2)[0] ** 2 >= sum(a * a for a in v):
+        scores = [-score for score in scores]
+    ranked = sorted(range(M), key=lambda j: (-scores[j], j))
+    others = bits.logistic(1, channel.epsilon, Fraction(M - k, k))[0]
+    place = k + bits.below(M - k)[0] if others else bits.below(k)[0]
+    return stratum.to_bytes(2, "little") + seed + bytes([ranked[place]])
+
+
+def local_vectors() -> Iterator[SecurePath]:
+    for lots in (False, True):
+        channel, crowd = vector_channel("local", lots), rows(14)
+
+        def replay(bits: Recorded, channel=channel, crowd=crowd, lots=lots) -> bytes:
+            return b"".join(sorted([indexed(channel, person, bits, lots) for person in crowd]))
+
+        name = f"local-vectors {lots}"
+        yield SecurePath(name, lambda c=channel, p=crowd: released_once(c, c.query, p), replay)
+
+
 TWINS: dict[str, Callable[[], Iterator[SecurePath]]] = {
     "central-batch": central_batch,
     "central-gradient": central_gradient,
     "central-losses": central_losses,
     "central-totals": central_totals,
+    "central-vectors": central_vectors,
     "local": local,
     "local-returns": local_returns,
+    "local-vectors": local_vectors,
     "shuffle": shuffle,
+    "shuffle-vectors": shuffle_vectors,
 }
 """The twin of every kind of channel."""
 

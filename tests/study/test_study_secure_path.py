@@ -37,19 +37,20 @@ from secure_paths import (
     local_channels,
     return_channel,
     shuffle_channels,
+    vector_channel,
 )
 from study_fakes import REHEARSAL
 
 import tacit
-from tacit.data.trajectories import Trajectory
+from tacit.data.trajectories import FeatureUsers, Trajectory
 from tacit.errors import TacitError
 from tacit.learners.table import LEARNERS
 from tacit.noise import exact
 from tacit.policies import tabular
 from tacit.randomness import SecureNoise
 from tacit.release import codecs as wires
-from tacit.release import curator, returns
-from tacit.release import shuffle_release as shuffle_module
+from tacit.release import curator, directions, returns
+from tacit.release.shuffle import labels as shuffle_module
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
@@ -392,6 +393,7 @@ def cover_channels() -> dict[str, Any]:
     found |= {f"local {name}": one for name, one in local_channels().items()}
     found |= dict(shuffle_channels())
     found |= central_channels()
+    found |= {f"{trust}-vectors": vector_channel(trust) for trust in ("shuffle", "local")}
     assert {name.split()[0] for name in found} == set(KINDS)
     return found
 
@@ -403,7 +405,9 @@ def test_a_device_draws_as_much_whatever_was_earned(name: str) -> None:
 
     def asked(reward: float) -> list[int]:
         stream, sizes = Recorded(hashlib.shake_256(name.encode()).digest(2**14)), []
-        life = Trajectory(np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.int64), np.array([reward, 1.0]))
+        life: Any = Trajectory(np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.int64), np.array([reward, 1.0]))
+        if name.endswith("-vectors"):
+            life = FeatureUsers(np.full((1, 2), 0.4), np.array([1]), np.array([reward]), np.array([1]))
         with mock.patch("tacit.randomness.os", SimpleNamespace(urandom=lambda n: sizes.append(n) or stream.take(n))):
             channel.encode(life, SecureNoise())
         return sizes
@@ -434,10 +438,16 @@ def tables_of(name: str, channel: Any, off: float = 1.0) -> list[Table]:
     if kind == "local-returns":
         assert {body[0] for body in bodies} == {1}
         return [_bits(np.array([body[1] for body in bodies]), 0.5 * off)]
-    if kind == "shuffle":
+    if kind == "local-vectors":
+        k, M = channel.chosen, channel.directions
+        index = np.array([body[-1] for body in bodies])
+        law = np.where(np.arange(M) < k, np.exp(channel.epsilon / off), 1.0)
+        return [(np.bincount(index, minlength=M), COVERS * law / law.sum())]
+    if kind.startswith("shuffle"):
         labels = np.array([np.frombuffer(body, dtype="<u2") for body in bodies])
-        C, m, q = channel.spec.num_counters, channel.bits_per_user, float(channel.probability) * off
-        each = np.array([np.bincount(row, minlength=C + 1)[:C] for row in labels]).ravel()
+        C, m, q = channel.num_counters, channel.bits_per_user, float(channel.probability) * off
+        each = np.array([np.bincount(row, minlength=C + 1)[:C] for row in labels])
+        each = (each - (channel.offsets if kind == "shuffle-vectors" else 0)).ravel()
         law = stats.binom.pmf(np.arange(m + 1), m, q)
         law = np.convolve(law, law[::-1]) if channel.mirrored else law
         return [(np.bincount(each, minlength=len(law)), len(each) * law)]
@@ -499,7 +509,9 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
     kind = name.split()[0]
     if kind.startswith("central"):
         patch.setattr(curator, "draw_noise", lambda size, variance, noise: np.zeros(size, dtype=np.int64))
-    elif kind == "shuffle":
+    elif kind == "local-vectors":
+        patch.setattr(directions, "bernoulli_logistic", lambda size, noise, gamma, odds: np.zeros(size, dtype=bool))
+    elif kind.startswith("shuffle"):
         patch.setattr(
             shuffle_module, "noise_coins", lambda transport, noise: np.zeros(transport.noise_bits, dtype=np.uint8)
         )

@@ -95,13 +95,13 @@ class DirectionRelease(VectorStage, LetterBox):
         score = mean_score(self.directions, self.chosen, self.epsilon)
         return self.statistic.longest / self.statistic.scale / (DEVIATION * score)
 
-    def variance(self, people: int) -> float:
+    def noise_variance(self, people: int) -> float:
         """Of the noise in one sum of so many messages (G2)."""
         return people * (DEVIATION * self.gain) ** 2
 
     def encode(self, person: Any, noise: Noise) -> bytes:
         """The device: the seed is drawn before the person's data are looked at."""
-        seed = noise.generator.bytes(SEED) if isinstance(noise, SimulationNoise) else noise.random_bytes(SEED)
+        seed = bytes(_below(256, noise, SEED))
         size, stratum, v = self.statistic.size, -1, np.zeros(self.statistic.size, dtype=np.int64)
         if person is not None:
             one = self.statistic.people(person, noise)
@@ -109,16 +109,17 @@ class DirectionRelease(VectorStage, LetterBox):
             labels, amounts = self.statistic.entries(one)
             v[labels[0]] = amounts[0]
         if stratum < 0:
-            stratum, v = _below(self.statistic.strata, noise), np.zeros(size, dtype=np.int64)
+            stratum, v = _below(self.statistic.strata, noise)[0], np.zeros(size, dtype=np.int64)
         half = np.array([direction(seed, j, size, self.directions) for j in range(self.directions // 2)]) @ v
         scores = np.concatenate([half, -half])
         # + with probability (1 + |v|/longest)/2: a fair coin, and another chance where it is lost
         length = self.statistic.longest
-        if _below(2, noise) == 0 and _below(length, noise) ** 2 >= int(v @ v):
+        if _below(2, noise) == [0] and _below(length, noise)[0] ** 2 >= int(v @ v):
             scores = -scores
         ranked = np.argsort(-scores, kind="stable")
         k, M = self.chosen, self.directions
-        place = _below(k, noise) if self._first(noise) else k + _below(M - k, noise)
+        first = self._first(noise)
+        place = _below(k, noise)[0] if first else k + _below(M - k, noise)[0]
         return stratum.to_bytes(2, "little") + seed + bytes([int(ranked[place])])
 
     def _first(self, noise: Noise) -> bool:
@@ -159,7 +160,7 @@ class DirectionRelease(VectorStage, LetterBox):
                 total[stratum] += direction(body[2:-1], body[-1], size, self.directions)
                 users[stratum] += 1
             sums = total.astype(np.float64)
-        found = self.statistic.read(sums * self.gain, self.variance(1) * users.astype(np.float64), users)
+        found = self.statistic.read(sums * self.gain, self.noise_variance(1) * users.astype(np.float64), users)
         return VectorMemory(found), PrivateStatistics(found, self.claim)
 
     def simulate(self, secret: Any, users: Any, query: Query, noise: SimulationNoise) -> tuple[Any, bytes]:
@@ -250,11 +251,11 @@ def _scores(n: int, directions: int, chosen: int, keep: float, generator: np.ran
     return np.asarray(np.where(down, -length, length))
 
 
-def _below(high: int, noise: Noise) -> int:
-    """A uniform whole number below `high`."""
+def _below(high: int, noise: Noise, count: int = 1) -> list[int]:
+    """Uniform whole numbers below `high`."""
     if isinstance(noise, SimulationNoise):
-        return int(noise.generator.integers(0, high))
-    return int(uniform_integers(1, noise, below=high)[0])
+        return [int(one) for one in noise.generator.integers(0, high, count)]
+    return [int(one) for one in uniform_integers(count, noise, below=high)]
 
 
 @lru_cache(maxsize=256)

@@ -108,24 +108,24 @@ class VectorStage:
         """Nothing is known yet."""
         return VectorMemory(self.statistic.empty())
 
-    def variance(self, people: int) -> float:
+    def noise_variance(self, people: int) -> float:
         """Of the noise in one sum, in natural units, when so many report."""
         raise NotImplementedError
 
     def noise_std(self) -> dict[str, float]:
         """The deviation of the noise in one sum, at its largest."""
-        return {self.statistic.NAME: math.sqrt(self.variance(self.target))}
+        return {self.statistic.NAME: math.sqrt(self.noise_variance(self.target))}
 
     def known(self, values: Floats, people: int) -> VectorMemory:
         """The statistics of these noisy sums, in natural units."""
-        variance, users = np.array([self.variance(people)]), np.array([people])
+        variance, users = np.array([self.noise_variance(people)]), np.array([people])
         return VectorMemory(self.statistic.read(values[np.newaxis], variance, users))
 
     def forecast(self, people: int) -> Any:
         """What would be released of so many people who add nothing, without noise: its variances."""
         strata = self.statistic.strata
         users = np.full(strata, people // strata)
-        variance = np.array([self.variance(int(number)) for number in users])
+        variance = np.array([self.noise_variance(int(number)) for number in users])
         return self.statistic.read(np.zeros((strata, self.statistic.size)), variance, users)
 
 

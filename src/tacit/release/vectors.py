@@ -62,7 +62,7 @@ class CentralVectors(VectorStage, CuratorRelease):
     claim: PrivacyClaim
     target: int
     least: int
-    spread: int
+    variance: int
     """s²: the variance of the noise in one sum, in units of 1/scale²."""
 
     KIND: ClassVar[str] = "central-vectors"
@@ -81,7 +81,7 @@ class CentralVectors(VectorStage, CuratorRelease):
     def noise(self) -> FreshNoise:
         """What the curator adds; sums are in units of 1/scale already."""
         scale = self.statistic.scale
-        return FreshNoise(size=self.statistic.size, levels=scale, unit=scale, variance=self.spread)
+        return FreshNoise(size=self.statistic.size, levels=scale, unit=scale, variance=self.variance)
 
     @property
     def body(self) -> Any:
@@ -93,9 +93,9 @@ class CentralVectors(VectorStage, CuratorRelease):
         """The length of a body in bytes."""
         return self.statistic.body_size
 
-    def variance(self, people: int) -> float:
+    def noise_variance(self, people: int) -> float:
         """It does not depend on how many report."""
-        return self.spread / self.statistic.scale**2
+        return self.variance / self.statistic.scale**2
 
     def encode(self, person: Any, noise: Noise) -> bytes:
         """The device: one report's body; None is a cover report."""
@@ -138,7 +138,7 @@ class OpenVectors(VectorStage, CuratorRelease):
         """Everything is shown."""
         return ((UnprotectedEvent(), 1),)
 
-    def variance(self, people: int) -> float:
+    def noise_variance(self, people: int) -> float:
         """There is no noise."""
         return 0.0
 
@@ -234,13 +234,13 @@ class ShuffleVectors(VectorStage, LabelRelease):
         return np.repeat(np.arange(self.num_counters, dtype=np.uint32), often)
 
     def _rounded(self, amounts: Ints, noise: Noise) -> Ints:
-        return dithered(amounts, self.shift, dithers(self.shift, noise)(amounts.shape))
+        return dithered(amounts, self.shift, dithers(amounts.shape, self.shift, noise))
 
     def covered(self, noise: BitNoise) -> Events:
         """The worst change of the statistic (G2)."""
         return _covered(self.statistic, self.shift, noise, self.claim)
 
-    def variance(self, people: int) -> float:
+    def noise_variance(self, people: int) -> float:
         """Of the noise bits; rounding adds at most a quarter of 2^shift/scale, squared, per person in the slot."""
         return float((self.law(people).std * 2**self.shift / self.statistic.scale) ** 2)
 
@@ -256,15 +256,15 @@ class ShuffleVectors(VectorStage, LabelRelease):
         require_people(people, self.least, self.target)
         self.require_query(query, self.query)
         sent = self.statistic.people(users, noise)
-        exact = self.statistic.rounded_sums(sent, self.shift, dithers(self.shift, noise))
+        exact = self.statistic.rounded_sums(sent, self.shift, lambda size: dithers(size, self.shift, noise))
         return secret, (exact + people * self.offsets + self.noise_sums(people, noise)).astype("<i8").tobytes()
 
 
-def dithers(shift: int, noise: Noise) -> Any:
-    """Size -> independent whole numbers, uniform on 0..2^shift − 1."""
+def dithers(size: tuple[int, ...], shift: int, noise: Noise) -> Ints:
+    """Independent whole numbers, uniform on 0..2^shift − 1."""
     if isinstance(noise, SecureNoise):
-        return lambda size: uniform_integers(size, noise, below=2**shift)
-    return lambda size: noise.generator.integers(0, 1 << shift, size, dtype=np.uint32 if shift <= 32 else np.uint64)
+        return uniform_integers(size, noise, below=2**shift)
+    return noise.generator.integers(0, 1 << shift, size, dtype=np.uint32 if shift <= 32 else np.int64)
 
 
 @lru_cache(maxsize=64)
@@ -370,7 +370,7 @@ class VectorPlan(StagePlan):
         if self.claim.trust == "none":
             return OpenVectors(**fields)
         if self.claim.trust == "central":
-            return CentralVectors(**fields, spread=_spread(statistic, self.claim))
+            return CentralVectors(**fields, variance=_variance(statistic, self.claim))
         if self.claim.trust == "shuffle":
             return _shuffled(self, statistic, stage.target, stage.least)
         return DirectionRelease(**fields, **directions_for(self.claim))
@@ -387,7 +387,7 @@ class VectorPlan(StagePlan):
 
 
 @lru_cache(maxsize=1024)
-def _spread(statistic: VectorStatistic, claim: PrivacyClaim) -> int:
+def _variance(statistic: VectorStatistic, claim: PrivacyClaim) -> int:
     """s² = g Δ²/μ(ε, δ)² in units, rounded up, for a person with g reports."""
     g = claim.unit.reports
     mu = gaussian_mu(claim.epsilon, gaussian_budget(claim))

@@ -42,7 +42,8 @@ DIAGONAL: Final = 181
 BESIDE: Final = 256
 """181² < 2 · 128²."""
 LABEL: Final = np.dtype("<i2")
-COVER: Final = -(2**15)
+COVER: Final = -1
+"""A body of nothing else is a cover report: no slot has this number."""
 
 
 class Rows(NamedTuple):
