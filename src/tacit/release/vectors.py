@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Final
@@ -361,19 +361,19 @@ class VectorPlan(StagePlan):
         if type(stage.query) is not self.asks:
             raise InvalidInput(f"{self.name} answers {self.asks.words()}; it was asked for {stage.query.words()}")
         statistic = statistic_for(self.asks, self.shape).of(self.shape, self.claim.trust, stage.query)
-        fields: dict[str, Any] = {
+        own: dict[str, Any] = {
             "statistic": statistic,
             "claim": self.claim,
             "target": stage.target,
             "least": stage.least,
         }
         if self.claim.trust == "none":
-            return OpenVectors(**fields)
+            return OpenVectors(**own)
         if self.claim.trust == "central":
-            return CentralVectors(**fields, variance=_variance(statistic, self.claim))
+            return CentralVectors(**own, variance=_variance(statistic, self.claim))
         if self.claim.trust == "shuffle":
             return _shuffled(self, statistic, stage.target, stage.least)
-        return DirectionRelease(**fields, **directions_for(self.claim))
+        return DirectionRelease(**own, **directions_for(self.claim))
 
     def forecast(self, users: int, query: Query) -> Any:
         """What a batch of so many would be without people's data: zeros, and the variances of its noise."""
@@ -486,7 +486,7 @@ def _statistic_to_plain(statistic: VectorStatistic) -> dict[str, Any]:
 def _statistic_from_plain(name: str, plain: object) -> VectorStatistic:
     named = plain if isinstance(plain, dict) else {}
     kind = statistic_named(str(named.get("name")))
-    wanted = tuple(item for item in kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    wanted = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
     given = require_entries(f"the {name} of a release", plain, ("name", *wanted))
     found: VectorStatistic = record(kind, *wanted)[1](name, {item: given[item] for item in wanted})
     return found
