@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, command_line, print_json, say
+from tacit.documents import vouched
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _run(
     )
     if out is not None:
         with writing_to(out):
-            write_json(out, found.to_dict())
+            write_json(out, vouched(found.to_dict()))
     if json:
         print_json(found.to_dict())
         return

@@ -181,7 +181,7 @@ class TrialResult:
             )
             follows = found.to_dict()
             said = ("estimate", "low", "high", "p_value", "verdict", "means")
-            same = all(_close(plain[name], follows[name]) for name in said)
+            same = set(plain) == set(follows) and all(_close(plain[name], follows[name]) for name in said)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput("a trial must be complete, as it was written") from error
         require(same, "a trial's interval and verdict must follow from what was released", "others")

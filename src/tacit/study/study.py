@@ -36,6 +36,7 @@ from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
 from tacit.runs.signature import canonical
+from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.bundle_chain import handed, issue, kept_bundle, last_head, weighted
@@ -50,7 +51,10 @@ from tacit.study.sealed_batches import Manifest, require_layers, require_opened
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["Study"]
+__all__ = ["DESIGN", "Study"]
+
+DESIGN = "design.json"
+"""The public design, written out for the other parties."""
 
 
 class Study:
@@ -112,6 +116,9 @@ class Study:
 
         where = database_at(Path(directory), database)
         where.create("study", edge=edge, first=first)
+        with writing_to(Path(directory)):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            write_whole(Path(directory) / DESIGN, canonical(design.to_dict()) + b"\n")
         return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property
