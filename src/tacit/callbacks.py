@@ -29,7 +29,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 
 __all__ = ["Callback", "Checkpoint", "CsvLogger", "TensorBoardLogger", "all_callbacks"]
 
@@ -155,4 +155,4 @@ def _writer() -> Any:
             return importlib.import_module(name).SummaryWriter
         except ImportError:
             continue
-    raise NotSupported("logging for TensorBoard needs tensorboardX: pip install 'tacit[tensorboard]' (or torch)")
+    raise NotSupported(f"logging for TensorBoard needs tensorboardX: {install_hint('tensorboard')} (or torch)")

@@ -1,4 +1,4 @@
-"""Modules under their names of version 0.8: imported as before, with a warning that names the new one."""
+"""Modules under their names of version 0.8, imported with a warning; and another project of the name `tacit`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["find_renamed"]
+__all__ = ["find_renamed", "warn_of_foreign"]
 
 RENAMED: Final = {
     "tacit.mechanisms.noise": "tacit.noise",
@@ -50,3 +51,21 @@ def find_renamed() -> None:
     """Have old names found; nothing is imported before one is asked for."""
     if not any(isinstance(finder, _Renamed) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Renamed())  # before the one that finds files below a renamed package
+
+
+def warn_of_foreign(package: Sequence[str]) -> None:
+    """Warn if another project's distribution `tacit` has its files where this package's files are.
+
+    The distribution of this package is `tacit-rl`. Both would install a package `tacit`: whichever was installed last
+    has overwritten files of the other one.
+    """
+    for site in {Path(place).parent for place in package}:
+        for metadata in site.glob("tacit-[0-9]*.dist-info/METADATA"):
+            if "differential privacy" not in metadata.read_text(encoding="utf-8", errors="replace").lower():
+                name = metadata.parent.name.removesuffix(".dist-info")
+                warnings.warn(
+                    f"another project's distribution, {name}, is installed in the place of this package: run "
+                    "'pip uninstall tacit' and install tacit-rl anew",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
