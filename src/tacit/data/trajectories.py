@@ -23,23 +23,6 @@ from tacit.kernels import kernel, lean_kernel
 from tacit.lazy_jit import lazy_jit
 from tacit.policies import DeterministicPolicy, Policy
 
-__all__ = [
-    "LayeredWorld",
-    "LossUser",
-    "Trajectories",
-    "Trajectory",
-    "TrajectoryLike",
-    "Walked",
-    "World",
-    "alias_draw",
-    "alias_tables",
-    "prepare_layered",
-    "prepare_world",
-    "roll_out",
-    "walk",
-    "walk_layered",
-]
-
 
 class World(NamedTuple):
     """The sampler's arrays; the leading axis of the first three has length H, or 1 when the MDP is time-homogeneous."""

@@ -25,18 +25,6 @@ import numpy as np
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
 
-__all__ = [
-    "Bins",
-    "Discretiser",
-    "Function",
-    "Numbers",
-    "Product",
-    "by_name",
-    "discretiser_from_dict",
-    "discretiser_of",
-    "tiles",
-]
-
 CARRIED: Final[dict[str, Callable[..., Any]]] = {}
 """Functions by name that were handed over or came with a run: those of a script or notebook cannot be imported."""
 SHOWN: Final = 10_000

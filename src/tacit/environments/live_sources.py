@@ -19,18 +19,6 @@ from tacit.environments.discretise import by_name, carry
 from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
-__all__ = [
-    "is_id",
-    "make_source",
-    "name_of",
-    "plain_options",
-    "preset_of",
-    "register_in_worker",
-    "source_of",
-    "spec_for_workers",
-    "spec_of",
-]
-
 
 def make_source(source: str, options: dict[str, Any], *, by_function: bool) -> gymnasium.Env[Any, Any]:
     """A fresh environment."""

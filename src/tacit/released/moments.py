@@ -19,15 +19,6 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count
 
-__all__ = [
-    "MOST_FEATURES",
-    "MomentNoise",
-    "MomentQuery",
-    "MomentShape",
-    "MomentStatistics",
-    "empty_moments",
-]
-
 MOST_FEATURES: Final = 200
 """A Gram matrix of more features has more than 20,000 noisy entries, which no batch of people can pay for."""
 
