@@ -16,8 +16,6 @@ from typing import Any, Final
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["LOG_SUFFIXES", "Row", "is_log", "read_rows"]
-
 Row = tuple[str | None, ...] | None
 LOG_SUFFIXES: Final = (".csv", ".parquet")
 CHUNK: Final = 8192
@@ -81,7 +79,7 @@ def _parquet_rows(place: Path, mapping: EpisodeMapping) -> Iterator[list[Row]]:
         import pyarrow.parquet as pq
     except ImportError:
         raise NotSupported(
-            "Parquet needs the package pyarrow: install it with pip install 'tacit[parquet]', or hand over CSV"
+            "Parquet needs the package pyarrow: install it with pip install pyarrow, or hand over CSV"
         ) from None
     try:
         with pq.ParquetFile(place) as file:
