@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.runs.storage import check_writable, writing_to
-
-__all__ = ["PRIVATE", "PUBLIC", "Signed", "canonical", "digest", "examine", "new_keys", "sign"]
 
 PRIVATE, PUBLIC = "private.pem", "public.pem"
 ALGORITHM: Final = "ed25519"
@@ -134,6 +132,6 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise NotSupported(
-            "signatures need the package cryptography: install it with pip install 'tacit[sign]'"
+            f"signatures need the package cryptography: install it with {install_hint('sign')}"
         ) from error
     return serialization, ed25519

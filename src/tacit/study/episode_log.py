@@ -11,9 +11,6 @@ from tacit.data.trajectories import Trajectories, Trajectory
 
 if TYPE_CHECKING:
     from tacit.study.mapping import EpisodeMapping
-
-__all__ = ["DROPPABLE", "NOTES", "REASONS", "DataCheck", "Episodes", "Finding"]
-
 REASONS: Final[Mapping[str, str]] = {
     "ragged row": "rows with another number of fields than the header",
     "no person": "rows without a person",

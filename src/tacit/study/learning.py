@@ -50,18 +50,6 @@ from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, chec
 from tacit.study.log_source import LogSource
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = [
-    "Behaviour",
-    "Keep",
-    "LearnRequest",
-    "Learned",
-    "deal",
-    "learn",
-    "learn_from",
-    "planned",
-    "require_usable",
-]
-
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
 MECHANISM: Final = "batched"

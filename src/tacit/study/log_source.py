@@ -33,8 +33,6 @@ from tacit.errors import InvalidInput, NotSupported, require
 from tacit.study.columns import parse_number
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["Batch", "LogSource", "as_numbers", "as_text", "as_times", "read_batches"]
-
 LogSource = Any
 """A path, a frame or table, arrays by name, an iterable of rows or episodes, or a Minari dataset."""
 SUFFIXES: Final = (".csv", ".parquet")
@@ -245,7 +243,7 @@ def _minari(name: str) -> Any:
     try:
         import minari  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
-        raise NotSupported("Minari datasets need the package minari: install tacit[minari]") from None
+        raise NotSupported("Minari datasets need the package minari: pip install minari") from None
     try:
         return minari.load_dataset(name)
     except Exception as error:  # of whatever the package raises for a dataset that is not there

@@ -32,8 +32,6 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 from tacit.study.columns import Bins, Categories, require_text
 from tacit.study.episode_log import DROPPABLE
 
-__all__ = ["Absorb", "Columns", "EpisodeMapping", "LongRule"]
-
 LongRule = Literal["refuse", "cut"]
 MAX_STATES: Final = 65_535
 """Labels of states and actions are 16 bits wide on the wire."""

@@ -22,8 +22,6 @@ from tacit.study.episode_log import REASONS, DataCheck, Episodes, Finding
 from tacit.study.log_source import Batch, as_numbers, as_text, as_times
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["TrajectoryBuilder"]
-
 MAX_CELLS: Final = 2**28
 """The most steps that are kept in memory."""
 TOLERANCE: Final = 1e-6
