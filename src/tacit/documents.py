@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from tacit.errors import InvalidInput
 
-__all__ = ["canonical", "differences", "digest", "json_values", "parse_json", "same", "vouched", "without_seal"]
-
 OUTSIDE: Final = ("signature", "digest")
 TOLERANCE: Final = 1e-6
 """Numbers that another machine derives again agree to a part in 10⁶."""

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from worker_tools import everything
 
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical
 from tacit.service.bulk_client import refresh_all, send_all
 from tacit.service.device import RemoteDevice
 from tacit.service.http_client import async_client
@@ -63,7 +63,7 @@ def design_of(trust, **more):
 def hooked(stage, number):
     """Noise and coins of one device, and the world of its person."""
     made = [np.random.default_rng([17, stage, number, part]) for part in range(3)]
-    return {"noise": SimulationNoise(made[0]), "coins": made[1]}, made[2]
+    return {"noise": SimulationNoise(made[0]), "rng": made[1]}, made[2]
 
 
 def lived(device, number, rng):

@@ -300,7 +300,7 @@ def test_check_only_prints_the_check_and_releases_nothing(tmp_path, command, cap
     before = files_of(tmp_path)
     assert main([*command, "--check-only", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}
+        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}, "where": []
     }  # fmt: skip
     rows, header = log.with_propensity(["0.5", "0.5", "0.5", "0.5", "0.6", "0.5"])
     log.write(tmp_path / "log.csv", rows, header)
@@ -393,7 +393,7 @@ TAMPERED = {
 
 
 def test_what_was_learned_is_derived_again_and_a_change_is_found(small, tmp_path):
-    from tacit.runs.signature import digest
+    from tacit.documents import digest
 
     found = learned_small(small, reports_per_person=2, noise=SecureNoise())
     path = save_learned(found, tmp_path / "out")

@@ -14,8 +14,6 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 if TYPE_CHECKING:
     from tacit.policies.named import NamedPolicy
 
-__all__ = ["load_named", "register"]
-
 policies = typer.Typer(help="Policies by name: show one, or ask it what to do.", rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(help="A policy: of 'tacit learn', of a study, or a bundle of a run (JSON).")]
@@ -65,9 +63,10 @@ def load_named(path: Path) -> tuple[NamedPolicy, str]:
 
     In a directory of `tacit learn` it must be the policy of that directory, as `tacit verify` finds.
     """
+    from tacit.documents import digest
     from tacit.policies.named import POLICY_FORMAT, NamedPolicy
     from tacit.runs.manifest import DIGESTS
-    from tacit.runs.signature import digest, examine
+    from tacit.runs.signature import examine
     from tacit.runs.storage import read_json
     from tacit.runs.verify import BUNDLE
     from tacit.study.learn_files import CERTIFICATE, LEARNED, verify_learned

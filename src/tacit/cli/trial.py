@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tacit.runs.trial_result import People
     from tacit.types import Trust
 
-__all__ = ["register"]
-
 trials = typer.Typer(
     help="Private trials: a policy against the baseline, or its value, by fresh users.", rich_markup_mode=None
 )
@@ -149,7 +147,7 @@ def _plan(
 ) -> None:
     """Plan a trial as a study of one stage, in which every device draws its person's arm."""
     from tacit.cli.files import write_bytes
-    from tacit.runs.signature import canonical
+    from tacit.documents import canonical
     from tacit.study.trial import plan_trial
 
     design = plan_trial(

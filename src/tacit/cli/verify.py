@@ -14,8 +14,6 @@ import typer
 from tacit.cli.common import AsJson, print_json, say
 from tacit.errors import UnknownName, require
 
-__all__ = ["register"]
-
 keys = typer.Typer(help="Keys that sign bundles, certificates and directories (Ed25519).", rich_markup_mode=None)
 
 

@@ -24,8 +24,6 @@ from tacit.runs.verify import doubts_about_run, kept_config
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.softmax import Objective
 
-__all__ = ["PrivacyJSON", "read_result", "write_result"]
-
 
 class PrivacyJSON:
     """The bytes of privacy.json, run after run: those of a sweep mostly state the same, which is encoded once."""

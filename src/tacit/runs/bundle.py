@@ -31,6 +31,7 @@ from typing import Any
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.documents import digest
 from tacit.errors import require
 from tacit.policies import (
     AnyPolicy,
@@ -39,11 +40,9 @@ from tacit.policies import (
 )
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
-from tacit.runs.signature import digest, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 from tacit.runs.verify import BUNDLE, verify_file
-
-__all__ = ["Bundle", "export_bundle", "load_bundle"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

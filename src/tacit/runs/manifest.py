@@ -26,17 +26,6 @@ from tacit.errors import InvalidInput, require
 from tacit.runs.signature import SIGNATURES
 from tacit.runs.storage_paths import json_bytes, read_json, write_json, write_together
 
-__all__ = [
-    "DIGESTS",
-    "FileDigests",
-    "doubts_about_files",
-    "make_manifest",
-    "manifest_digest",
-    "sha256",
-    "write_beside",
-    "write_manifest",
-]
-
 DIGESTS: Final = "digests.json"
 FORMAT: Final = "tacit-manifest"
 FORMAT_VERSION: Final = 1

@@ -23,26 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.documents import canonical, digest, without_seal
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+from tacit.documents import canonical, without_seal
+from tacit.errors import InvalidInput, NotSupported, UnknownName, install_hint, require
 from tacit.runs.storage_paths import check_writable, json_bytes, make_directory, read_json, write_whole, writing_to
-
-__all__ = [
-    "PRIVATE",
-    "PUBLIC",
-    "ROLES",
-    "SIGNATURES",
-    "Signed",
-    "Signer",
-    "canonical",
-    "digest",
-    "examine",
-    "new_keys",
-    "public_key",
-    "sign",
-    "sign_beside",
-    "signers_beside",
-]
 
 PRIVATE, PUBLIC = "private.pem", "public.pem"
 ALGORITHM: Final = "ed25519"
@@ -217,6 +200,6 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise NotSupported(
-            "signatures need the package cryptography: install it with pip install 'tacit[sign]'"
+            f"signatures need the package cryptography: install it with {install_hint('sign')}"
         ) from error
     return serialization, ed25519

@@ -29,24 +29,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tacit.documents import parse_json
-from tacit.errors import InvalidInput, NotSupported, TacitError
-
-__all__ = [
-    "TEMPORARY",
-    "check_writable",
-    "complete_files",
-    "is_local",
-    "json_bytes",
-    "locked",
-    "make_directory",
-    "read_json",
-    "resolve_location",
-    "write_json",
-    "write_private",
-    "write_together",
-    "write_whole",
-    "writing_to",
-]
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -84,7 +67,7 @@ def resolve_location(given: str | Path) -> Path:
             )
         return Path(rest)
     if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
-        raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
+        raise NotSupported(f"results on {scheme}:// need the package fsspec: {install_hint('fsspec')}")
     return _remote(scheme, given)
 
 

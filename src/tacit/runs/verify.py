@@ -49,24 +49,6 @@ from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
 
-__all__ = [
-    "BUNDLE",
-    "Findings",
-    "Outcome",
-    "Require",
-    "Verdict",
-    "as_stated",
-    "check_certificate",
-    "check_digest",
-    "check_version",
-    "doubts_about_run",
-    "judged",
-    "kept_config",
-    "runs_of",
-    "verify_file",
-    "verify_run_directory",
-]
-
 INDEX: Final = "comparison.json"
 CELLS: Final = "cells.json"
 BUNDLE: Final = ("tacit-bundle", 3)

@@ -27,8 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
 from tacit.runs.storage_paths import write_private
 from tacit.service.config import Limits
 from tacit.service.dashboard.access import Tokens
@@ -38,8 +39,6 @@ from tacit.service.envelope_sizes import largest_envelope
 from tacit.service.peers import Peer
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.contract import Design, channels_of
-
-__all__ = ["Loopback"]
 
 ORDER: Final = ("shuffler", "mixer", "issuer", "learner")
 """Parties in the order in which they are started: whoever is talked to comes first."""

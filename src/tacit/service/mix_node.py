@@ -36,9 +36,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
 from tacit.release.contract import Release
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.runs.storage import writing_to
 from tacit.service.batches.decryption import mix_batch
 from tacit.service.batches.executors import engine
@@ -47,8 +48,6 @@ from tacit.study.contract import Design, channels_of
 from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory
 from tacit.study.sealed_batches import LAYER, NO_TOKENS, Manifest, require_layers
 from tacit.study.wire import ReleasePayload, sha256
-
-__all__ = ["PART", "Mixed", "Mixer"]
 
 FORMAT: Final = "tacit-mixed"
 VERSION: Final = 1

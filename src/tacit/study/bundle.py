@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Ints
-from tacit.documents import parse_json
+from tacit.documents import canonical, digest, parse_json
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.release.contract import Release
@@ -41,12 +41,10 @@ from tacit.release.registry import channel_from_dict
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
-from tacit.runs.signature import Signed, canonical, digest, examine, sign
+from tacit.runs.signature import Signed, examine, sign
 from tacit.study.contract import Head
 from tacit.study.declarations import Features, declared_features
 from tacit.study.queries import query_from_dict
-
-__all__ = ["FORMAT", "VERSION", "Bundle"]
 
 FORMAT: Final = "tacit-stage"
 VERSION: Final = 1

@@ -37,11 +37,11 @@ from tacit.accounting.database import Connection
 from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.documents import canonical
 from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import Release
-from tacit.runs.signature import canonical
 from tacit.study import contract as study_parts
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle
@@ -65,8 +65,6 @@ from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
-
-__all__ = ["Collector"]
 
 PEOPLE: Final = "people.key"
 REPORTS_PER_TRANSACTION: Final = 1000

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
+from tacit.documents import digest
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
 from tacit.policies.named import NamedPolicy
-from tacit.runs.signature import digest, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
 from tacit.study.bundle import Bundle
 from tacit.study.contract import GENESIS_HEAD, Design, packages_of

@@ -27,6 +27,7 @@ import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.database import Connection
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
@@ -35,7 +36,6 @@ from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
 from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle

@@ -49,8 +49,6 @@ from tacit.study.store import Database
 from tacit.study.study import DESIGN, Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["sign_path", "verify", "verify_collector", "verify_policy", "verify_study"]
-
 TABLES: Final = (
     ("meta", "name"),
     ("stage", "number"),

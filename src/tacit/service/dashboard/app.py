@@ -26,17 +26,15 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tacit._version import __version__
+from tacit.documents import canonical
 from tacit.errors import TacitError
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset, render_served
-from tacit.runs.signature import canonical
 from tacit.service.dashboard import actions, views_officer
 from tacit.service.dashboard.access import Access, Session, same_origin
 from tacit.service.dashboard.state import DashboardState
 from tacit.service.openapi import BYTES, HTML, Offer
 from tacit.service.problems import MEDIA_TYPE, Refused, problem_response, refusal_of
 from tacit.service.web import json_response, said
-
-__all__ = ["Dashboard"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 VIEWS: Final = ("operator", "officer", "learner")

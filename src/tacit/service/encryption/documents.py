@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
-from tacit.runs.signature import canonical, examine
+from tacit.runs.signature import examine
 from tacit.service.encryption.hpke import SUITE, PublicKey
-
-__all__ = ["FORMAT", "PARTIES", "STATES", "VERSION", "KeyState", "KeysDocument", "Party", "believed_keys", "entry"]
 
 FORMAT: Final = "tacit-keys"
 VERSION: Final = 1

@@ -27,13 +27,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
-from tacit.runs.signature import canonical, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, writing_to
 from tacit.service.encryption.documents import FORMAT, PARTIES, STATES, VERSION, KeyState, Party, entry
 from tacit.service.encryption.hpke import KEY_ID, SUITE, SecretKey
-
-__all__ = ["Keyring"]
 
 RING: Final = "keyring.json"
 LOCK: Final = "keyring.lock"

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey
-
-__all__ = ["TokenKeys"]
 
 FORMAT: Final = "tacit-token-keys"
 VERSION: Final = 1

@@ -17,13 +17,11 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey, blind, finalize
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import NONCE, Token, message
-
-__all__ = ["Asked"]
 
 LARGEST_REPLY: Final = 4096
 FIELDS: Final = ("study", "nonce", "inverse", "blinded", "key")

@@ -15,14 +15,12 @@ import base64
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import require
-from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json
 from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token_request import Asked
-
-__all__ = ["Wallet"]
 
 STATE: Final = "wallet.json"
 
