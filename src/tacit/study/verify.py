@@ -60,6 +60,8 @@ TABLES: Final = (
 """What a study consists of, and its order."""
 RUNNING: Final = ("-wal", "-shm", "-journal")
 """Ends of the files that SQLite has beside a database while it is open."""
+SECRETS: Final = ("batches", "bearer", "keys", "issuer-keys.json", "sealing")
+"""What a service keeps beside its study: keys, and batches until they are opened."""
 
 
 def verify(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
@@ -154,13 +156,25 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
         found.wrong.append(f"{DESIGN} is not the design of this study")
     else:
         found.looked_at[DESIGN] = "derived"
-    for path in sorted(place.iterdir()):
-        known = path.name in (name, DESIGN, SIGNATURES) or path.name in [name + end for end in RUNNING]
-        if not known:
-            found.looked_at[path.name] = "not looked at"
-            found.wrong.append(f"{path.name} is no file of a study")
     with study.store.reading() as connection:
         rows = _rows_digest(connection)
+        asked = connection.execute("SELECT stage, question, bytes FROM bundle").fetchall()
+    written = {f"bundle-{stage}-{question}.json": bytes(data) for stage, question, data in asked}
+    for path in sorted(place.iterdir()):
+        if path.name in written:
+            found.looked_at[path.name] = "derived"
+            if path.read_bytes() != written[path.name]:
+                found.wrong.append(f"{path.name} is not the bundle of this study")
+        elif path.suffix == ".json" and read_json(path).get("format") == FORMAT:
+            found.looked_at[path.name] = "derived"
+            inner = verify_policy(path)
+            if inner.outcome == "FALSE" or read_json(path).get("study") != study.design.digest:
+                found.wrong.append(f"{path.name} is not a policy of this study: {inner.why}")
+        elif path.name in SECRETS:
+            found.looked_at[path.name] = "not looked at"
+        elif path.name not in (name, DESIGN, SIGNATURES, *(name + end for end in RUNNING)):
+            found.looked_at[path.name] = "not looked at"
+            found.wrong.append(f"{path.name} is no file of a study")
     listed = {DESIGN: hashlib.sha256(expected).hexdigest(), name: rows}
     found.digest = digest({"format": "tacit-manifest", "kind": "study", "files": listed})
 
