@@ -173,8 +173,11 @@ def _runs(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Run, .
         # What labels of runs do not say by themselves, or do not where the run has a name.
         untold = [key for key in chosen if "name" in table or key not in SAID_BY_LABELS]
         told = [f"{key}={_value(run.config, key)}" for key in untold if len(swept[key]) > 1]
-        runs.append(replace(run, label=", ".join([run.label, *told])))
-    return tuple({run.label: run for run in runs}.values())  # reference policies take no privacy: they would repeat
+        if all(run.config != other.config for other in runs):  # reference policies take no privacy: they would repeat
+            label = ", ".join([run.label, *told])
+            same = sum(label == other.label.partition(" #")[0] for other in runs)  # environments of one name
+            runs.append(replace(run, label=f"{label} #{same + 1}" if same else label))
+    return tuple(runs)
 
 
 def _value(config: RunConfig, key: str) -> object:
