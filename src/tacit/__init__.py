@@ -1,4 +1,4 @@
-"""Differentially private reinforcement learning: learn what works from people without being told about any of them.
+"""Differentially private reinforcement learning: learn policies from user data with differential privacy.
 
 Everything public is named in `__all__` and imported when it is first used: `import tacit` costs next to nothing.
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
 from tacit.gymnasium_ids import register_when_loaded
-from tacit.renamed import find_renamed
+from tacit.renamed import find_renamed, warn_of_foreign
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
@@ -127,3 +127,4 @@ def __dir__() -> list[str]:
 
 register_when_loaded()
 find_renamed()
+warn_of_foreign(__path__)

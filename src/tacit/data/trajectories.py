@@ -221,6 +221,27 @@ class LossUser(NamedTuple):
         return "LossUser()"  # never its contents
 
 
+class FeatureUsers(NamedTuple):
+    """Users with features: row x, action, reward; where all actions share one parameter, x is the action's row."""
+
+    x: Floats
+    """[n,d]: of length at most 1."""
+    actions: Ints
+    """[n]"""
+    rewards: Floats
+    """[n]: in [0, 1]."""
+    lots: Ints
+    """[n]: the action that a public lot gave each user before anything else; -1: the policy decided."""
+
+    @property
+    def users(self) -> int:
+        """How many they are."""
+        return len(self.actions)
+
+    def __repr__(self) -> str:
+        return f"FeatureUsers({len(self.actions)} users)"  # never what they did
+
+
 class LayeredWorld(NamedTuple):
     """The sampler's arrays; the pair (x,a) has the number x A + a and its triples stand side by side."""
 

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final
 import psycopg
 
 from tacit.accounting.database import Connection, Cursor, Dialect
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version
 
 try:
@@ -44,7 +44,7 @@ try:
     import sqlalchemy
     from psycopg.pq import TransactionStatus
 except ImportError as error:  # pragma: no cover - the extras are there where tests run
-    raise NotSupported("PostgreSQL needs more packages: pip install 'tacit[service,postgres]'") from error
+    raise NotSupported(f"PostgreSQL needs more packages: {install_hint('service,postgres')}") from error
 
 WAIT_SECONDS: Final = 60
 CONNECTS: Final = 10

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from tacit.errors import InvalidInput, NotSupported, TacitError, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require, require_count, require_real
 
 if TYPE_CHECKING:
     import httpx
@@ -185,7 +185,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise NotSupported("devices over HTTP need the package httpx: pip install 'tacit[service]'") from error
+        raise NotSupported(f"devices over HTTP need the package httpx: {install_hint('service')}") from error
     return httpx
 
 

@@ -28,16 +28,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import sqlalchemy as sa
-
-from tacit.errors import InvalidInput, NotSupported, require, require_count
+from tacit.errors import InvalidInput, NotSupported, install_hint, require, require_count
 from tacit.runs.storage import check_writable, writing_to
 from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.admission import Enrolment
@@ -50,14 +47,12 @@ try:
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise NotSupported("an issuer needs the package sqlalchemy: pip install 'tacit[service]'") from error
+    raise NotSupported(f"an issuer needs the package sqlalchemy: {install_hint('service')}") from error
 
 DATABASE: Final = "issuer.db"
 VERSION: Final = "1"
 WAIT_SECONDS: Final = 60
-SCHEMES: Final = ("postgresql", "postgresql+psycopg")
 SCHEMA: Final = "issuer"
-NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Issued:
@@ -183,20 +178,11 @@ ISSUED: Final = _issued_table()
 
 def _postgres(url: str) -> sa.Engine:
     """An engine of one schema: postgresql://user@host:port/database?schema=name, "issuer" unless it is named."""
-    try:
-        place = sa.make_url(url)
-    except (SQLAlchemyError, ValueError):
-        raise InvalidInput("a database must be named by a URL, got something else") from None
-    require(place.drivername in SCHEMES, "a database must begin with postgresql://", "another URL")
-    schema = place.query.get("schema", SCHEMA)
-    named = isinstance(schema, str) and NAME.fullmatch(schema) is not None
-    require(named, "a schema must be named by small letters, digits and _", "another name")
-    plain = place.set(drivername="postgresql+psycopg").difference_update_query(["schema"])
-    options = {"options": f"-csearch_path={schema}", "connect_timeout": WAIT_SECONDS}
-    try:
-        return sa.create_engine(plain, pool_pre_ping=True, hide_parameters=True, connect_args=options)
-    except ImportError as error:
-        raise NotSupported("postgresql:// needs the extra postgres: pip install 'tacit[postgres]'") from error
+    from tacit.service.database import Where
+
+    place = Where.of(url)
+    options = {"options": f"-csearch_path={place.schema or SCHEMA}", "connect_timeout": WAIT_SECONDS}
+    return sa.create_engine(place.url, pool_pre_ping=True, hide_parameters=True, connect_args=options)
 
 
 def _engine(directory: Path, url: str | None) -> sa.Engine:
