@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
+    from tacit.features import Features
     from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
@@ -47,6 +48,7 @@ __all__ = [
     "Comparison",
     "Device",
     "EpisodeMapping",
+    "Features",
     "LiveWorld",
     "NamedPolicy",
     "PrivacyClaim",
@@ -82,6 +84,7 @@ _HOMES = {
     "Comparison": ("tacit.runs.comparison", "Comparison"),
     "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
+    "Features": ("tacit.features", "Features"),
     "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
