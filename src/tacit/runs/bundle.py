@@ -42,6 +42,7 @@ from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
 from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
+from tacit.runs.storage_paths import resolve_location
 from tacit.runs.verify import BUNDLE, verify_file
 
 
@@ -123,10 +124,11 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     >>> found.policy.actions.shape
     (6, 4)
     """
-    content = read_json(Path(path))
+    place = resolve_location(path)
+    content = read_json(place)
     given = (content.get("format"), content.get("format_version"))
     require(given == BUNDLE, f"{path} must be a {BUNDLE[0]} of version {BUNDLE[1]}", given, "export it again")
-    found = verify_file(Path(path), key=key)
+    found = verify_file(place, key=key)
     require(found.true, f"{path} must be as it was written and what its configuration gives", found.why)
     hint = "hand over the public key of its writer, or say unsigned=True to take it from anybody"
     pinned = key is not None or unsigned

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tacit.documents import parse_json
-from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -48,6 +48,9 @@ def resolve_location(given: str | Path) -> Path:
     >>> resolve_location("file:///tmp/run")
     PosixPath('/tmp/run')
     """
+    place: object = given
+    named = isinstance(place, str | os.PathLike) or hasattr(place, "protocol")  # a UPath
+    require(named and place != "", "a file or directory must be named by text or a Path that is not empty", place)
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         _require_no_url(given)
