@@ -20,8 +20,9 @@ from tacit.accounting.events.laplace import LaplaceEvent
 from tacit.accounting.events.lattice import LatticeEvent
 from tacit.accounting.events.mirrored import MirroredEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
-from tacit.accounting.events.pure import PureEvent, UnprotectedEvent
+from tacit.accounting.events.pure import PureEvent
 from tacit.accounting.events.sampled import SampledGaussianEvent
+from tacit.accounting.events.unprotected import UnprotectedEvent
 from tacit.errors import UnknownName, require
 from tacit.renamed import old_names
 

@@ -1,7 +1,4 @@
-"""The pure event: one use of a mechanism whose privacy loss is ±ε, attained, as one randomized bit has it.
-
-The unprotected event: a number released as it is.
-"""
+"""The pure event: one use of a mechanism whose privacy loss is ±ε, attained, as one randomized bit has it."""
 
 from __future__ import annotations
 
@@ -46,31 +43,3 @@ class PureEvent(Event):
     def signal(self) -> float:
         """(E_P X − E_Q X)² ≤ χ²(P‖Q) Var_Q X, and χ² ≤ 4 sinh²(ε/2), attained by one randomized bit."""
         return 4.0 * math.sinh(min(self.epsilon, 700.0) / 2.0) ** 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnprotectedEvent(Event):
-    """Released as it is: epsilon is infinite."""
-
-    NAME: ClassVar[str] = "unprotected"
-    PROTECTS: ClassVar[bool] = False
-
-    def pld(self) -> PLD:
-        """A pair that one look tells apart."""
-        return PLD.unprotected()
-
-    def pure(self) -> float:
-        """Infinite."""
-        return math.inf
-
-    def scaled(self, factor: float) -> UnprotectedEvent:
-        """The same: nothing is protected already."""
-        return self
-
-    def noisier(self, factor: float) -> UnprotectedEvent:
-        """The same: any number of times no noise is none."""
-        return self
-
-    def signal(self) -> float:
-        """Infinite."""
-        return math.inf
