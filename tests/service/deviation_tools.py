@@ -14,8 +14,9 @@ from device_tools import Slept, design_of
 from token_tools import HandMade
 from worker_tools import BEARER
 
+from tacit.documents import canonical
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.config import Keys
 from tacit.service.device import PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import seal_body

@@ -17,8 +17,9 @@ import sealed_world as world
 from study_world import fast_directory
 from token_tools import HandMade
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service import mixer as mix_node
 from tacit.service.batches.decryption import open_batch
 from tacit.service.config import Limits, MixerConfig, read_config

@@ -54,9 +54,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, TacitError, require, require_count
 from tacit.release.contract import Release
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.runs.storage import read_json, writing_to
 from tacit.service.batches.decryption import engine, mix_batch
 from tacit.service.config import MixerConfig, scraper_of

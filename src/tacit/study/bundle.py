@@ -27,7 +27,6 @@ Queries as JSON: the public question of a stage, spelled out so that nothing has
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -38,6 +37,7 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Ints
+from tacit.documents import canonical, digest, parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.protocol import Query, Totals
@@ -48,7 +48,7 @@ from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.returns import Bit, ReturnQuery
-from tacit.runs.signature import Signed, canonical, digest, examine, sign
+from tacit.runs.signature import Signed, examine, sign
 from tacit.study.contract import Head
 from tacit.study.declarations import Features, declared_features
 
@@ -159,10 +159,7 @@ class Bundle:
     def parse(cls, data: bytes) -> Bundle:
         """The bundle in these bytes (B2)."""
         require(len(data) <= LARGEST_BUNDLE, f"a bundle must have at most {LARGEST_BUNDLE} bytes", len(data))
-        try:
-            content = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput("a bundle must be JSON as 'tacit study plan' writes it") from error
+        content = parse_json(data, "a bundle")
         known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
         require(known, f"a bundle must be a {FORMAT} of version {VERSION}", "something else")
         unknown = sorted(set(content) - ENTRIES - OPTIONAL)

@@ -32,6 +32,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
@@ -40,7 +41,7 @@ from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
+from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle, query_to_dict
 from tacit.study.contract import GENESIS_HEAD, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
@@ -170,6 +171,12 @@ def give_up_asking(connection: Connection) -> None:
     )
 
 
+__all__ = ["DESIGN", "Study"]
+
+DESIGN = "design.json"
+"""The public design, written out for the other parties."""
+
+
 class Study:
     """A study in a directory, as its learner sees it."""
 
@@ -229,6 +236,9 @@ class Study:
 
         where = database_at(Path(directory), database)
         where.create("study", edge=edge, first=first)
+        with writing_to(Path(directory)):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            write_whole(Path(directory) / DESIGN, canonical(design.to_dict()) + b"\n")
         return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property

@@ -242,7 +242,8 @@ def verified(watched: Watched) -> list[Verdict]:
         try:
             verdict = check(place.directory, database=place.database)
         except TacitError as error:
-            verdict = Verdict(path=place.name, kind=place.name, true=False, why=str(error), signature="not looked at")
+            said: dict[str, Any] = {"why": str(error), "signature": "not looked at"}
+            verdict = Verdict(path=place.name, kind=place.name, outcome="not verified", **said)
         found.append(verdict)
     return found
 
