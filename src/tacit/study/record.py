@@ -23,10 +23,9 @@ from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
 from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
-from tacit.study.bundle import Bundle
+from tacit.study.bundle import Bundle, query_to_dict
 from tacit.study.contract import GENESIS_HEAD, Design, packages_of
-from tacit.study.learner_state import LearnerState
-from tacit.study.queries import query_to_dict
+from tacit.study.state import LearnerState
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
