@@ -96,7 +96,7 @@ def whole(statistic: MomentVector, x: Any, slot: int, level: int) -> np.ndarray:
 @pytest.mark.parametrize("gram", [True, False])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_no_pair_found_by_search_is_longer_than_the_lemma(d: int, gram: bool) -> None:
-    """Lemma S11: maximisation from many starts comes within 1e-3 of the bound, and never above it."""
+    """Lemma S11 (moments): maximisation from many starts comes within 1e-3 of the bound, and never above it."""
     shape = MomentShape(features=d, actions=2, shared=False)
     statistic = MomentVector(shape=shape, gram=gram, lots=False)
     same, other = statistic.changes()
@@ -156,7 +156,7 @@ def pairs(statistic: MomentVector, shift: int, count: int) -> list[tuple[np.ndar
 
 
 def test_the_mean_privacy_of_rounded_pairs_is_covered() -> None:
-    """Lemma P17 against the mean of Gaussian curves over dithers, exact in ε, for pairs of every sort."""
+    """Lemma P17 (dithered vectors) against the mean of Gaussian curves over dithers, exact in ε, for pairs of every sort."""
     statistic, sigma = MomentVector(shape=SHAPE, gram=True, lots=False), 30.0
     shift = 25
     rng, slack = np.random.default_rng(4), 1e-9

@@ -7,7 +7,7 @@
               k e^ε/(k e^ε + M − k), else one of the others, each alike
 
 G1  Whatever v is, every index has one of two probabilities whose ratio is e^ε: a body is ε-private, purely, given its
-    seed, which does not depend on the data. All of ε is used: Lemma L6 (one of many directions).
+    seed, which does not depend on the data. All of ε is used: Lemma L7 (one of many directions).
 G2  E u_index = 8 m v/longest, m the mean score of `mean_score`, up to the distance of the entries from Gaussian numbers
     of variance 64: within 0.1 %. So Σ u/(8m) · longest estimates Σ v, with noise of variance longest²/m² per person
     in every entry.

@@ -7,7 +7,8 @@ be: each counter is dominated by a Gaussian up to a slack, so the vector is domi
     μ² = κ² · square,   κ = max of μ_c/c over c = 1, ..., largest,
 
 up to changed · slack_each (Lemma P16 (dominated vectors)). Where whole numbers are real ones that each person rounded
-by a dither, `square` is that of the real change, and `dithered_square` what it counts for (Lemma P17).
+by a dither, `square` is that of the real change, and `dithered_square` says what it counts for: Lemma P17 (dithered
+vectors).
 Noise whose ends show more than the slack protects nothing here: its epsilon is infinite, though counters that move by
 one may have a finite one (`BinomialEvent`, `MirroredEvent`).
 """
