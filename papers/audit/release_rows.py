@@ -23,9 +23,11 @@ from tacit.release.losses import make_adversarial
 from tacit.release.request import PrivacyRequest, gradient_request
 from tacit.release.shuffle.noise import PaperVariant
 from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.staged import Staged
 from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
+from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
 from tacit.support import Support
 
@@ -48,6 +50,7 @@ def release_rows(epsilon: float, delta: float) -> Rows:
     yield from _losses(epsilon, delta)
     yield from _gradients(epsilon, delta)
     yield "privatizer local returns tight", privatizer_row("local", None, "tight", epsilon, 0.0, asks=ReturnQuery)
+    yield from _moments(epsilon, delta)
     yield from _arms(epsilon, delta)
     for kind in ("ones", AS_PRINTED):
         yield f"messages {kind}", _messages(kind, 3.0 * epsilon, delta)
@@ -155,6 +158,43 @@ def _batches(epsilon: float, delta: float) -> Rows:
         asked: Any = make_privatizer(replace(_batch_request(epsilon, delta), calibration="paper", variant=variant))
         made = asked.planned([PlannedBatch(users=BATCH, query=printed)])
         yield f"privatizer shuffle batch paper {variant}", release_row(partial(_same, made), f"{{}} of {variant}")
+
+
+MOMENTS: Final[Mapping[str, tuple[Trust, bool, bool]]] = {
+    "central moments": ("central", False, False),
+    "central moments, one parameter": ("central", True, False),
+    "shuffle moments": ("shuffle", False, False),
+    "local moments": ("local", False, False),
+    "local moments, lots": ("local", False, True),
+}
+"""Trust, whether one parameter is shared, and whether lots decide who takes which action."""
+
+
+def _moments(epsilon: float, delta: float) -> Rows:
+    for words, (trust, shared, lots) in MOMENTS.items():
+        chosen = 0.0 if trust == "local" else delta
+        make = partial(planned_moments, trust, epsilon, chosen, shared=shared, lots=lots)
+        yield f"privatizer {words} tight", release_row(make, words)
+
+
+def planned_moments(
+    trust: Trust, epsilon: float, delta: float, *, shared: bool, lots: bool, users: int = BATCH
+) -> Staged:
+    """Moments of one batch of a small shape."""
+    request = PrivacyRequest(
+        trust=trust,
+        shape=MomentShape(features=2, actions=2, shared=shared, grid=64),
+        episodes=users,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=None,
+        mechanism=None,
+        users_per_batch=1,
+        asks=MomentQuery,
+    )
+    made: Any = make_privatizer(request)
+    found: Staged = made.planned([PlannedBatch(users=users, query=MomentQuery(lots=lots))])  # type: ignore[arg-type]
+    return found
 
 
 def _losses(epsilon: float, delta: float) -> Rows:

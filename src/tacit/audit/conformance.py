@@ -43,13 +43,14 @@ from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
-from tacit.audit.release_probes import DoseProbe, LossProbe, SoftmaxProbe
+from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, SoftmaxProbe
 from tacit.audit.return_probe import ReturnProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 
 Rule = Callable[[Any], Iterator[str]]
@@ -61,6 +62,7 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     SoftmaxQuery: SoftmaxProbe,
     DoseQuery: DoseProbe,
     ReturnQuery: ReturnProbe,
+    MomentQuery: MomentProbe,
     Prefixes: CounterProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""

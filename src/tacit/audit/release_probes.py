@@ -1,4 +1,4 @@
-"""The probes of adversarial losses and of batch gradients, at softmax policies and at Gaussian ones over doses."""
+"""The probes of adversarial losses, of batch gradients at softmax policies and over doses, and of moments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tacit.accounting.claims import no_privacy
 from tacit.arrays import Floats
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import LossUser, Trajectories
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
+from tacit.release.vectors import OpenVectors
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 
@@ -210,3 +211,108 @@ class DoseProbe(_GradientProbe):
         return Dosed(
             *(np.concatenate([one, np.repeat(other, m - 1)]) for one, other in zip(person, crowd, strict=True))
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentProbe(Probe):
+    """Moments of one planned batch: rows that are opposite, orthogonal, too long or no numbers."""
+
+    columns: ClassVar[Mapping[str, int]] = {"gram": 0, "rewards": 1}
+    public: ClassVar[tuple[str, ...]] = ("gram_variance", "reward_variance", "users", "slot_users")
+    euclidean: ClassVar[bool] = True
+    ordinary: ClassVar[int] = 16
+
+    @property
+    def stage(self) -> Any:
+        """The release of the batch."""
+        return self.privatizer.first
+
+    def asked(self, k: int) -> Any:
+        """What the batch is planned for."""
+        return self.stage.query if self.query is None else self.query
+
+    @property
+    def batch_size(self) -> int:
+        """As many as are planned."""
+        return int(self.stage.target)
+
+    def fields(self, statistics: Any) -> dict[str, Floats]:
+        """All fields; variances are taken from those that state them, infinite ones belong to what is not released."""
+        found = Probe.fields(self, statistics)
+        spread = [found[name].max(initial=0.0) for name in ("gram_variance", "reward_variance")]
+        return found | {"variance": np.array([value if np.isfinite(value) else 0.0 for value in spread])}
+
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Half of the variance beside the diagonal of a Gram matrix."""
+        d, M = self.privatizer.shape.features, self.privatizer.shape.slots
+        beside = np.where(np.eye(d, dtype=np.bool_), 1.0, 0.5)
+        gram, rewards = fields["variance"]
+        return {"gram": np.tile(gram * beside.ravel(), M), "rewards": np.full(M * d, rewards)}
+
+    def largest_std(self) -> dict[str, float]:
+        """Of one number of each field."""
+        gram, rewards = self.privatizer.moment_std(self.batch_size, self.asked(0))
+        return {"gram": gram if np.isfinite(gram) else 0.0, "rewards": rewards}
+
+    def persons(self) -> list[FeatureUsers]:
+        """Opposite and orthogonal rows with every reward, in the first and the last slot; then what nobody may send."""
+        d, last = self.privatizer.shape.features, self.privatizer.shape.actions - 1
+        first, second, mixed = np.eye(d)[0], np.eye(d)[-1], np.full(d, d**-0.5)
+        rows = (first, -first, second, mixed)
+        ordinary = [self._person(x, a, r) for x in rows for a, r in ((0, 0.0), (0, 1.0), (last, 1.0), (0, CANARY))]
+        odd = [self._person(mixed, 0, r) for r in HOSTILE]
+        long = [self._person(x, 0, 1.0) for x in (30.0 * first, 1e200 * mixed, np.where(first > 0, np.nan, 5.0))]
+        return [*ordinary, *odd, *long, *(self._person(first, a, 1.0) for a in (-5, 2**40))]
+
+    def _person(self, x: Floats, action: int, reward: float) -> FeatureUsers:
+        return FeatureUsers(x[np.newaxis], np.array([action]), np.array([reward]), np.zeros(1, dtype=np.int64))
+
+    def given(self, person: FeatureUsers, k: int, *, everybody: bool = False) -> FeatureUsers:
+        """The person first, then a crowd of one kind."""
+        crowd = person if everybody else self._person(np.eye(self.privatizer.shape.features)[0], 0, 0.0)
+        return FeatureUsers(
+            *(np.concatenate([one, *[other] * (self.batch_size - 1)]) for one, other in zip(person, crowd, strict=True))
+        )
+
+    def exact(self, person: FeatureUsers) -> Floats:
+        """The moments by sums over people, on the grid of rows; written apart from the statistic."""
+        shape, users = self.privatizer.shape, self.given(person, 0)
+        gram, rewards = np.zeros((shape.slots, shape.features, shape.features)), np.zeros((shape.slots, shape.features))
+        for x, action, reward in zip(users.x, users.actions, users.rewards, strict=True):
+            slot = 0 if shape.shared else min(max(int(action), 0), shape.actions - 1)
+            row = np.array([float(v) if np.isfinite(v) else 0.0 for v in x])
+            with np.errstate(over="ignore"):
+                row = np.trunc(row / max(1.0, float(np.sqrt((row * row).sum()))) * shape.grid) / shape.grid
+            if self.stage.statistic.strata > 1 and slot != 0:
+                continue
+            r = 0.0 if reward != reward else min(max(float(reward), 0.0), 1.0)
+            rewards[slot] += row * (r - 0.5)
+            gram[slot] += np.outer(row, row) * self.stage.statistic.gram
+        return np.concatenate([gram.ravel(), rewards.ravel()])[np.newaxis]
+
+    @property
+    def additive(self) -> bool:
+        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
+        return bool(self.privatizer.claim.trust == "central")
+
+    @property
+    def exact_noise(self) -> bool:  # type: ignore[override]
+        """Rewards are rounded by coins, which adds to the noise."""
+        return False
+
+    def quiet(self) -> MomentProbe:
+        """The same statistic without noise, rounding and indices."""
+        stage = self.stage
+        silent = OpenVectors(
+            statistic=replace(stage.statistic, lots=False), claim=no_privacy(), target=stage.target, least=stage.least
+        )
+        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """One vector in the scaling of its sensitivity; the lower triangle repeats the upper one."""
+        d, M = self.privatizer.shape.features, self.privatizer.shape.slots
+        split = self.split(numbers)
+        gram, (rows, columns) = split["gram"].reshape(M, d, d), np.triu_indices(d)
+        weight = np.where(rows == columns, 2.0**-0.5, 1.0)
+        vector = np.concatenate([(gram[:, rows, columns] * weight).ravel(), 2.0 * split["rewards"]])
+        return {"moments": vector, "uncovered": (gram - gram.transpose(0, 2, 1)).ravel()}

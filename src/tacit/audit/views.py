@@ -178,7 +178,7 @@ def view_of(privatizer: Any) -> View:
         return _prefixes(privatizer)
     if isinstance(privatizer, Local):
         found = _message(privatizer)
-    elif isinstance(privatizer, Staged) and privatizer.claim.trust == "shuffle":
+    elif isinstance(privatizer, Staged) and isinstance(privatizer.first, ShuffleRelease):
         found = _sums(privatizer)
     else:
         found = _measured(probe_of(privatizer))

@@ -238,6 +238,11 @@ class FeatureUsers(NamedTuple):
         """How many they are."""
         return len(self.actions)
 
+    def one(self, k: int) -> FeatureUsers:
+        """The k-th of them."""
+        own = slice(k, k + 1)
+        return FeatureUsers(self.x[own], self.actions[own], self.rewards[own], self.lots[own])
+
     def __repr__(self) -> str:
         return f"FeatureUsers({len(self.actions)} users)"  # never what they did
 

@@ -233,7 +233,7 @@ class Staged:
         require_answer(self, query)
         channel, question = self._turn(state.done)
         bodies: tuple[bytes, ...] = ()
-        if isinstance(users, ExactCounts | FeatureUsers):
+        if isinstance(users, ExactCounts) or (isinstance(users, FeatureUsers) and isinstance(noise, SimulationNoise)):
             if not isinstance(noise, SimulationNoise):
                 raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
             require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)
@@ -296,6 +296,9 @@ def _people(users: Any) -> Iterator[Any]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
+    elif isinstance(users, FeatureUsers):
+        for k in range(users.users):
+            yield users.one(k)
     elif isinstance(users, LossUser):
         yield users
     else:

@@ -69,6 +69,7 @@ class CentralVectors(VectorStage, CuratorRelease):
 
     def __post_init__(self) -> None:
         self.statistic.require_reach()
+        require(self.statistic.strata == 1, "the sums of a curator have one stratum", self.statistic.strata)
         low, high = self.statistic.bounds()
         self.require_release(self.target * int(max(-low.min(), high.max())))
 
