@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, write_bytes
 from tacit.errors import require
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def _new(
 ) -> None:
     """Derive the certificate of a design, reserve its budget in a new ledger, and be ready to open the first stage."""
     from tacit.study.collector import Collector
+    from tacit.study.contract import read_design_file
 
     made = Collector.new(directory, read_design_file(design), noise="simulation" if rehearsal else "secure")
     if json:

@@ -14,7 +14,6 @@ from tacit.cli.files import (
     Pinned,
     check_out,
     read_bytes,
-    read_design_file,
     read_json_file,
     write_bytes,
 )
@@ -83,6 +82,8 @@ def _new(
         told = {**wanted, "support": support, "sees": sees}
         given = sorted(option for option, value in told.items() if value is not None)
         require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
+        from tacit.study.contract import read_design_file
+
         planned = read_design_file(design)
     else:
         missing = sorted(option for option, value in wanted.items() if value is None)
