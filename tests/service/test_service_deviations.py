@@ -36,12 +36,10 @@ from tacit.randomness import SimulationNoise
 from tacit.runs.signature import canonical, sign
 from tacit.service.batches.decryption import open_batch
 from tacit.service.device import PinnedKeys
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import Refusal
+from tacit.service.tokens.admission import Enrolment
+from tacit.service.tokens.token import Refusal, TokenKeys
 from tacit.service.tokens.token_issuer import Issuer
-from tacit.service.tokens.token_request import Asked
-from tacit.service.tokens.wallet import Wallet
+from tacit.service.tokens.wallet import Asked, Wallet
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD, Head

@@ -20,7 +20,7 @@ from tacit.service.device import WAITING, PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import open_envelope
 from tacit.service.encryption.hpke import inner_info, mixer_info
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.retry import FINAL, Backoff, understood
+from tacit.service.http_client import FINAL, Backoff, understood
 from tacit.study.bundle import Bundle
 from tacit.study.device_state import STATE
 from tacit.study.wire import Report

@@ -24,8 +24,7 @@ from tacit.service.batches.decryption import open_batch
 from tacit.service.config import Limits, MixerConfig, read_config
 from tacit.service.encryption.hpke import SecretKey
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
+from tacit.service.metrics import Log, Meters
 from tacit.service.mix_node import PART, Mixed, Mixer
 from tacit.service.mixer import Jobs, mixed_by, mixer_routes, party
 from tacit.service.web import Drain, application

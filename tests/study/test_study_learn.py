@@ -300,7 +300,7 @@ def test_check_only_prints_the_check_and_releases_nothing(tmp_path, command, cap
     before = files_of(tmp_path)
     assert main([*command, "--check-only", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}
+        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}, "where": []
     }  # fmt: skip
     rows, header = log.with_propensity(["0.5", "0.5", "0.5", "0.5", "0.6", "0.5"])
     log.write(tmp_path / "log.csv", rows, header)

@@ -12,8 +12,8 @@ from typing import Any
 
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.signature import DOMAIN, canonical, digest, examine, sign
-from tacit.service.encryption.documents import KeysDocument, believed_keys
 from tacit.service.encryption.hpke import SUITE, SecretKey
+from tacit.service.encryption.keyring import KeysDocument, believed_keys
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
 

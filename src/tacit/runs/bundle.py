@@ -46,6 +46,7 @@ from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
 from tacit.runs.signature import digest, examine, sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
+from tacit.runs.storage_paths import resolve_location
 
 FORMAT: Final = "tacit-bundle"
 FORMAT_VERSION: Final = 3
@@ -129,7 +130,7 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     >>> found.policy.actions.shape
     (6, 4)
     """
-    content = read_json(Path(path))
+    content = read_json(resolve_location(path))
     given = content.get("digest")
     known = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
     given_format = f"{content.get('format')} {content.get('format_version')}"

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -47,6 +47,9 @@ def resolve_location(given: str | Path) -> Path:
     >>> resolve_location("file:///tmp/run")
     PosixPath('/tmp/run')
     """
+    place: object = given
+    named = isinstance(place, str | os.PathLike) or hasattr(place, "protocol")  # a UPath
+    require(named and place != "", "a file or directory must be named by text or a Path that is not empty", place)
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         _require_no_url(given)

@@ -320,6 +320,7 @@ def _names(kind: str, given: Sequence[str] | int) -> tuple[str, ...]:
     """Names as they were given, or numbers as names."""
     if isinstance(given, int):
         return tuple(str(number) for number in range(require_count(f"number of {kind}s", given)))
+    require(not isinstance(given, str), f"{kind}s must be names in a list, or their number", given)
     found = tuple(given)
     _require_names(f"{kind}s", found)
     return found
