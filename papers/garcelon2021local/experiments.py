@@ -7,7 +7,7 @@ and no constant action is optimal; of the default seed 0 nearly every policy is 
 Gaussian and bounded noise run at delta = 0.1, as in the paper. That is not a meaningful privacy level: a mechanism that
 publishes every tenth trajectory in the clear has it too.
 
-At full size learners replan when the number of users has grown by half a percent (`learners.rarely`): 10⁸ users take
+At full size learners replan when the number of users has grown by half a percent (`replan=geometric`): 10⁸ users take
 2,900 plans. `every_user_runs` repeats four of the runs with a plan after every user, as Alg. 2 and 7 are printed.
 
 `paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding. Both
@@ -95,7 +95,7 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
     seeds = {"smoke": 2, "paper": 3}[scale]
     found = []
-    for replan in ("rarely", "every"):
+    for words, replan in (("rarely", "geometric"), ("every", "every")):
         for run in (
             _run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory"),
             *(_obi(scale, "L", 2.0, calibration) for calibration in ("paper", "tight")),
@@ -103,7 +103,7 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
         ):
             name = run.config.learner.removesuffix(",replan=geometric")
             config = replace(run.config, learner=f"{name},replan={replan}", seeds=as_seeds(seeds), checkpoints=30)
-            found.append(Run(label=f"{run.label}, replanned {replan}", config=config))
+            found.append(Run(label=f"{run.label}, replanned {words}", config=config))
     return tuple(found)
 
 

@@ -185,7 +185,7 @@ def test_a_failure_in_a_worker_is_named(kind, words, monkeypatch):
 def test_long_work_without_a_number_of_workers_moves_to_processes(monkeypatch):
     handed: list[int] = []
 
-    def processes(tasks, workers, finished, advanced):
+    def processes(tasks, sent, workers, finished, advanced):
         handed.extend(task.seed for task in tasks)
         schedule._run_here(tasks, finished, advanced)
 
