@@ -18,6 +18,7 @@ from typing import Any, Final, get_args
 
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyUnit, Trust
+from tacit.documents import canonical
 from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_epsilon, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
@@ -28,7 +29,6 @@ from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
 from tacit.renamed import stored, today
 from tacit.runs.config import parse_learner
-from tacit.runs.signature import canonical
 from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
 from tacit.study.size_grid import require_ladder

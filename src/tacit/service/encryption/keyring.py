@@ -42,8 +42,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.runs.storage import check_writable, writing_to
 from tacit.service.encryption.hpke import KEY_ID, SUITE, PublicKey, SecretKey
 
