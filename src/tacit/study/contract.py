@@ -176,6 +176,14 @@ def read_design_file(path: Path) -> Design:
         raise InvalidInput(f"{path} must be a complete design: {type(error).__name__}") from error
 
 
+def stored_design(meta: Mapping[str, Any]) -> Design:
+    """The design that a party has stored."""
+    try:
+        return read_design(parse_json(meta["design"], "the design of a study"))
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the stored design of a study must be complete: {type(error).__name__}") from error
+
+
 def channels_of(design: Design) -> tuple[Release, ...]:
     """The channels as the design spells them out."""
     return tuple(channel_from_dict(plain) for plain in design.channels)
