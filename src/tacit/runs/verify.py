@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
+from tacit.accounting.certificate import FIRST_ENTRIES, Certificate, earlier
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.terms import Terms
@@ -154,6 +154,8 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
         read = Certificate.from_dict(stated)
     except (TacitError, KeyError, TypeError, ValueError) as error:
         return [f"the certificate contradicts itself: {error}"]
+    if version == __version__ and stated.get("terms") is not None and earlier(stated):
+        return ["its words are those of 0.8.0 and before, which this version does not derive: not verified"]
     stated = _respelled(stated)
     # What was not checked where it was written may have been checked here; the other way round it says too little.
     derived = derived.resting_on(read.unchecked)
@@ -168,11 +170,9 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
 
 
 def _respelled(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The certificate as it is spelled now: its unit was {"trajectories": g} before 0.4, its words were fewer."""
+    """The certificate as it is spelled now: its unit was {"trajectories": g} before 0.4."""
     claim, terms = stated["claim"], stated.get("terms")
     found = {**stated, "claim": {**claim, "unit": PrivacyUnit.from_dict(claim["unit"]).to_dict()}}
-    read = Certificate.from_dict(stated).to_dict()  # which accepts what versions up to 0.8.0 say about collusion
-    found |= {name: read[name] for name in ("collusion", "statement") if name in found}
     return found if terms is None else {**found, "terms": Terms.from_dict(terms).to_dict()}
 
 
